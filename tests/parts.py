@@ -1,0 +1,81 @@
+"""The programs of a machine that some tests cannot do without.
+
+``require("perf")`` returns the program's path. Where it is missing the test is skipped with a reason that
+names the part, except in continuous integration (``CI=true``), where a skip would hide that nothing was
+tested, so it fails there.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+# part -> (names of the program, folders beside PATH, what to type on Debian or Ubuntu)
+PROGRAMS: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
+    "perf": (("perf",), (), "apt-get install linux-perf (Ubuntu: linux-tools-generic)"),
+    "redis": (("redis-server",), (), "apt-get install redis-server"),
+    "postgres": (("initdb",), (), "apt-get install postgresql"),
+    "chromium": (("chromium", "chromium-browser", "google-chrome"), (), "apt-get install chromium"),
+    "sshd": (("sshd",), ("/usr/sbin", "/usr/local/sbin"), "apt-get install openssh-server"),
+    "git": (("git",), (), "apt-get install git"),
+    "make": (("make",), (), "apt-get install make"),
+}
+
+# Python modules that the test extra cannot carry on every machine.
+MODULES: dict[str, str] = {
+    "torch": "pip install torch (a CPU build is enough)",
+}
+
+# Too large to fetch everywhere, with recorded files standing in: exempt from "a skip is a failure".
+OPTIONAL = frozenset({"torch"})
+
+
+def ci() -> bool:
+    """Whether this run is continuous integration."""
+    return os.environ.get("CI", "").strip().lower() in {"1", "true", "yes"}
+
+
+def missing(part: str, hint: str) -> NoReturn:
+    """Skip the running test because `part` is not here; fail it instead in continuous integration."""
+    message = f"{part} is not on this machine; {hint}"
+    if ci() and part not in OPTIONAL:
+        pytest.fail(f"{message} (a skip is a failure with CI=true)", pytrace=False)
+    pytest.skip(message)
+
+
+def find(part: str) -> Path | None:
+    """The path of a part's program, or None where it is missing.
+
+    PostgreSQL keeps its server programs out of PATH, in a folder per version: the newest is taken.
+    """
+    names, folders, _ = PROGRAMS[part]
+    for name in names:
+        if found := shutil.which(name):
+            return Path(found)
+        for folder in folders:
+            if os.access(Path(folder, name), os.X_OK):
+                return Path(folder, name)
+    if part == "postgres":
+        versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: float(p.parts[-3]))
+        return versions[-1] if versions else None
+    return None
+
+
+def require(part: str) -> Path:
+    """The path of a part's program (of a module: of its source), or a skip (a failure with CI=true)."""
+    if part in MODULES:
+        spec = importlib.util.find_spec(part)
+        if spec is None or spec.origin is None:
+            missing(part, MODULES[part])
+        return Path(spec.origin)
+    if part not in PROGRAMS:
+        pytest.fail(f"tests/parts.py knows no part named {part!r}; add it there", pytrace=False)
+    path = find(part)
+    if path is None:
+        missing(part, PROGRAMS[part][2])
+    return path
