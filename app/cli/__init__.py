@@ -1,0 +1,1 @@
+"""The command line `perfloom`: one group, one file for each family of commands."""

@@ -1,0 +1,1 @@
+"""What the rest speaks about: profiles, jobs, selections and errors. Imports nothing of the project but itself."""

@@ -1,0 +1,321 @@
+"""ProfileBuilder: what a reader fills, row by row, and closes into a Profile.
+
+Identities are interned: asking twice for the same thread, function, frame or stack node gives the same id. Samples
+are appended as whole columns or one by one, so that a fast reader need not loop.
+"""
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from .calltree import merge_children, preorder
+from .profile import Meta, Profile
+from .tables import NO_ID, ROOT, SCHEMAS, FrameKind
+
+Array = np.ndarray[Any, Any]
+UNKNOWN_NAMES = frozenset({"[unknown]", "", "??"})
+
+
+@dataclass(frozen=True)
+class _Thread:
+    run: int
+    host: str | None
+    rank: int | None
+    pid: int | None
+    tid: int | None
+    kind: str
+
+
+def display_name(name: str, module: str) -> str:
+    """What a page shows for a raw symbol: an unknown one is shown by its module, "[libc.so.6]"."""
+    if name in UNKNOWN_NAMES:
+        base = module.rsplit("/", 1)[-1]
+        return f"[{base}]" if base and base not in ("[unknown]", "unknown") else "[unknown]"
+    return name
+
+
+class ProfileBuilder:
+    """Collects one profile. Not for use after `finish`."""
+
+    def __init__(self, format: str) -> None:
+        self._format = format
+        self._runs: list[dict[str, Any]] = []
+        self._threads: dict[_Thread, int] = {}
+        self._names: list[tuple[int, int, str]] = []
+        self._last_name: dict[int, str] = {}
+        self._process: dict[int, str] = {}
+        self._functions: dict[tuple[str, str, str | None, int | None], int] = {}
+        self._frames: dict[tuple[int, int | None, int | None, int | None, int, int], int] = {}
+        self._nodes: dict[int, int] = {}
+        self._parents = array("q", [NO_ID])
+        self._node_frames = array("q", [NO_ID])
+        self._events: dict[str, dict[str, Any]] = {}
+        self._samples: list[tuple[Array, ...]] = []
+        self._rows: list[tuple[int, int, int, int, int, int]] = []
+        self._counts: list[dict[str, Any]] = []
+        self._losses: dict[str, tuple[int, str]] = {}
+
+    def run(self, command: str | None = None, host: str | None = None, **columns: Any) -> int:
+        """Add an execution. `columns`: the further columns of the table `runs`."""
+        self._runs.append({"command": command, "host": host, **columns})
+        return len(self._runs) - 1
+
+    def thread(
+        self,
+        *,
+        pid: int | None = None,
+        tid: int | None = None,
+        run: int = 0,
+        host: str | None = None,
+        rank: int | None = None,
+        kind: str = "thread",
+    ) -> int:
+        """The id of a thread; made when first asked for. Its names come through `named`."""
+        key = _Thread(run, host, rank, pid, tid, kind)
+        return self._threads.setdefault(key, len(self._threads))
+
+    def named(self, thread: int, from_ns: int, name: str) -> None:
+        """Say that `thread` bears `name` from `from_ns` on. Repeating the present name costs nothing."""
+        if self._last_name.get(thread) != name:
+            self._last_name[thread] = name
+            self._names.append((thread, from_ns, name))
+
+    def process(self, thread: int, name: str) -> None:
+        """Say which process `thread` belongs to, where that is known better than by its main thread's name."""
+        self._process[thread] = name
+
+    def function(
+        self, name: str, module: str = "", file: str | None = None, start_line: int | None = None
+    ) -> int:
+        """The id of a function by its raw symbol and raw module text."""
+        return self._functions.setdefault((name, module, file, start_line), len(self._functions))
+
+    def frame(
+        self,
+        function: int,
+        *,
+        kind: FrameKind = FrameKind.USER,
+        address: int | None = None,
+        symbol_offset: int | None = None,
+        line: int | None = None,
+        inline_depth: int = 0,
+    ) -> int:
+        """The id of a place in code."""
+        key = (function, address, symbol_offset, line, inline_depth, int(kind))
+        return self._frames.setdefault(key, len(self._frames))
+
+    def stack(self, frames: Iterable[int]) -> int:
+        """The id of a call stack given as frame ids, outermost first. No frames: the root."""
+        node = ROOT
+        nodes = self._nodes
+        for frame in frames:
+            key = node << 32 | frame
+            child = nodes.get(key)
+            if child is None:
+                child = nodes[key] = len(self._parents)
+                self._parents.append(node)
+                self._node_frames.append(frame)
+            node = child
+        return node
+
+    def event(
+        self,
+        name: str,
+        unit: str,
+        *,
+        weighted: bool = True,
+        sampling: str | None = None,
+        rate: float | None = None,
+        scaling: float | None = None,
+    ) -> int:
+        """The id of an event; its properties are those given when it was first asked for."""
+        if name not in self._events:
+            self._events[name] = {
+                "id": len(self._events),
+                "name": name,
+                "unit": unit,
+                "sampling": sampling,
+                "rate": rate,
+                "weighted": weighted,
+                "scaling": scaling,
+            }
+        known: int = self._events[name]["id"]
+        return known
+
+    def sample(self, time_ns: int, thread: int, event: int, stack: int, weight: int, cpu: int = -1) -> None:
+        """Add one sample."""
+        self._rows.append((time_ns, thread, cpu, event, stack, weight))
+
+    def samples(self, time_ns: Any, thread: Any, cpu: Any, event: Any, stack: Any, weight: Any) -> None:
+        """Add many samples: six sequences of one length; stack ids are those of `stack`."""
+        columns = (time_ns, thread, cpu, event, stack, weight)
+        self._samples.append(tuple(np.asarray(values, np.int64) for values in columns))
+
+    def count(self, **columns: Any) -> None:
+        """Add a row of the table `counts`, by its column names."""
+        self._counts.append(columns)
+
+    def lost(self, reason: str, example: str, count: int = 1) -> None:
+        """Note that something could not be read. `example`: the first one, with its place in the file."""
+        before, first = self._losses.get(reason, (0, example))
+        self._losses[reason] = (before + count, first)
+
+    @property
+    def losses(self) -> int:
+        """How many things were lost so far."""
+        return sum(count for count, _ in self._losses.values())
+
+    def finish(self, meta: Meta | None = None) -> Profile:
+        """Close the profile. Times become relative to its first sample where `meta.start_epoch_ns` is not used.
+
+        `meta`: without duration or main event, both are taken from the samples; its `format` is the builder's.
+        """
+        columns = self._sample_columns()
+        zero = int(columns[0].min()) if len(columns[0]) else 0
+        stacks, calls, place = self._trees()
+        order = np.argsort(columns[0], kind="stable")
+        time_ns, thread, cpu, event, stack, weight = (values[order] for values in columns)
+        samples = _table(
+            "samples",
+            time_ns=time_ns - zero,
+            thread=thread,
+            cpu=cpu,
+            event=event,
+            stack=place[stack],
+            weight=weight,
+        )
+        meta = replace(meta or Meta(self._format), format=self._format)
+        if meta.duration_ns is None and len(time_ns) and int(time_ns[-1]) != int(time_ns[0]):
+            meta = replace(meta, duration_ns=int(time_ns[-1]) - int(time_ns[0]))
+        if meta.main_event is None and self._events:
+            meta = replace(meta, main_event=next(iter(self._events)))
+        return Profile(
+            meta=meta,
+            runs=_rows("runs", self._runs or [{}]),
+            threads=self._thread_table(),
+            thread_names=_rows(
+                "thread_names",
+                [{"thread": t, "from_ns": max(0, at - zero), "name": n} for t, at, n in sorted(self._names)],
+            ),
+            functions=self._function_table(),
+            frames=self._frame_table(),
+            stacks=stacks,
+            calls=calls,
+            events=_rows("events", list(self._events.values())),
+            samples=samples,
+            counts=_rows("counts", self._counts),
+            losses=_rows(
+                "losses", [{"reason": r, "count": c, "example": e} for r, (c, e) in self._losses.items()]
+            ),
+        )
+
+    def _sample_columns(self) -> list[Array]:
+        parts = list(self._samples)
+        if self._rows:
+            parts.append(tuple(np.array(self._rows, np.int64).T))
+        if not parts:
+            return [np.zeros(0, np.int64)] * 6
+        return [np.concatenate(values) for values in zip(*parts, strict=True)]
+
+    def _trees(self) -> tuple[pa.Table, pa.Table, Array]:
+        frame_function, frame_kind = self._frame_identity()
+        parent = np.frombuffer(self._parents, np.int64).copy()
+        node_frame = np.frombuffer(self._node_frames, np.int64).copy()
+        exact = preorder(parent)
+        frame = node_frame[exact.order]
+        kinds = len(FrameKind)
+        label = frame_function[frame] * kinds + frame_kind[frame]
+        merged, call_parent, call_label = merge_children(exact.parent, label)
+        call_order = preorder(call_parent)
+        call_label = call_label[call_order.order]
+        stacks = _table(
+            "stacks",
+            parent=exact.parent,
+            end=exact.end,
+            frame=frame,
+            depth=exact.depth,
+            call=call_order.place[merged],
+        )
+        calls = _table(
+            "calls",
+            parent=call_order.parent,
+            end=call_order.end,
+            function=np.where(call_label < 0, NO_ID, call_label // kinds),
+            depth=call_order.depth,
+            kind=np.where(call_label < 0, int(FrameKind.UNKNOWN), call_label % kinds),
+        )
+        return stacks, calls, exact.place
+
+    def _frame_identity(self) -> tuple[Array, Array]:
+        """Function and kind of each frame, with one row more at the end for the root's frame -1."""
+        function = np.array([key[0] for key in self._frames] + [0], np.int64)
+        kind = np.array([key[5] for key in self._frames] + [0], np.int64)
+        return function, kind
+
+    def _thread_table(self) -> pa.Table:
+        main = {
+            (key.run, key.host, key.rank, key.pid): self._last_name.get(thread)
+            for key, thread in self._threads.items()
+            if key.pid is not None and key.pid == key.tid
+        }
+        rows = []
+        for key, thread in self._threads.items():
+            process = self._process.get(thread) or main.get((key.run, key.host, key.rank, key.pid))
+            rows.append(
+                {
+                    "run": key.run,
+                    "host": key.host,
+                    "rank": key.rank,
+                    "pid": key.pid,
+                    "tid": key.tid,
+                    "process": process or self._last_name.get(thread),
+                    "name": self._last_name.get(thread),
+                    "kind": key.kind,
+                }
+            )
+        return _rows("threads", rows)
+
+    def _function_table(self) -> pa.Table:
+        keys = list(self._functions)
+        return _table(
+            "functions",
+            name=[key[0] for key in keys],
+            display=[display_name(key[0], key[1]) for key in keys],
+            module=[key[1] for key in keys],
+            file=[key[2] for key in keys],
+            start_line=[key[3] for key in keys],
+        )
+
+    def _frame_table(self) -> pa.Table:
+        function, address, offset, line, inline_depth, kind = (
+            zip(*self._frames, strict=True) if self._frames else [()] * 6
+        )
+        return _table(
+            "frames",
+            function=function,
+            address=address,
+            symbol_offset=offset,
+            line=line,
+            inline_depth=inline_depth,
+            kind=kind,
+        )
+
+
+def _table(name: str, /, **columns: Sequence[Any] | Array) -> pa.Table:
+    schema = SCHEMAS[name]
+    arrays = []
+    for field in schema:
+        values = columns[field.name]
+        if isinstance(values, np.ndarray):
+            arrays.append(pa.array(values.astype(field.type.to_pandas_dtype(), copy=False), field.type))
+        else:
+            arrays.append(pa.array(values, field.type))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _rows(name: str, rows: list[dict[str, Any]]) -> pa.Table:
+    return _table(name, **{column: [row.get(column) for row in rows] for column in SCHEMAS[name].names})

@@ -1,0 +1,68 @@
+"""The one family of errors a user may see. Whatever else is raised is a bug and is shown with an error id.
+
+The message of each is a sentence that tells the user what to do next. `exit_status` is what the command line ends
+with, `http_status` what a page or the API answers.
+"""
+
+
+class PerfloomError(Exception):
+    """Something the user can act on. Never raised itself: raise one of the kinds below."""
+
+    exit_status = 2
+    http_status = 400
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class InvalidRequest(PerfloomError):
+    """A value the user gave cannot be used. `field` names the form field or option, where there is one."""
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class NotFound(PerfloomError):
+    """What the user named does not exist (any more)."""
+
+    http_status = 404
+
+
+class Forbidden(PerfloomError):
+    """The user may not do this, or has not shown who they are."""
+
+    http_status = 403
+
+
+class Conflict(PerfloomError):
+    """It cannot be done in the present state, for instance cancelling a job that has ended."""
+
+    http_status = 409
+
+
+class UnreadableInput(PerfloomError):
+    """A file is in no format that is known, or nothing in it could be read."""
+
+    exit_status = 3
+    http_status = 422
+
+
+class TooLarge(UnreadableInput):
+    """A file is larger, unpacked, than the limit or than the disk has room for."""
+
+    http_status = 413
+
+
+class Unavailable(PerfloomError):
+    """A part of the machine that is needed (perf, redis-server, disk space) is missing or does not answer."""
+
+    exit_status = 4
+    http_status = 503
+
+
+class JobFailed(PerfloomError):
+    """A job ended without a result."""
+
+    exit_status = 4

@@ -1,0 +1,55 @@
+"""HostFacts: what a worker found out about the machine it runs on. The web process never asks its own machine."""
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class PerfEvent:
+    """An event that `perf list` offers. group: hardware, cache, software, tracepoint, raw or another of perf's."""
+
+    name: str
+    group: str
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """Facts of one host. perf None: not installed. paranoid: /proc/sys/kernel/perf_event_paranoid.
+
+    options: names of `perf record` options that this perf offers and that Perfloom may use ("-z", "--no-bpf-event").
+    hardware_counters: whether cycles and instructions can be counted here (virtual machines often have none).
+    checked_at: seconds since the epoch.
+    """
+
+    host: str
+    checked_at: float = 0.0
+    os: str = ""
+    kernel: str = ""
+    cpu: str = ""
+    cpus: int = 0
+    memory_bytes: int = 0
+    user: str = ""
+    root: bool = False
+    perf: str | None = None
+    perf_version: str | None = None
+    perf_capabilities: tuple[str, ...] = ()
+    paranoid: int | None = None
+    kptr_restrict: int | None = None
+    max_frequency: int | None = None
+    mlock_kb: int | None = None
+    hardware_counters: bool | None = None
+    options: tuple[str, ...] = ()
+    events: tuple[PerfEvent, ...] = ()
+    limits: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "HostFacts":
+        known = {f.name for f in fields(cls)}
+        kept = {key: value for key, value in data.items() if key in known}
+        events = tuple(PerfEvent(**event) for event in kept.get("events", ()))
+        tuples = {name: tuple(kept.get(name, ())) for name in ("perf_capabilities", "options")}
+        return cls(**kept | tuples | {"events": events})

@@ -1,0 +1,136 @@
+"""Selection: which part of a profile is looked at. One value, carried by every page, link, command and API call.
+
+The words are the same in a query string and on the command line (`--start-ms 12.5`, `?start-ms=12.5`).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+
+from .errors import InvalidRequest
+
+WORDS = ("event", "thread", "rank", "start-ms", "end-ms", "focus", "ignore", "hide", "invert", "recursion", "step")
+NS_PER_MS = 1_000_000
+MAX_PATTERN = 2_000
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A part of a profile; every field at its default selects all.
+
+    event: its name (None: the result's main event). threads: keys as `thread_key` gives them, or thread names.
+    ranks: inclusive ranges. start_ns, end_ns: from the profile's zero, end exclusive. focus, ignore, hide: RE2
+    patterns as pprof defines them (focus keeps stacks that match anywhere, ignore drops them, hide removes matching
+    frames). invert: callers of the innermost functions. recursion: collapse direct and indirect recursion.
+    """
+
+    event: str | None = None
+    threads: tuple[str, ...] = ()
+    ranks: tuple[tuple[int, int], ...] = ()
+    start_ns: int | None = None
+    end_ns: int | None = None
+    focus: str | None = None
+    ignore: str | None = None
+    hide: str | None = None
+    invert: bool = False
+    recursion: bool = False
+    step: str | None = None
+
+    @classmethod
+    def from_query(cls, query: Mapping[str, Iterable[str]]) -> "Selection":
+        """From the lists of values of a query string (`request.args.to_dict(flat=False)`); other words are ignored.
+
+        Raises InvalidRequest for a value that cannot be understood.
+        """
+        values = {word: [v for v in query.get(word, ()) if v != ""] for word in WORDS}
+
+        def last(word: str) -> str | None:
+            return values[word][-1] if values[word] else None
+
+        start_ns, end_ns = _ns("start-ms", last("start-ms")), _ns("end-ms", last("end-ms"))
+        if start_ns is not None and end_ns is not None and end_ns <= start_ns:
+            raise InvalidRequest("end-ms must be greater than start-ms; swap them or leave one out.", "end-ms")
+        for word in ("focus", "ignore", "hide"):
+            if len(last(word) or "") > MAX_PATTERN:
+                raise InvalidRequest(f"{word} is longer than {MAX_PATTERN} characters; shorten it.", word)
+        return cls(
+            event=last("event"),
+            threads=tuple(dict.fromkeys(values["thread"])),
+            ranks=parse_ranks(",".join(values["rank"])),
+            start_ns=start_ns,
+            end_ns=end_ns,
+            focus=last("focus"),
+            ignore=last("ignore"),
+            hide=last("hide"),
+            invert=_flag("invert", last("invert")),
+            recursion=_flag("recursion", last("recursion")),
+            step=last("step"),
+        )
+
+    def to_query(self) -> list[tuple[str, str]]:
+        """As (word, value) pairs in a fixed order, defaults left out; `from_query` of it is equal to this."""
+        pairs: list[tuple[str, str]] = []
+        if self.event is not None:
+            pairs.append(("event", self.event))
+        pairs += [("thread", key) for key in self.threads]
+        if self.ranks:
+            pairs.append(("rank", ",".join(str(a) if a == b else f"{a}-{b}" for a, b in self.ranks)))
+        for word, value in (("start-ms", self.start_ns), ("end-ms", self.end_ns)):
+            if value is not None:
+                pairs.append((word, ms_text(value)))
+        for word, pattern in (("focus", self.focus), ("ignore", self.ignore), ("hide", self.hide)):
+            if pattern is not None:
+                pairs.append((word, pattern))
+        pairs += [(w, "1") for w, on in (("invert", self.invert), ("recursion", self.recursion)) if on]
+        if self.step is not None:
+            pairs.append(("step", self.step))
+        return pairs
+
+    def only(self, **changes: object) -> "Selection":
+        """The same selection with some fields changed."""
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+
+def parse_ranks(text: str) -> tuple[tuple[int, int], ...]:
+    """ "0-63,128" as inclusive ranges, in the order given."""
+    ranges = []
+    for part in (p.strip() for p in text.split(",") if p.strip()):
+        low, dash, high = part.partition("-")
+        if not (low.isdecimal() and (high.isdecimal() if dash else True)) or len(part) > 20:
+            raise InvalidRequest(f"rank {part!r} is no number or range; write for example 0-63,128.", "rank")
+        first, final = int(low), int(high or low)
+        if final < first:
+            raise InvalidRequest(f"rank range {part!r} ends before it starts; write {final}-{first}.", "rank")
+        ranges.append((first, final))
+    return tuple(ranges)
+
+
+def thread_key(rank: int | None, pid: int | None, tid: int | None) -> str:
+    """The stable key of a thread, "rank/pid/tid", with "-" for what is not known."""
+    return "/".join("-" if part is None else str(part) for part in (rank, pid, tid))
+
+
+def ms_text(ns: int) -> str:
+    """Nanoseconds as exact milliseconds without trailing zeros: 1500000 → "1.5"."""
+    text = format(Decimal(ns) / NS_PER_MS, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _ns(word: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        value = Decimal(text)
+        if not value.is_finite() or abs(value) > 10**15:
+            raise InvalidOperation
+    except InvalidOperation:
+        raise InvalidRequest(f"{word} {text!r} is no number of milliseconds.", word) from None
+    return int(value * NS_PER_MS)
+
+
+def _flag(word: str, text: str | None) -> bool:
+    if text in (None, "0", "false", "no"):
+        return False
+    if text in ("1", "true", "yes", "on"):
+        return True
+    raise InvalidRequest(f"{word} is either 1 or 0, not {text!r}.", word)

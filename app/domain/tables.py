@@ -1,0 +1,144 @@
+"""The tables of a profile: their names, columns, types and units.
+
+A profile is a handful of column tables (Arrow). This file is their only definition: readers fill them, the store
+writes and maps them, analyses read their columns as numpy arrays. A new table is one more entry in `SCHEMAS`.
+
+Ids are row numbers. `-1` in an id column means "none"; null in any other column means "not known".
+"""
+
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+NO_ID = -1
+ROOT = 0
+"""Row 0 of `stacks` and of `calls` is the root: the stack of a sample without a call stack."""
+
+
+class FrameKind(IntEnum):
+    """What sort of code a frame is. Charts colour by it; the order is part of the stored form."""
+
+    USER = 0
+    KERNEL = 1
+    JIT = 2
+    INLINED = 3
+    PYTHON = 4
+    OPERATOR = 5
+    GPU_KERNEL = 6
+    UNKNOWN = 7
+
+
+ThreadKinds = ("thread", "gpu_stream", "cpu")
+
+
+def _schema(**columns: pa.DataType) -> pa.Schema:
+    return pa.schema([pa.field(name, kind) for name, kind in columns.items()])
+
+
+SCHEMAS: dict[str, pa.Schema] = {
+    # One execution of a command. start_ns: since the epoch. clock_offset_ns: to be added to this run's own times.
+    "runs": _schema(
+        command=pa.string(),
+        host=pa.string(),
+        event_group=pa.int32(),
+        repeat=pa.int32(),
+        start_ns=pa.int64(),
+        clock_offset_ns=pa.int64(),
+        exit_status=pa.int32(),
+    ),
+    # Something that runs code. process: the name of the process (comm of its main thread where known).
+    "threads": _schema(
+        run=pa.int32(),
+        host=pa.string(),
+        rank=pa.int32(),
+        pid=pa.int64(),
+        tid=pa.int64(),
+        process=pa.string(),
+        name=pa.string(),
+        kind=pa.string(),
+    ),
+    # The names (comm) a thread had, in order of time: from_ns is when the name was first seen.
+    "thread_names": _schema(thread=pa.int32(), from_ns=pa.int64(), name=pa.string()),
+    # A function. name and module: the raw symbol and raw DSO text as read. display: what a page shows.
+    "functions": _schema(
+        name=pa.string(), display=pa.string(), module=pa.string(), file=pa.string(), start_line=pa.int32()
+    ),
+    # A place in code. symbol_offset: the +0x… that followed the raw symbol. kind: FrameKind.
+    "frames": _schema(
+        function=pa.int32(),
+        address=pa.uint64(),
+        symbol_offset=pa.uint64(),
+        line=pa.int32(),
+        inline_depth=pa.int16(),
+        kind=pa.int8(),
+    ),
+    # The calling context tree of frames, in preorder: the subtree of node i is rows i … end[i]-1. A call stack is
+    # the id of its innermost node. Row 0 is the root (frame -1, depth 0). call: the node of `calls` it belongs to.
+    "stacks": _schema(parent=pa.int32(), end=pa.int32(), frame=pa.int32(), depth=pa.int32(), call=pa.int32()),
+    # The same tree with frames of one function (and kind) under one parent merged: what flame graphs draw.
+    "calls": _schema(parent=pa.int32(), end=pa.int32(), function=pa.int32(), depth=pa.int32(), kind=pa.int8()),
+    # A thing that is measured. unit: count, ns or bytes. sampling: "period", "frequency" or null; rate its number.
+    # weighted: false where no period was recorded and every sample weighs 1. scaling: the multiplexing factor by
+    # which the kernel's counts were multiplied (null: not multiplexed, or not known).
+    "events": _schema(
+        name=pa.string(),
+        unit=pa.string(),
+        sampling=pa.string(),
+        rate=pa.float64(),
+        weighted=pa.bool_(),
+        scaling=pa.float64(),
+    ),
+    # A weighted observation, in order of time. time_ns: from the profile's zero. cpu: -1 not known. stack: a node of
+    # `stacks`. weight: the period, in the event's unit.
+    "samples": _schema(
+        time_ns=pa.int64(),
+        thread=pa.int32(),
+        cpu=pa.int32(),
+        event=pa.int32(),
+        stack=pa.int32(),
+        weight=pa.int64(),
+    ),
+    # What a counter counted (perf stat), not sampled. thread, cpu: -1 for all. start_ns, end_ns: the interval, null
+    # for the whole run. value null where status is not "ok" ("not supported", "not counted").
+    "counts": _schema(
+        run=pa.int32(),
+        host=pa.string(),
+        rank=pa.int32(),
+        thread=pa.int32(),
+        cpu=pa.int32(),
+        event=pa.int32(),
+        start_ns=pa.int64(),
+        end_ns=pa.int64(),
+        value=pa.float64(),
+        enabled_ns=pa.int64(),
+        running_ns=pa.int64(),
+        status=pa.string(),
+    ),
+    # What could not be read: why, how often, and the first example with its place in the file.
+    "losses": _schema(reason=pa.string(), count=pa.int64(), example=pa.string()),
+}
+
+
+def empty(name: str) -> pa.Table:
+    """The table `name` with no rows."""
+    return SCHEMAS[name].empty_table()
+
+
+def column(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
+    """Column `name` of `table` as a numpy array: without a copy where it is fixed-width, whole and free of nulls.
+
+    Nulls of integer columns come out as floating NaN, as pyarrow does; ask `table.column(name)` to see them apart.
+    """
+    chunked = table.column(name)
+    if chunked.num_chunks == 1:
+        array: np.ndarray[Any, Any] = chunked.chunk(0).to_numpy(zero_copy_only=False)
+        return array
+    joined: np.ndarray[Any, Any] = chunked.to_numpy()
+    return joined
+
+
+def texts(table: pa.Table, name: str) -> list[str]:
+    """String column `name` as Python strings, null as the empty string."""
+    return ["" if value is None else value for value in table.column(name).to_pylist()]
