@@ -1,0 +1,40 @@
+# make demo   record a program and look at its flame graph
+# make test   set up and run every test
+PYTHON ?= python3
+SETUP := $(PYTHON) tools/bootstrap.py
+BIN := .venv/bin
+export PATH := $(CURDIR)/.cache/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo serve test lint format types venv clean
+
+help: ## list what can be made
+	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
+
+demo: ## set up, record a bundled program, serve its flame graph (ARGS="--port 9000")
+	@$(SETUP) demo
+	@exec $(BIN)/perfloom demo $(ARGS)
+
+serve: ## set up and serve (ARGS="--port 9000")
+	@$(SETUP) demo
+	@exec $(BIN)/perfloom serve $(ARGS)
+
+test: ## set up and run all tests (ARGS="-k name")
+	@$(SETUP) test
+	@$(BIN)/python -m pytest $(ARGS); status=$$?; echo $$status >.cache/pytest-status; exit $$status
+
+lint: venv ## check style, types and imports
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --config setup.cfg --no-logo --cache-dir .cache/import-linter
+
+format: venv ## write the code in our style
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+
+venv: ## make .venv with all there is for developers
+	@$(SETUP) venv --extras dev,test
+
+clean: ## remove what was made here, recordings aside
+	rm -rf .venv .cache build dist *.egg-info
