@@ -88,9 +88,7 @@ class ProfileBuilder:
         """Say which process `thread` belongs to, where that is known better than by its main thread's name."""
         self._process[thread] = name
 
-    def function(
-        self, name: str, module: str = "", file: str | None = None, start_line: int | None = None
-    ) -> int:
+    def function(self, name: str, module: str = "", file: str | None = None, start_line: int | None = None) -> int:
         """The id of a function by its raw symbol and raw module text."""
         return self._functions.setdefault((name, module, file, start_line), len(self._functions))
 
@@ -208,9 +206,7 @@ class ProfileBuilder:
             events=_rows("events", list(self._events.values())),
             samples=samples,
             counts=_rows("counts", self._counts),
-            losses=_rows(
-                "losses", [{"reason": r, "count": c, "example": e} for r, (c, e) in self._losses.items()]
-            ),
+            losses=_rows("losses", [{"reason": r, "count": c, "example": e} for r, (c, e) in self._losses.items()]),
         )
 
     def _sample_columns(self) -> list[Array]:
@@ -257,7 +253,7 @@ class ProfileBuilder:
         return function, kind
 
     def _thread_table(self) -> pa.Table:
-        main = {
+        main: dict[tuple[int, str | None, int | None, int | None], str | None] = {
             (key.run, key.host, key.rank, key.pid): self._last_name.get(thread)
             for key, thread in self._threads.items()
             if key.pid is not None and key.pid == key.tid

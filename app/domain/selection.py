@@ -9,7 +9,19 @@ from decimal import Decimal, InvalidOperation
 
 from .errors import InvalidRequest
 
-WORDS = ("event", "thread", "rank", "start-ms", "end-ms", "focus", "ignore", "hide", "invert", "recursion", "step")
+WORDS = (
+    "event",
+    "thread",
+    "rank",
+    "start-ms",
+    "end-ms",
+    "focus",
+    "ignore",
+    "hide",
+    "invert",
+    "recursion",
+    "step",
+)
 NS_PER_MS = 1_000_000
 MAX_PATTERN = 2_000
 

@@ -1,0 +1,111 @@
+"""ProfileBuilder: what goes in comes out, interned, in order of time, in preorder."""
+
+import random
+
+from perfloom.domain.builder import ProfileBuilder, display_name
+from perfloom.domain.profile import Meta, Profile
+from perfloom.domain.tables import SCHEMAS, FrameKind, column, texts
+
+
+def stack_names(profile: Profile, node: int) -> list[str]:
+    names = texts(profile.functions, "name")
+    function, frame = column(profile.frames, "function"), column(profile.stacks, "frame")
+    parent = column(profile.stacks, "parent")
+    found = []
+    while parent[node] >= 0:
+        found.append(names[function[frame[node]]])
+        node = parent[node]
+    return found[::-1]
+
+
+def call_names(profile: Profile, node: int) -> list[str]:
+    names, parent = texts(profile.functions, "name"), column(profile.calls, "parent")
+    found = []
+    while parent[node] >= 0:
+        found.append(names[column(profile.calls, "function")[node]])
+        node = parent[node]
+    return found[::-1]
+
+
+def test_samples_come_out_in_order_of_time_with_their_stacks() -> None:
+    random.seed(7)
+    builder = ProfileBuilder("test")
+    thread = builder.thread(pid=1, tid=1)
+    event = builder.event("cycles", "count")
+    frames = [builder.frame(builder.function(f"f{i % 5}"), address=i) for i in range(15)]
+    given = []
+    for _ in range(300):
+        chosen = [random.randrange(15) for _ in range(random.randrange(8))]
+        at = random.randrange(10**12)
+        builder.sample(at, thread, event, builder.stack(frames[i] for i in chosen), at % 97, cpu=3)
+        given.append((at, [f"f{i % 5}" for i in chosen], at % 97))
+    profile = builder.finish()
+    given.sort(key=lambda row: row[0])
+    zero = given[0][0]
+    stacks = column(profile.samples, "stack")
+    assert column(profile.samples, "time_ns").tolist() == [at - zero for at, _, _ in given]
+    assert column(profile.samples, "weight").tolist() == [weight for _, _, weight in given]
+    assert [stack_names(profile, node) for node in stacks] == [names for _, names, _ in given]
+    calls = column(profile.stacks, "call")[stacks]
+    assert [call_names(profile, node) for node in calls] == [names for _, names, _ in given]
+    assert profile.meta.duration_ns == given[-1][0] - zero
+    for table, schema in SCHEMAS.items():
+        assert profile.tables()[table].schema.equals(schema)
+
+
+def test_calls_merge_places_of_one_function_but_not_of_two_kinds() -> None:
+    builder = ProfileBuilder("test")
+    function = builder.function("work", "/bin/x")
+    a, b = builder.frame(function, address=1), builder.frame(function, address=2)
+    c = builder.frame(function, address=2, kind=FrameKind.INLINED)
+    thread, event = builder.thread(tid=1), builder.event("e", "count")
+    for frame in (a, b, c):
+        builder.sample(0, thread, event, builder.stack([frame]), 1)
+    profile = builder.finish()
+    assert (profile.stacks.num_rows, profile.calls.num_rows) == (4, 3)
+
+
+def test_a_sample_without_a_stack_is_at_the_root() -> None:
+    builder = ProfileBuilder("test")
+    builder.sample(5, builder.thread(tid=1), builder.event("e", "count"), builder.stack([]), 2)
+    profile = builder.finish()
+    assert column(profile.samples, "stack").tolist() == [0]
+    assert profile.stacks.num_rows == profile.calls.num_rows == 1
+
+
+def test_threads_bear_their_last_name_and_their_process_that_of_its_main_thread() -> None:
+    builder = ProfileBuilder("test")
+    main, worker = builder.thread(pid=1, tid=1), builder.thread(pid=1, tid=2)
+    builder.named(main, 100, "perf")
+    builder.named(main, 200, "python3")
+    builder.named(worker, 300, "pool")
+    builder.sample(100, main, builder.event("e", "count"), 0, 1)
+    profile = builder.finish()
+    assert texts(profile.threads, "name") == ["python3", "pool"]
+    assert texts(profile.threads, "process") == ["python3", "python3"]
+    assert profile.thread_names.to_pylist() == [
+        {"thread": 0, "from_ns": 0, "name": "perf"},
+        {"thread": 0, "from_ns": 100, "name": "python3"},
+        {"thread": 1, "from_ns": 200, "name": "pool"},
+    ]
+
+
+def test_losses_keep_the_first_example_and_count_the_rest() -> None:
+    builder = ProfileBuilder("test")
+    builder.lost("no number", "line 3: x")
+    builder.lost("no number", "line 9: y", 4)
+    assert builder.losses == 5
+    assert builder.finish().losses.to_pylist() == [{"reason": "no number", "count": 5, "example": "line 3: x"}]
+
+
+def test_an_empty_profile_is_whole() -> None:
+    profile = ProfileBuilder("test").finish(Meta("ignored", complete=False, reasons=("cut",)))
+    assert profile.meta.format == "test" and profile.meta.main_event is None
+    assert profile.samples.num_rows == 0 and profile.stacks.num_rows == 1
+    assert Meta.from_json(profile.meta.to_json()) == profile.meta
+
+
+def test_unknown_symbols_are_shown_by_their_module() -> None:
+    assert display_name("[unknown]", "/usr/lib/libc.so.6") == "[libc.so.6]"
+    assert display_name("[unknown]", "[unknown]") == "[unknown]"
+    assert display_name("main", "/bin/x") == "main"

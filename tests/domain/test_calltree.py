@@ -1,0 +1,88 @@
+"""Trees as arrays, against the same done with dicts and recursion."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfloom.domain.calltree import depths, merge_children, preorder, totals
+
+
+@st.composite
+def parents(draw: st.DrawFn) -> np.ndarray:
+    size = draw(st.integers(1, 40))
+    return np.array([-1] + [draw(st.integers(0, i - 1)) for i in range(1, size)], np.int64)
+
+
+def children(parent: np.ndarray) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {i: [] for i in range(len(parent))}
+    for node, above in enumerate(parent):
+        if above >= 0:
+            found[int(above)].append(node)
+    return found
+
+
+@given(parents())
+def test_preorder_is_the_walk_of_the_tree(parent: np.ndarray) -> None:
+    below = children(parent)
+    walk: list[int] = []
+
+    def visit(node: int) -> None:
+        walk.append(node)
+        for child in below[node]:
+            visit(child)
+
+    visit(0)
+    result = preorder(parent)
+    assert result.order.tolist() == walk
+    assert [walk[place] for place in result.place] == list(range(len(parent)))
+    for place, node in enumerate(walk):
+        above = parent[node]
+        assert result.parent[place] == (-1 if above < 0 else result.place[above])
+
+
+@given(parents(), st.data())
+def test_siblings_follow_the_key(parent: np.ndarray, data: st.DataObject) -> None:
+    key = np.array(data.draw(st.lists(st.integers(0, 5), min_size=len(parent), max_size=len(parent))))
+    result = preorder(parent, key)
+    for family in children(parent).values():
+        expected = sorted(family, key=lambda node: (key[node], node))
+        assert sorted(family, key=lambda node: result.place[node]) == expected
+
+
+@given(parents(), st.data())
+def test_totals_are_sums_over_subtrees(parent: np.ndarray, data: st.DataObject) -> None:
+    tree = preorder(parent)
+    own = np.array(data.draw(st.lists(st.integers(0, 9), min_size=len(parent), max_size=len(parent))))
+    below = children(tree.parent)
+
+    def total(node: int) -> int:
+        return int(own[node]) + sum(total(child) for child in below[node])
+
+    assert totals(own, tree.end).tolist() == [total(node) for node in range(len(parent))]
+
+
+@given(parents(), st.data())
+def test_merging_keeps_every_path(parent: np.ndarray, data: st.DataObject) -> None:
+    label = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(parent), max_size=len(parent))))
+    merged, new_parent, new_label = merge_children(parent, label)
+
+    def path(node: int, above: np.ndarray, names: np.ndarray) -> tuple[int, ...]:
+        return () if above[node] < 0 else (*path(int(above[node]), above, names), int(names[node]))
+
+    for node in range(len(parent)):
+        assert path(node, parent, label) == path(int(merged[node]), new_parent, new_label)
+    paths = [path(node, new_parent, new_label) for node in range(len(new_parent))]
+    assert len(set(paths)) == len(paths)
+    assert all(above < node for node, above in enumerate(new_parent))
+
+
+def test_a_stack_of_many_thousand_frames_has_its_depth() -> None:
+    parent = np.arange(-1, 9_999)
+    assert depths(parent).tolist() == list(range(10_000))
+    assert preorder(parent).end.tolist() == [10_000] * 10_000
+
+
+def test_a_circle_is_refused() -> None:
+    with pytest.raises(ValueError, match="one tree"):
+        depths(np.array([-1, 2, 1]))
