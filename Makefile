@@ -21,7 +21,7 @@ serve: ## set up and serve (ARGS="--port 9000")
 
 test: ## set up and run all tests (ARGS="-k name")
 	@$(SETUP) test
-	@$(BIN)/python -m pytest $(ARGS); status=$$?; echo $$status >.cache/pytest-status; exit $$status
+	@$(BIN)/python -m pytest $(ARGS); status=$$?; mkdir -p .cache; echo $$status >.cache/pytest-status; exit $$status
 
 lint: venv ## check style, types and imports
 	@$(BIN)/ruff check .

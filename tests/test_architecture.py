@@ -1,0 +1,79 @@
+"""Style, types and the direction of imports hold for the whole checkout."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+CORE = ("domain", "launchers", "recorders", "readers", "analysis", "exporters", "charts")
+STARTS_A_PROGRAM = re.compile(r"(system|popen|fork(pty)?|exec[lv]p?e?|spawn[lv]p?e?|posix_spawnp?)$")
+LONGEST_FILE = 500
+
+
+def check(*argv: str | Path) -> None:
+    """Run a checker; what it says is the failure."""
+    done = subprocess.run([str(word) for word in argv], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, f"{argv[0]}:\n{done.stdout}{done.stderr}"
+
+
+def test_ruff_check() -> None:
+    check(BIN / "ruff", "check", "--output-format=concise", ".")
+
+
+def test_ruff_format() -> None:
+    check(BIN / "ruff", "format", "--check", ".")
+
+
+def test_types() -> None:
+    check(BIN / "mypy")
+
+
+def test_imports_go_one_way() -> None:
+    cache = ROOT / ".cache" / "import-linter"
+    check(BIN / "lint-imports", "--config", "setup.cfg", "--no-logo", "--cache-dir", cache)
+
+
+def contract(name: str, key: str) -> set[str]:
+    """The modules that a contract in setup.cfg names, without the package's own name."""
+    parser = configparser.RawConfigParser()
+    parser.read(ROOT / "setup.cfg")
+    words = re.findall(r"[\w.]+", parser[f"importlinter:contract:{name}"][key])
+    return {word.removeprefix("perfloom.") for word in words}
+
+
+def test_the_contracts_know_every_module() -> None:
+    """A new folder or file of the package gets its place in the order when it is made."""
+    here = {path.stem for path in (ROOT / "app").glob("*.py")} - {"__init__"}
+    here |= {path.parent.name for path in (ROOT / "app").glob("*/__init__.py")}
+    placed = contract("road", "layers") | contract("alone", "source_modules")
+    assert here <= placed, f"setup.cfg places these nowhere: {sorted(here - placed)}"
+    assert placed <= here, f"setup.cfg places what is not there: {sorted(placed - here)}"
+    assert contract("core", "source_modules") == set(CORE)
+
+
+@pytest.mark.parametrize("package", CORE)
+def test_the_core_starts_no_program(package: str) -> None:
+    """The import contract cannot see os.system and its kin, since `os` itself is allowed."""
+    for path in sorted((ROOT / "app" / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
+                assert not STARTS_A_PROGRAM.match(node.attr), f"{path}:{node.lineno}: os.{node.attr}"
+            if isinstance(node, ast.ImportFrom) and node.module == "os":
+                for alias in node.names:
+                    assert not STARTS_A_PROGRAM.match(alias.name), f"{path}:{node.lineno}: os.{alias.name}"
+
+
+def test_no_file_is_too_long_to_read() -> None:
+    kinds = [("app", "*.py"), ("workers", "*.py"), ("tests", "*.py"), ("tools", "*.py")]
+    kinds += [("static", "*.js"), ("static", "*.css"), ("templates", "*.html"), ("benchmarks", "*.py")]
+    paths = {path.resolve() for folder, kind in kinds for path in (ROOT / folder).rglob(kind)}
+    long = {str(path.relative_to(ROOT)): path.read_bytes().count(b"\n") for path in paths}
+    assert not {name: lines for name, lines in long.items() if lines > LONGEST_FILE}

