@@ -1,0 +1,326 @@
+"""Settings: what can be set, where, and its default. Nothing else reads the environment for these.
+
+Each setting is one field of `Settings` with one line of documentation, and is given by the environment variable
+`PERFLOOM_<NAME>` or by an option of a command. `SETTINGS` lists them all.
+"""
+
+import hashlib
+import hmac
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from .domain.errors import InvalidRequest
+from .places import data_directory, make_private, network_filesystem, private_text, runtime_directory
+
+PREFIX = "PERFLOOM_"
+KNOWN = ("catalogue.sqlite", "token", "secret", "results", "jobs", "lost+found")
+"""By one of these names a data directory of ours is recognised."""
+_UNITS = {"": 1, "B": 1}
+for _power, _letter in enumerate("KMGT", start=1):
+    _UNITS |= {_letter: 1000**_power, f"{_letter}B": 1000**_power, f"{_letter}IB": 1024**_power}
+
+
+def _text(value: str) -> str:
+    if any(ord(c) < 32 for c in value):
+        raise ValueError("text without control characters")
+    return value
+
+
+def _host(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._:%\[\]-]+", value):
+        raise ValueError("an address or host name, for example 127.0.0.1")
+    return value
+
+
+def _hosts(value: str) -> tuple[str, ...]:
+    return tuple(_host(part.strip()) for part in value.split(",") if part.strip())
+
+
+def _whole(low: int, high: int, example: int) -> Callable[[str], int]:
+    def parse(value: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,18}", value) or not low <= int(value) <= high:
+            raise ValueError(f"a whole number from {low} to {high}, for example {example}")
+        return int(value)
+
+    return parse
+
+
+def _bytes(value: str) -> int:
+    found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) *([A-Za-z]*)", value.strip())
+    if not found or found[2].upper() not in _UNITS:
+        raise ValueError("a size such as 500MB, 20GB or 1GiB")
+    return int(float(found[1]) * _UNITS[found[2].upper()])
+
+
+def _flag(value: str) -> bool:
+    known = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    if value.lower() not in known:
+        raise ValueError("1 or 0")
+    return known[value.lower()]
+
+
+def _database(value: str) -> str:
+    scheme = value.partition(":")[0]
+    if scheme in ("postgres", "postgresql"):
+        return "postgresql+psycopg:" + value.partition(":")[2]
+    if scheme not in ("sqlite", "postgresql+psycopg"):
+        raise ValueError("postgresql://USER:PASSWORD@HOST/NAME, or sqlite:////PATH")
+    return value
+
+
+def _broker(value: str) -> str:
+    if value.partition(":")[0] not in ("redis", "rediss", "redis+socket", "sentinel"):
+        raise ValueError("redis://:PASSWORD@HOST:6379/0")
+    return value
+
+
+def _token(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_.~-]{16,200}", value):
+        raise ValueError("at least 16 letters, digits, - or _ (openssl rand -hex 24 makes one)")
+    return value
+
+
+def _path(value: str) -> Path:
+    if "\0" in value:
+        raise ValueError("a path")
+    return Path(value).expanduser().absolute()
+
+
+def _about(
+    doc: str, parse: Callable[[str], Any], *, name: str = "", secret: bool = False, default: str = ""
+) -> dict[str, Any]:
+    """What is declared of a setting. `default`: in words, where it is worked out."""
+    return {"doc": doc, "parse": parse, "name": name, "secret": secret, "default": default}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Every setting. Made by `Settings.load`; nothing on disk is touched until `prepare` or a secret is asked for."""
+
+    data: Path = field(
+        metadata=_about(
+            "Directory of everything that is kept: catalogue, results, jobs, token.",
+            _path,
+            default="$XDG_DATA_HOME/perfloom",
+        ),
+    )
+    runtime: Path = field(
+        metadata=_about(
+            "Directory of sockets and of the private Redis. Its path must be short.",
+            _path,
+            default="perfloom-… in $XDG_RUNTIME_DIR, else in /tmp",
+        ),
+    )
+    host: str = field(
+        default="127.0.0.1",
+        metadata=_about("Address that the web server listens on.", _host),
+    )
+    port: int = field(
+        default=8000,
+        metadata=_about("Port that the web server listens on; 0 takes a free one.", _whole(0, 65535, 8000)),
+    )
+    trusted_hosts: tuple[str, ...] = field(
+        default=(),
+        metadata=_about(
+            "Host names under which the pages may be asked for, separated by commas.",
+            _hosts,
+            default="the address listened on",
+        ),
+    )
+    database_url: str = field(
+        repr=False,
+        metadata=_about(
+            "Catalogue database: a sqlite or postgresql URL.",
+            _database,
+            secret=True,
+            default="catalogue.sqlite in the data directory",
+        ),
+    )
+    broker_url: str = field(
+        repr=False,
+        metadata=_about(
+            "Message broker between web and workers: a redis URL.",
+            _broker,
+            secret=True,
+            default="a private Redis, started and ended by perfloom serve",
+        ),
+    )
+    configured_token: str | None = field(
+        default=None,
+        repr=False,
+        metadata=_about(
+            "Token that a browser or script must show.",
+            _token,
+            name="token",
+            secret=True,
+            default="made at random, kept in the file token",
+        ),
+    )
+    configured_secret_key: str | None = field(
+        default=None,
+        repr=False,
+        metadata=_about(
+            "Key that signs cookies; the same on all machines of one installation.",
+            _token,
+            name="secret_key",
+            secret=True,
+            default="made at random, kept in the file secret",
+        ),
+    )
+    upload_limit_bytes: int = field(
+        default=20 * 10**9,
+        metadata=_about("Largest size of an import, unpacked.", _bytes, default="20GB"),
+    )
+    reserve_bytes: int = field(
+        default=10**9,
+        metadata=_about("Free disk space that imports and recordings leave untouched.", _bytes, default="1GB"),
+    )
+    cache_bytes: int = field(
+        default=5 * 10**9,
+        metadata=_about("Disk space for what can be worked out again from a result.", _bytes, default="5GB"),
+    )
+    read_memory_bytes: int = field(
+        default=8 * 10**9,
+        metadata=_about("Memory that reading one recording may take.", _bytes, default="8GB"),
+    )
+    read_seconds: int = field(
+        default=3600,
+        metadata=_about("Time that reading one recording may take.", _whole(1, 10**6, 3600)),
+    )
+    network_data: bool = field(
+        default=False,
+        metadata=_about(
+            "1 to keep the data on a network filesystem all the same; one machine only, and slower.",
+            _flag,
+            default="0",
+        ),
+    )
+
+    @classmethod
+    def load(
+        cls, data: Path | str | None = None, environ: Mapping[str, str] | None = None, **overrides: Any
+    ) -> "Settings":
+        """From overrides (by setting name; None is none), else the environment, else the defaults.
+
+        Raises InvalidRequest, which says what to write, for a value that cannot be used.
+        """
+        environ = os.environ if environ is None else environ
+        overrides = {"data": data} | overrides
+        unknown = set(overrides) - {setting.name for setting in SETTINGS}
+        if unknown:
+            raise TypeError(f"no such setting: {', '.join(sorted(unknown))}")
+        values: dict[str, Any] = {}
+        for setting in SETTINGS:
+            given = overrides.get(setting.name)
+            from_environment = environ.get(setting.variable) or None
+            if given is not None:
+                # Options arrive parsed or as text; text goes through the same checks.
+                values[setting.field] = setting.parsed(given, setting.name) if isinstance(given, str) else given
+            elif from_environment is not None:
+                values[setting.field] = setting.parsed(from_environment, setting.variable)
+        values["data"] = Path(values["data"]).absolute() if "data" in values else data_directory(environ)
+        values.setdefault("runtime", runtime_directory(values["data"], environ))
+        values.setdefault("database_url", f"sqlite:///{values['data'] / 'catalogue.sqlite'}")
+        values.setdefault("broker_url", f"redis+socket://{values['runtime'] / 'redis.sock'}")
+        return cls(**values)
+
+    @property
+    def sqlite(self) -> bool:
+        """Whether the catalogue is SQLite."""
+        return self.database_url.startswith("sqlite:")
+
+    @property
+    def redis_socket(self) -> Path:
+        """Where the private Redis listens."""
+        return self.runtime / "redis.sock"
+
+    @property
+    def private_broker(self) -> bool:
+        """Whether the broker is the private Redis, which `perfloom serve` starts and ends."""
+        return self.broker_url == f"redis+socket://{self.redis_socket}"
+
+    @property
+    def token(self) -> str:
+        """The access token; made and kept in `<data>/token` (0600) when first asked for."""
+        return self.configured_token or self._kept("token")
+
+    @property
+    def cookie_key(self) -> bytes:
+        """32 bytes to sign cookies with. Derived from the token too, so that changing it ends every session."""
+        secret = self.configured_secret_key or self._kept("secret")
+        return hmac.digest(secret.encode(), b"cookie\0" + self.token.encode(), hashlib.sha256)
+
+    def prepare(self) -> tuple[str, ...]:
+        """Make the data directory (0700) and what belongs in it. Returns warnings, each a sentence.
+
+        Raises InvalidRequest or Unavailable where the directory cannot be used.
+        """
+        warnings = []
+        make_private(self.data, known=KNOWN)
+        filesystem = network_filesystem(self.data)
+        if filesystem and self.sqlite and not self.network_data:
+            raise InvalidRequest(
+                f"{self.data} is on a network filesystem ({filesystem}), where an SQLite catalogue can be damaged. "
+                f"Set {PREFIX}DATA to a directory on a local disk, or {PREFIX}DATABASE_URL to a PostgreSQL database, "
+                f"or {PREFIX}NETWORK_DATA=1 if only this machine uses the directory.",
+                "data",
+            )
+        if filesystem:
+            warnings.append(f"{self.data} is on a network filesystem ({filesystem}); opening results is slower there.")
+        for name in ("results", "jobs", "cache", "uploads"):
+            make_private(self.data / name)
+        return tuple(warnings)
+
+    def prepare_runtime(self) -> Path:
+        """Make the runtime directory (0700, ours) and return it. Raises Unavailable where another owns it."""
+        return make_private(self.runtime)
+
+    def _kept(self, name: str) -> str:
+        make_private(self.data, known=KNOWN)
+        return private_text(self.data / name)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting, for help texts and documentation. `default`: in words."""
+
+    name: str
+    variable: str
+    doc: str
+    default: str
+    secret: bool
+    field: str
+    parse: Callable[[str], Any]
+
+    def parsed(self, text: str, called: str) -> Any:
+        """The value of `text`. Raises InvalidRequest, naming the setting as `called`."""
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            shown = "" if self.secret else f" is {text[:80]!r}"
+            raise InvalidRequest(f"{called}{shown}: write {error}.", self.name) from None
+
+
+def _declared() -> tuple[Setting, ...]:
+    found = []
+    for declared in fields(Settings):
+        name = declared.metadata["name"] or declared.name
+        found.append(
+            Setting(
+                name=name,
+                variable=PREFIX + name.upper(),
+                doc=declared.metadata["doc"],
+                default=declared.metadata["default"] or str(declared.default),
+                secret=declared.metadata["secret"],
+                field=declared.name,
+                parse=declared.metadata["parse"],
+            )
+        )
+    return tuple(found)
+
+
+SETTINGS = _declared()
