@@ -120,6 +120,21 @@ SCHEMAS: dict[str, pa.Schema] = {
     "losses": _schema(reason=pa.string(), count=pa.int64(), example=pa.string()),
 }
 
+REQUIRED: dict[str, tuple[str, ...]] = {
+    "runs": (),
+    "threads": ("run", "kind"),
+    "thread_names": ("thread", "from_ns", "name"),
+    "functions": ("name", "display", "module"),
+    "frames": ("function", "inline_depth", "kind"),
+    "stacks": ("parent", "end", "frame", "depth", "call"),
+    "calls": ("parent", "end", "function", "depth", "kind"),
+    "events": ("name", "unit", "weighted"),
+    "samples": ("time_ns", "thread", "cpu", "event", "stack", "weight"),
+    "counts": ("event", "status"),
+    "losses": ("reason", "count", "example"),
+}
+"""The columns in which null never stands; in every other it means "not known"."""
+
 
 def empty(name: str) -> pa.Table:
     """The table `name` with no rows."""
