@@ -17,7 +17,11 @@ class PerfEvent:
 class HostFacts:
     """Facts of one host. perf None: not installed. paranoid: /proc/sys/kernel/perf_event_paranoid.
 
-    options: names of `perf record` options that this perf offers and that Perfloom may use ("-z", "--no-bpf-event").
+    perf_problem: why perf cannot be used although it is there (None: it can). perf_capabilities: names such as
+    "cap_perfmon" that a perf started by the worker has, from the worker itself or from the file.
+    options: names of `perf record` options that this perf offers and that Perfloom may use ("-z", "--no-bpf-event");
+    "--call-graph dwarf" where it can unwind. stat_options: the same for `perf stat`.
+    lbr: whether the CPU records call stacks by itself.
     hardware_counters: whether cycles and instructions can be counted here (virtual machines often have none).
     checked_at: seconds since the epoch.
     """
@@ -33,13 +37,16 @@ class HostFacts:
     root: bool = False
     perf: str | None = None
     perf_version: str | None = None
+    perf_problem: str | None = None
     perf_capabilities: tuple[str, ...] = ()
     paranoid: int | None = None
     kptr_restrict: int | None = None
     max_frequency: int | None = None
     mlock_kb: int | None = None
     hardware_counters: bool | None = None
+    lbr: bool | None = None
     options: tuple[str, ...] = ()
+    stat_options: tuple[str, ...] = ()
     events: tuple[PerfEvent, ...] = ()
     limits: dict[str, str] = field(default_factory=dict)
 
@@ -51,5 +58,5 @@ class HostFacts:
         known = {f.name for f in fields(cls)}
         kept = {key: value for key, value in data.items() if key in known}
         events = tuple(PerfEvent(**event) for event in kept.get("events", ()))
-        tuples = {name: tuple(kept.get(name, ())) for name in ("perf_capabilities", "options")}
+        tuples = {name: tuple(kept.get(name, ())) for name in ("perf_capabilities", "options", "stat_options")}
         return cls(**kept | tuples | {"events": events})

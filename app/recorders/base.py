@@ -1,0 +1,54 @@
+"""What a recorder is: a JobSpec and the facts of a host become argv and the names of what comes out."""
+
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Protocol
+
+from ..domain.facts import HostFacts
+from ..domain.jobs import JobSpec, RecorderName, Scope
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A file that a recorder leaves in the job's artefacts directory.
+
+    text: it can be read as it is. Otherwise it means something only on the host that recorded it (perf.data needs
+    that host's binaries for its symbols) and is brought into text there, beside it, before anything reads it.
+    """
+
+    name: str
+    title: str
+    text: bool
+
+
+class Recorder(Protocol):
+    """Runs nothing and asks nothing: `argv` is what to start, `artefacts` what it will have left."""
+
+    @property
+    def name(self) -> RecorderName:
+        """As it stands in a JobSpec."""
+
+    @property
+    def title(self) -> str:
+        """For a person."""
+
+    def argv(self, spec: JobSpec, facts: HostFacts, artefacts: PurePath) -> tuple[str, ...]:
+        """The recorder's program and options, then the user's command where there is one."""
+
+    def artefacts(self, spec: JobSpec) -> tuple[Artefact, ...]:
+        """What a recording leaves, the main one first."""
+
+
+def program(facts: HostFacts) -> str:
+    """perf as it is started on that host."""
+    return facts.perf or "perf"
+
+
+def target(spec: JobSpec) -> tuple[str, ...]:
+    """The end of a perf command line: what is observed, and the command where there is one."""
+    command = ("--", *spec.command) if spec.command else ()
+    if spec.scope is Scope.PROCESS:
+        return ("-p", str(spec.pid))
+    if spec.scope is Scope.SYSTEM:
+        return ("-a", *command)
+    return command
