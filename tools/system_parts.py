@@ -26,8 +26,12 @@ def privileged():
 apt_updated = False
 
 
-def apt(packages):
-    """Install Debian packages without asking; whether that could be done. Says nothing where it cannot."""
+def apt(packages, complain=True):
+    """Install Debian packages without asking, and say whether that was done.
+
+    Where it may not be done nothing is said; where apt-get fails, the end of its output, unless that is not
+    to be complained of.
+    """
     global apt_updated
     before = privileged()
     if before is None or not shutil.which("apt-get"):
@@ -53,7 +57,7 @@ def apt(packages):
         text=True,
         errors="replace",
     )
-    if done.returncode != 0:
+    if done.returncode != 0 and complain:
         say("".join("  " + line + "\n" for line in done.stdout.splitlines()[-5:]).rstrip())
     return done.returncode == 0
 
@@ -149,10 +153,11 @@ def have_fonts():
 
 
 def ensure_perf():
-    for packages in perf_packages():
+    choices = perf_packages()
+    for packages in choices:
         if have_perf():
             return
-        apt(packages)
+        apt(packages, complain=packages is choices[-1])
     if not have_perf():
         what = "linux-tools-generic" if "ubuntu" in distribution() else "linux-perf"
         how = "sudo apt-get install " + what if shutil.which("apt-get") else "install the package that holds `perf`"
