@@ -1,0 +1,54 @@
+"""Static files under an address that holds a hash of them all, so that a browser may keep them for a year.
+
+The hash is a folder of the address and no query word: modules import each other by relative paths, and so stay within
+one version.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from flask import Flask, Response, send_from_directory
+from werkzeug.exceptions import NotFound
+
+from .security import public
+
+PREFIX = "v-"
+TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+
+def register(app: Flask) -> None:
+    """Serve the folder `static` of the package as endpoint `static`, and give templates `static(name)`."""
+    folder = Path(app.root_path) / "static"
+    version = PREFIX + version_of(folder)
+
+    @public
+    def static(filename: str) -> Response:
+        head, _, rest = filename.partition("/")
+        versioned = head.startswith(PREFIX)
+        name = rest if versioned else filename
+        # An older page may still ask for its version; it gets ours, to be asked for again.
+        current = head == version and not app.debug
+        try:
+            response = send_from_directory(folder, name, mimetype=TYPES.get(Path(name).suffix), conditional=True)
+        except IsADirectoryError:
+            raise NotFound from None
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if current else "no-cache"
+        return response
+
+    def add_version(endpoint: str, values: dict[str, Any]) -> None:
+        if endpoint == "static" and not str(values.get("filename", "")).startswith(PREFIX):
+            values["filename"] = f"{version}/{values['filename']}"
+
+    app.add_url_rule("/static/<path:filename>", "static", static)
+    app.url_defaults(add_version)
+    app.jinja_env.globals["static"] = lambda name: app.url_for("static", filename=name)
+
+
+def version_of(folder: Path) -> str:
+    """Twelve hex digits that change when any file below `folder` does."""
+    digest = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:12]

@@ -1,0 +1,101 @@
+"""How a page becomes a response: one frozen dataclass is all that its template sees beside the shell.
+
+A view builds a subclass of `Page` and returns `render(page)`. The template knows it as `page`; `shell` is what every
+page has around it. Undefined names are errors, so a template cannot ask for what its dataclass does not have.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+from urllib.parse import urlencode
+
+from flask import Flask, Response, current_app, get_flashed_messages, make_response, render_template, request
+
+from . import __version__
+from .session import csrf_token, signed_in
+
+THEMES = ("system", "light", "dark")
+THEME_COOKIE = "perfloom-theme"
+NAVIGATION = (
+    ("/", "Results"),
+    ("/jobs/new", "New job"),
+    ("/import", "Import"),
+    ("/compare", "Compare"),
+)
+
+
+@dataclass(frozen=True)
+class Page:
+    """The content of one page. `template`: a file under templates/."""
+
+    template: ClassVar[str]
+
+
+@dataclass(frozen=True)
+class NavigationLink:
+    """An entry of the bar on top. current: the page shown is this one or below it."""
+
+    url: str
+    label: str
+    current: bool
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A sentence shown once, after something was done. kind: good, warn or bad."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Shell:
+    """What surrounds every page. csrf: the token for its forms, empty before login. here: path and query shown."""
+
+    version: str
+    theme: str
+    csrf: str
+    signed_in: bool
+    here: str
+    navigation: tuple[NavigationLink, ...]
+    notices: tuple[Notice, ...]
+
+
+def render(page: Page, status: int = 200) -> Response:
+    """The page as a response."""
+    response = make_response(render_template(page.template, page=page), status)
+    response.content_type = "text/html; charset=utf-8"
+    return response
+
+
+def shell() -> Shell:
+    """The shell of the present request."""
+    theme = request.cookies.get(THEME_COOKIE, "system")
+    path = request.path
+    known = current_app.url_map.bind("")
+    return Shell(
+        version=__version__,
+        theme=theme if theme in THEMES else "system",
+        csrf=csrf_token() if signed_in() else "",
+        signed_in=signed_in(),
+        here=path + ("?" + request.query_string.decode("latin-1") if request.query_string else ""),
+        navigation=tuple(
+            NavigationLink(url, label, _is_current(url, path)) for url, label in NAVIGATION if known.test(url)
+        ),
+        notices=tuple(Notice(kind, text) for kind, text in get_flashed_messages(with_categories=True)),
+    )
+
+
+def query_url(path: str, pairs: list[tuple[str, str]]) -> str:
+    """`path` with a query string of `pairs`, or alone where there are none."""
+    return f"{path}?{urlencode(pairs)}" if pairs else path
+
+
+def register(app: Flask) -> None:
+    """Give every template `shell` and the functions it may call."""
+    app.context_processor(lambda: {"shell": shell(), "query_url": query_url})
+
+
+def _is_current(url: str, path: str) -> bool:
+    if url == "/":
+        return path == "/" or path.startswith("/results/")
+    return path == url or path.startswith(url + "/")

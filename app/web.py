@@ -1,0 +1,29 @@
+"""The web application, put together."""
+
+from flask import Flask
+from jinja2 import StrictUndefined
+
+from . import assets, failures, rendering, security, views
+from .config import Settings
+from .queue import Queue
+from .services import Services
+from .store import open_store
+
+FORM_LIMIT = 4 * 1024 * 1024
+"""Bytes of a form that carries no files. A view that takes files sets its own limit."""
+
+
+def create_app(settings: Settings) -> Flask:
+    """The application for one data directory. Opens the store, so the directory must exist."""
+    app = Flask(__name__, static_folder=None)
+    app.config.update(MAX_CONTENT_LENGTH=FORM_LIMIT, MAX_FORM_MEMORY_SIZE=FORM_LIMIT, MAX_FORM_PARTS=5_000)
+    app.json.sort_keys = False  # type: ignore[attr-defined]
+    app.jinja_options = {"undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    app.url_map.strict_slashes = False
+    app.extensions["perfloom"] = Services(settings, open_store(settings), Queue(settings))
+    security.register(app, settings)
+    failures.register(app)
+    assets.register(app)
+    rendering.register(app)
+    views.register(app)
+    return app

@@ -1,0 +1,92 @@
+// Text that fits. A name is cut so that it never reaches past its frame; with no room for three characters it is left
+// out. Widths of ASCII are summed up, which is exact without kerning; all else is measured.
+
+const FEWEST = 3;
+const LONGEST = 600;
+const ASCII = /^[\x20-\x7e]*$/;
+const ELLIPSIS = "…";
+// Control characters, and those that would turn the direction of what follows.
+const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+
+/** A name without the characters that a line of text cannot show. */
+export function plain(name) {
+  return name.replace(INVISIBLE, "\ufffd");
+}
+
+export class Labels {
+  #context;
+  #widths = new Float64Array(128);
+  #names = [];
+  #known = [];
+  #ellipsis = 0;
+
+  /** @param context a 2D context whose font is set; its text properties are set here */
+  constructor(context) {
+    this.#context = context;
+    context.fontKerning = "none";
+    context.textRendering = "optimizeSpeed";
+    for (let code = 32; code < 127; code++) {
+      this.#widths[code] = context.measureText(String.fromCharCode(code)).width;
+    }
+    this.#ellipsis = context.measureText(ELLIPSIS).width;
+    this.narrowest = FEWEST * Math.min(this.#widths[105], this.#widths[108]);
+  }
+
+  /** The names that `fit` is asked for by index. */
+  use(names) {
+    if (names === this.#names) return;
+    this.#names = names;
+    this.#known = new Array(names.length);
+  }
+
+  /** As much of name `index` as fits in `room` pixels; empty where that is too little to read. */
+  fit(index, room) {
+    if (room < this.narrowest) return "";
+    const name = (this.#known[index] ??= this.#measure(this.#names[index]));
+    if (name.full <= room) return name.text;
+    const inside = room - this.#ellipsis;
+    const { sums } = name;
+    let low = 0;
+    let high = sums.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (sums[middle] <= inside) low = middle;
+      else high = middle - 1;
+    }
+    if (low < FEWEST - 1) return "";
+    if (name.cut !== low) {
+      name.cut = low;
+      name.shown = name.text.slice(0, name.ends ? name.ends[low - 1] : low).trimEnd() + ELLIPSIS;
+    }
+    return name.shown;
+  }
+
+  #measure(raw) {
+    const ascii = ASCII.test(raw.slice(0, LONGEST));
+    const longest = ascii ? LONGEST : LONGEST / 3;
+    const text = plain(raw.slice(0, longest));
+    // What belongs together (a letter and its accent, an emoji of several) is cut as a whole.
+    const ends = ascii ? null : Array.from(boundaries(text));
+    const count = ends ? ends.length : text.length;
+    const sums = new Float64Array(count + 1);
+    for (let i = 0; i < count; i++) {
+      const width = ends
+        ? this.#context.measureText(text.slice(0, ends[i])).width
+        : sums[i] + this.#widths[text.charCodeAt(i)];
+      sums[i + 1] = Math.max(sums[i], width);
+    }
+    const full = raw.length <= longest ? sums[count] : Infinity;
+    return { text, ends, sums, full, cut: -1, shown: "" };
+  }
+}
+
+const segmenter = typeof Intl.Segmenter === "function" ? new Intl.Segmenter() : null;
+
+/** Where the characters that a reader sees end. */
+function* boundaries(text) {
+  let end = 0;
+  for (const part of segmenter ? segmenter.segment(text) : text) {
+    end += (part.segment ?? part).length;
+    yield end;
+  }
+}

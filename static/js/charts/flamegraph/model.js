@@ -1,0 +1,250 @@
+// The nodes of one answer of the server, laid out. Pure: knows no page, no canvas.
+//
+// x is in units of weight, from 0 at the left edge of the zoomed frame to `span` at its right edge. The frames above
+// the zoomed one ("lead") stand in the first rows over the whole width, so that a frame keeps its row when zoomed.
+
+export class Picture {
+  /** @param wire the JSON of /flamegraph, as perfloom.charts.flamegraph.payload describes it */
+  constructor(wire) {
+    const { zoom, functions, nodes } = wire;
+    const lead = Math.max(0, zoom.length - 1);
+    const sent = nodes.id.length;
+    const count = sent ? lead + sent : 0;
+
+    this.wire = wire;
+    this.event = wire.event;
+    this.unit = wire.unit;
+    this.whole = wire.total;
+    this.pruned = wire.pruned;
+    this.lead = count ? lead : 0;
+    this.count = count;
+    this.kinds = wire.kinds;
+    this.names = functions.name.slice();
+    this.modules = functions.module.slice();
+    this.functionKinds = functions.kind.slice();
+    this.functionIds = functions.id.slice();
+
+    this.ids = new Float64Array(count);
+    this.depth = new Int32Array(count);
+    this.func = new Int32Array(count);
+    this.self = new Float64Array(count);
+    this.total = new Float64Array(count);
+    this.x0 = new Float64Array(count);
+    this.x1 = new Float64Array(count);
+    this.parent = new Int32Array(count).fill(-1);
+    this.end = new Int32Array(count);
+    this.base = wire.base
+      ? { total: wire.base.total, self: new Float64Array(count), totals: new Float64Array(count) }
+      : null;
+
+    this.span = sent ? nodes.total[0] : 0;
+    if (count) {
+      this.#addLead(zoom.slice(0, lead));
+      this.#addNodes(nodes, lead);
+    }
+    this.#addRows();
+    this.#byId = null;
+  }
+
+  #byId;
+
+  /** The node with this id, or -1. */
+  find(id) {
+    if (!this.#byId) {
+      this.#byId = new Map();
+      for (let i = 0; i < this.count; i++) this.#byId.set(this.ids[i], i);
+    }
+    return this.#byId.get(id) ?? -1;
+  }
+
+  /** The node that the server was asked to zoom to. */
+  get top() {
+    return this.lead;
+  }
+
+  get empty() {
+    return !(this.span > 0);
+  }
+
+  name(node) {
+    return this.names[this.func[node]];
+  }
+
+  module(node) {
+    return this.modules[this.func[node]];
+  }
+
+  kind(node) {
+    return this.kinds[this.functionKinds[this.func[node]]];
+  }
+
+  /** The profile's id of the node's function; negative for what is none (the root, a group). */
+  functionId(node) {
+    return this.functionIds[this.func[node]];
+  }
+
+  /** From the root to the node itself. */
+  path(node) {
+    const nodes = [];
+    for (let i = node; i >= 0; i = this.parent[i]) nodes.push(i);
+    return nodes.reverse();
+  }
+
+  /** Position in `rowNodes` of the first node in row `depth` that ends right of x. */
+  firstIn(depth, x) {
+    const { rowStart, rowNodes, x1 } = this;
+    let low = rowStart[depth];
+    let high = rowStart[depth + 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (x1[rowNodes[middle]] > x) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+
+  /** The node in row `depth` at x, or the nearest that is no further than `slack`; -1 where there is none. */
+  hit(depth, x, slack = 0) {
+    if (depth < 0 || depth >= this.rows) return -1;
+    const { rowStart, rowNodes, x0, x1 } = this;
+    const at = this.firstIn(depth, x);
+    const here = at < rowStart[depth + 1] ? rowNodes[at] : -1;
+    if (here >= 0 && x0[here] <= x && x1[here] > x0[here]) return here;
+    let best = -1;
+    let distance = slack;
+    if (here >= 0 && x0[here] - x <= distance) {
+      best = here;
+      distance = x0[here] - x;
+    }
+    if (at > rowStart[depth] && x - x1[rowNodes[at - 1]] <= distance) best = rowNodes[at - 1];
+    return best;
+  }
+
+  /** The node beside `node` in its row: step 1 to the right, -1 to the left; -1 at the end. */
+  beside(node, step) {
+    const depth = this.depth[node];
+    const { rowStart, rowNodes } = this;
+    let low = rowStart[depth];
+    let high = rowStart[depth + 1] - 1;
+    // Ids in a row ascend with x.
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (rowNodes[middle] < node) low = middle + 1;
+      else high = middle;
+    }
+    const next = low + step;
+    return next >= rowStart[depth] && next < rowStart[depth + 1] ? rowNodes[next] : -1;
+  }
+
+  /** The widest child of `node`, or -1 for a leaf. */
+  widestChild(node) {
+    let best = -1;
+    for (let i = node + 1; i < this.end[node]; i = this.end[i]) {
+      if (best < 0 || this.x1[i] - this.x0[i] > this.x1[best] - this.x0[best]) best = i;
+    }
+    return best;
+  }
+
+  children(node) {
+    let count = 0;
+    for (let i = node + 1; i < this.end[node]; i = this.end[i]) count++;
+    return count;
+  }
+
+  isInside(node, ancestor) {
+    return node >= ancestor && node < this.end[ancestor];
+  }
+
+  #addLead(zoom) {
+    const known = new Map(this.functionIds.map((id, index) => [id, index]));
+    zoom.forEach((above, i) => {
+      let index = above.function ?? known.get(above.function_id);
+      if (index === undefined) {
+        index = this.names.length;
+        this.names.push(above.name);
+        this.modules.push(above.module ?? "");
+        this.functionKinds.push(above.kind ?? this.kinds.length);
+        this.functionIds.push(above.function_id ?? -1);
+      }
+      this.ids[i] = above.id;
+      this.depth[i] = i;
+      this.func[i] = index;
+      this.total[i] = above.total;
+      this.self[i] = above.self ?? NaN;
+      this.x1[i] = this.span;
+      this.parent[i] = i - 1;
+      if (this.base) {
+        this.base.totals[i] = above.base_total ?? NaN;
+        this.base.self[i] = above.base_self ?? NaN;
+      }
+    });
+  }
+
+  #addNodes(nodes, lead) {
+    const { ids, depth, func, self, total, x0, x1, parent, end, base } = this;
+    const sent = nodes.id.length;
+    const starts = nodes.start;
+    let deepest = 0;
+    for (let i = 0; i < sent; i++) if (nodes.depth[i] > deepest) deepest = nodes.depth[i];
+    // Per depth: where the next child goes, and the last node met.
+    const cursor = new Float64Array(deepest + 2);
+    const last = new Int32Array(deepest + 2).fill(-1);
+    for (let i = 0; i < sent; i++) {
+      const at = lead + i;
+      const d = nodes.depth[i];
+      ids[at] = nodes.id[i];
+      depth[at] = lead + d;
+      func[at] = nodes.function[i];
+      self[at] = nodes.self[i];
+      total[at] = nodes.total[i];
+      const left = starts ? starts[i] - starts[0] : cursor[d];
+      x0[at] = left;
+      x1[at] = left + total[at];
+      cursor[d] = x1[at];
+      cursor[d + 1] = left;
+      parent[at] = d > 0 ? last[d - 1] : lead - 1;
+      last[d] = at;
+      if (base) {
+        base.self[at] = nodes.base_self[i];
+        base.totals[at] = nodes.base_total[i];
+      }
+    }
+    const count = lead + sent;
+    for (let i = count - 1; i >= 0; i--) {
+      if (end[i] === 0) end[i] = i + 1;
+      const above = parent[i];
+      if (above >= 0 && end[above] < end[i]) end[above] = end[i];
+    }
+  }
+
+  #addRows() {
+    const { count, depth } = this;
+    let deepest = -1;
+    for (let i = 0; i < count; i++) if (depth[i] > deepest) deepest = depth[i];
+    this.rows = deepest + 1;
+    this.rowStart = new Int32Array(this.rows + 1);
+    for (let i = 0; i < count; i++) this.rowStart[depth[i] + 1]++;
+    for (let d = 0; d < this.rows; d++) this.rowStart[d + 1] += this.rowStart[d];
+    this.rowNodes = new Int32Array(count);
+    const fill = this.rowStart.slice();
+    // In preorder the nodes of one depth come from left to right.
+    for (let i = 0; i < count; i++) this.rowNodes[fill[depth[i]]++] = i;
+  }
+}
+
+/** A stretch of x that is shown, [from, to]. */
+export function extent(picture, node) {
+  return [picture.x0[node], picture.x1[node]];
+}
+
+/** Between two stretches, at t from 0 to 1: widths change by equal factors, so that deep zooms look steady. */
+export function between([a0, b0], [a1, b1], t) {
+  if (t >= 1) return [a1, b1];
+  const w0 = b0 - a0;
+  const w1 = b1 - a1;
+  if (!(w0 > 0) || !(w1 > 0)) return [a1, b1];
+  if (Math.abs(w0 - w1) < 1e-9 * w0) return [a0 + (a1 - a0) * t, b0 + (b1 - b0) * t];
+  const width = w0 * Math.pow(w1 / w0, t);
+  const left = a0 + ((a1 - a0) * (w0 - width)) / (w0 - w1);
+  return [left, left + width];
+}

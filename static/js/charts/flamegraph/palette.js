@@ -1,0 +1,185 @@
+// Colours of frames. Every colour comes from a custom property of static/css/flamegraph.css; app/exporters/palette.py
+// has the same values and the same choice of shade, so that the picture on the page and the SVG agree.
+
+export const SHADES = 12;
+export const MODULES = 16;
+const HOT_STOPS = 5;
+const RAMP = 64;
+const KINDS = ["user", "kernel", "jit", "inlined", "python", "operator", "gpu_kernel", "unknown", "group"];
+
+/** 32-bit FNV-1a over the UTF-8 bytes of a text. */
+export function hash(text) {
+  let h = 0x811c9dc5;
+  for (const byte of encoder.encode(text)) h = Math.imul(h ^ byte, 0x01000193);
+  return h >>> 0;
+}
+
+const encoder = new TextEncoder();
+
+/** The last part of a module's path: what is coloured and listed by module. */
+export function moduleName(module) {
+  return module.replace(/\/+$/, "").split("/").pop() || "[unknown]";
+}
+
+/** The colours of one theme, as 32-bit words in the byte order of canvas pixels (R, G, B, A). */
+export class Palette {
+  constructor(element) {
+    const style = getComputedStyle(element);
+    const read = (name) => parse(style.getPropertyValue(`--flame-${name}`).trim());
+    this.kinds = new Map();
+    for (const kind of KINDS) {
+      const name = kind.replace("_", "-");
+      this.kinds.set(kind, ramp([read(`${name}-a`), read(`${name}-b`)], SHADES));
+    }
+    this.modules = Uint32Array.from({ length: MODULES }, (_, i) => word(read(`module-${i}`)));
+    this.hot = ramp(Array.from({ length: HOT_STOPS }, (_, i) => read(`hot-${i}`)), RAMP);
+    this.diff = ramp([read("less"), read("same"), read("more")], 2 * RAMP + 1);
+    this.match = word(read("match"));
+    this.text = css(read("text"));
+    this.matchText = css(read("match-text"));
+    this.diffText = css(read("diff-text"));
+    this.ground = read("ground");
+    this.diffGround = read("diff-ground");
+  }
+}
+
+/**
+ * Which module has which colour: its hash's, or the next that is free. Kept for as long as the page is open, so that
+ * a module keeps its colour when zoomed.
+ */
+export class ModuleColours {
+  #slots = new Map();
+  #taken = new Set();
+
+  slot(module) {
+    const name = moduleName(module);
+    let slot = this.#slots.get(name);
+    if (slot === undefined) {
+      slot = hash(name) % MODULES;
+      if (this.#taken.size < MODULES) while (this.#taken.has(slot)) slot = (slot + 1) % MODULES;
+      this.#taken.add(slot);
+      this.#slots.set(name, slot);
+    }
+    return slot;
+  }
+}
+
+/**
+ * The colour of every node of a picture.
+ * @param mode "kind", "module" or "hot"; a picture with a base is always coloured by its difference
+ */
+export function colours(picture, mode, palette, moduleColours) {
+  const fills = new Uint32Array(picture.count);
+  if (picture.base) differences(picture, palette, fills);
+  else if (mode === "hot") hot(picture, palette, fills);
+  else {
+    const ofFunction = mode === "module" ? byModule(picture, palette, moduleColours) : byKind(picture, palette);
+    for (let i = 0; i < picture.count; i++) fills[i] = ofFunction[picture.func[i]];
+  }
+  return fills;
+}
+
+function byKind(picture, palette) {
+  const unknown = palette.kinds.get("unknown");
+  const group = palette.kinds.get("group");
+  return Uint32Array.from(picture.names, (name, i) => {
+    if (picture.functionIds[i] < 0) return group[0];
+    const shades = palette.kinds.get(picture.kinds[picture.functionKinds[i]]) ?? unknown;
+    return shades[hash(name) % SHADES];
+  });
+}
+
+function byModule(picture, palette, moduleColours) {
+  // The heaviest choose first, so that they keep apart.
+  const ofFunction = new Uint32Array(picture.names.length).fill(palette.kinds.get("group")[0]);
+  for (const { functions, module } of modules(picture)) {
+    const fill = palette.modules[moduleColours.slot(module)];
+    for (const index of functions) ofFunction[index] = fill;
+  }
+  return ofFunction;
+}
+
+/** The modules of a picture by self weight, heaviest first: [{module, self, functions}]. */
+export function modules(picture) {
+  const found = new Map();
+  picture.names.forEach((_, index) => {
+    if (picture.functionIds[index] < 0) return;
+    const name = moduleName(picture.modules[index]);
+    if (!found.has(name)) found.set(name, { module: name, self: 0, functions: [] });
+    found.get(name).functions.push(index);
+  });
+  const self = new Float64Array(picture.names.length);
+  for (let i = picture.top; i < picture.count; i++) self[picture.func[i]] += picture.self[i];
+  for (const entry of found.values()) entry.self = entry.functions.reduce((sum, index) => sum + self[index], 0);
+  return [...found.values()].sort((a, b) => b.self - a.self || (a.module < b.module ? -1 : 1));
+}
+
+/** The kinds in a picture by self weight, heaviest first: [{kind, self}]. */
+export function kinds(picture) {
+  const self = new Map();
+  for (let i = picture.top; i < picture.count; i++) {
+    if (picture.functionId(i) < 0) continue;
+    const kind = picture.kind(i) ?? "unknown";
+    self.set(kind, (self.get(kind) ?? 0) + picture.self[i]);
+  }
+  return [...self].map(([kind, value]) => ({ kind, self: value })).sort((a, b) => b.self - a.self);
+}
+
+function hot(picture, palette, fills) {
+  let most = 0;
+  for (let i = picture.top; i < picture.count; i++) if (picture.self[i] > most) most = picture.self[i];
+  for (let i = 0; i < picture.count; i++) {
+    // A square root, so that the warm middle can be told from the cold.
+    const share = most > 0 && picture.self[i] > 0 ? Math.sqrt(picture.self[i] / most) : 0;
+    fills[i] = palette.hot[Math.min(RAMP - 1, Math.round(share * (RAMP - 1)))];
+  }
+}
+
+function differences(picture, palette, fills) {
+  for (let i = 0; i < picture.count; i++) {
+    fills[i] = palette.diff[RAMP + Math.round(change(picture.total[i], picture.base.totals[i]) * RAMP)];
+  }
+}
+
+/** How much more `now` is than `before`, from -1 (vanished) over 0 (the same) to 1 (new). */
+export function change(now, before) {
+  const larger = Math.max(now, before);
+  return larger > 0 ? (now - before) / larger : 0;
+}
+
+/** A pixel word mixed with a colour: t = 0 is the word's, 1 the other's. */
+export function mixed(fill, [r, g, b], t) {
+  const part = (shift, other) => Math.round(((fill >>> shift) & 255) * (1 - t) + other * t);
+  return ((255 << 24) | (part(16, b) << 16) | (part(8, g) << 8) | part(0, r)) >>> 0;
+}
+
+/** A pixel word as a CSS colour. */
+export function cssOf(fill) {
+  return `rgb(${fill & 255} ${(fill >>> 8) & 255} ${(fill >>> 16) & 255})`;
+}
+
+function css([r, g, b]) {
+  return `rgb(${r} ${g} ${b})`;
+}
+
+function word([r, g, b]) {
+  return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+}
+
+function ramp(stops, count) {
+  const words = new Uint32Array(count);
+  for (let i = 0; i < count; i++) {
+    const at = count > 1 ? (i / (count - 1)) * (stops.length - 1) : 0;
+    const low = Math.min(stops.length - 2, Math.floor(at));
+    const t = at - low;
+    words[i] = word([0, 1, 2].map((c) => Math.round(stops[low][c] * (1 - t) + stops[low + 1][c] * t)));
+  }
+  return words;
+}
+
+function parse(colour) {
+  const digits = /^#([0-9a-f]{6})$/i.exec(colour);
+  if (!digits) throw new Error(`A colour of the flame graph is not #rrggbb but "${colour}".`);
+  const value = parseInt(digits[1], 16);
+  return [value >> 16, (value >> 8) & 255, value & 255];
+}

@@ -1,0 +1,37 @@
+// Small comforts: a choice that submits its form, menus that close, times in the reader's own zone.
+
+for (const control of document.querySelectorAll('[data-submit-on-change]')) {
+  control.addEventListener('change', () => control.form?.requestSubmit());
+}
+
+// The button that such a form needs without scripts.
+for (const button of document.querySelectorAll('[data-without-scripts]')) button.hidden = true;
+
+document.addEventListener('click', (event) => {
+  for (const menu of document.querySelectorAll('details.menu[open]')) {
+    if (!menu.contains(event.target)) menu.open = false;
+  }
+});
+
+document.addEventListener('keydown', (event) => {
+  if (event.key !== 'Escape') return;
+  for (const menu of document.querySelectorAll('details.menu[open]')) {
+    menu.open = false;
+    menu.querySelector('summary')?.focus();
+  }
+});
+
+const format = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+
+/** Show every <time data-local> below `root` in the reader's time zone; the server writes UTC. */
+export function localTimes(root) {
+  for (const element of root.querySelectorAll('time[data-local]')) {
+    const date = new Date(element.dateTime);
+    if (Number.isNaN(date.getTime())) continue;
+    element.title = element.textContent.trim();
+    element.textContent = format.format(date);
+    delete element.dataset.local;
+  }
+}
+
+localTimes(document);

@@ -1,0 +1,66 @@
+// Keys that work on every page. A page adds its own by `onKey`, and tells of them in its template block `keys`.
+
+const handlers = new Map();
+let prefix = '';
+let prefixTimer = 0;
+
+/** Call `action(event)` for a key, or for two in a row ("g r"). Not called while text is being typed. */
+export function onKey(keys, action) {
+  handlers.set(keys, action);
+}
+
+export function isTyping(target) {
+  if (!(target instanceof Element)) return false;
+  if (target.isContentEditable || target.closest('textarea, select')) return true;
+  const input = target.closest('input');
+  return input !== null && !['checkbox', 'radio', 'button', 'submit', 'file', 'range'].includes(input.type);
+}
+
+function go(path) {
+  return () => {
+    if (document.querySelector(`.top__nav a[href="${path}"]`)) location.assign(path);
+  };
+}
+
+function openDialog(id) {
+  const dialog = document.getElementById(id);
+  if (dialog && !dialog.open) dialog.showModal();
+}
+
+document.addEventListener('keydown', (event) => {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+  const open = document.querySelector('dialog[open]');
+  if (open) {
+    if (event.key === '?' && open.id === 'keys') open.close();
+    return;
+  }
+  const action = handlers.get(prefix + event.key);
+  clearTimeout(prefixTimer);
+  const before = prefix;
+  prefix = '';
+  if (action) {
+    event.preventDefault();
+    action(event);
+  } else if (before === '' && [...handlers.keys()].some((keys) => keys.startsWith(`${event.key} `))) {
+    prefix = `${event.key} `;
+    prefixTimer = setTimeout(() => { prefix = ''; }, 1200);
+  }
+});
+
+onKey('?', () => openDialog('keys'));
+onKey('/', () => {
+  const field = document.querySelector('[data-search]');
+  field?.focus();
+  field?.select();
+});
+onKey('g r', go('/'));
+onKey('g n', go('/jobs/new'));
+onKey('g i', go('/import'));
+for (let digit = 1; digit <= 9; digit += 1) {
+  onKey(String(digit), () => document.querySelectorAll('.tabs[data-numbered] > a')[digit - 1]?.click());
+}
+
+for (const button of document.querySelectorAll('[data-open]')) {
+  button.hidden = false;
+  button.addEventListener('click', () => openDialog(button.dataset.open));
+}

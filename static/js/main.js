@@ -1,0 +1,8 @@
+// Loaded by every page. Each module adds something; without any of them the page still works.
+
+import './keys.js';
+import './theme.js';
+import './copy.js';
+import './controls.js';
+
+document.documentElement.dataset.scripts = 'on';
