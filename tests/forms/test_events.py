@@ -1,0 +1,95 @@
+"""Events as people type them, and the search among what a host offers."""
+
+import time
+
+import pytest
+
+from perfloom.domain.errors import InvalidRequest
+from perfloom.domain.facts import PerfEvent
+from perfloom.forms.events import EventIndex, event_problem, split_events
+
+
+@pytest.mark.parametrize(
+    ("text", "events"),
+    [
+        ("", ()),
+        ("cycles", ("cycles",)),
+        ("cycles,instructions:u\nr01c4", ("cycles", "instructions:u", "r01c4")),
+        ("cpu/event=0x3c,umask=0x1/u, faults", ("cpu/event=0x3c,umask=0x1/u", "faults")),
+        ("{cycles,instructions}:S,cs", ("{cycles,instructions}:S", "cs")),
+        ("{cpu/event=1,umask=2/,cycles}", ("{cpu/event=1,umask=2/,cycles}",)),
+        ("cpu/config=1,name='a{b,c'/", ("cpu/config=1,name='a{b,c'/",)),
+        ("sched:sched_switch\r\n\r\n ,, syscalls:* ", ("sched:sched_switch", "syscalls:*")),
+        ("mem:0x1000/8:rw,cycles", ("mem:0x1000/8:rw", "cycles")),
+        ("intel_pt//u", ("intel_pt//u",)),
+    ],
+)
+def test_commas_inside_slashes_and_braces_belong_to_the_event(text: str, events: tuple[str, ...]) -> None:
+    assert split_events(text) == events
+    assert all(event_problem(event) is None for event in events)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("cpu/event=1,umask=2", "pmu/terms/"),
+        ("{cycles,faults", "never closed"),
+        ("cycles}", "was not opened"),
+    ],
+)
+def test_a_pair_that_stays_open_is_said(text: str, part: str) -> None:
+    with pytest.raises(InvalidRequest) as error:
+        split_events(text)
+    assert part in error.value.message
+
+
+@pytest.mark.parametrize("event", ["-o/etc/passwd", "two words", "a\x1b[31m", "a,b", "{a"])
+def test_texts_that_are_no_event(event: str) -> None:
+    assert event_problem(event)
+
+
+INDEX = EventIndex.of(
+    [
+        PerfEvent("sched:sched_switch", "tracepoint"),
+        PerfEvent("cycles", "hardware", "CPU cycles"),
+        PerfEvent("L1-dcache-loads", "cache"),
+        PerfEvent("exotic", "zoo", "counts switch positions"),
+        PerfEvent("context-switches", "software"),
+        PerfEvent("block:block_rq_issue", "tracepoint"),
+    ]
+)
+
+
+def test_groups_stand_in_their_order() -> None:
+    assert [name for name, _ in INDEX.search().groups] == ["hardware", "cache", "software", "tracepoint", "zoo"]
+
+
+def test_names_go_before_descriptions() -> None:
+    found = INDEX.search("switch")
+    assert [event.name for event in found.rows] == ["context-switches", "sched:sched_switch", "exotic"]
+    assert [event.name for event in INDEX.search("SCHED switch").rows] == ["sched:sched_switch"]
+    assert INDEX.search("switch", group="software").total == 1
+    assert dict(INDEX.search("switch", group="software").groups) == {"software": 1, "tracepoint": 1, "zoo": 1}
+
+
+def test_pages_cover_everything_once() -> None:
+    seen: list[str] = []
+    offset: int | None = 0
+    while offset is not None:
+        page = INDEX.search(offset=offset, limit=4)
+        seen += [event.name for event in page.rows]
+        offset = page.next_offset
+    assert len(seen) == len(set(seen)) == page.total == 6
+
+
+def test_a_search_among_twenty_thousand_is_quick() -> None:
+    index = EventIndex.of(PerfEvent(f"group{n % 97}:event_{n}", "tracepoint", "text " * 10) for n in range(20_000))
+    best = min(_seconds(lambda: index.search("event_1 group5")) for _ in range(3))
+    assert index.search("event_1 group5").total > 100
+    assert best < 0.1
+
+
+def _seconds(call: object) -> float:
+    start = time.perf_counter()
+    call()  # type: ignore[operator]
+    return time.perf_counter() - start

@@ -1,0 +1,111 @@
+"""Command lines as people type them."""
+
+import shlex
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfloom.domain.errors import InvalidRequest
+from perfloom.forms import words
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+ARGV = st.lists(TEXT, max_size=6).map(tuple)
+
+
+@given(ARGV)
+def test_what_is_joined_splits_into_the_same_words(argv: tuple[str, ...]) -> None:
+    assert words.split(words.join(argv)).argv == argv
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=("Cs",)), max_size=8), max_size=4))
+def test_a_joined_line_survives_a_browser(argv: list[str]) -> None:
+    """A textarea turns every line break into \\r\\n, and the form turns it into \\n."""
+    line = words.join(tuple(argv))
+    sent = line.replace("\r\n", "\n").replace("\r", "\n").replace("\n", "\r\n")
+    assert words.split(sent.replace("\r\n", "\n")).argv == tuple(argv)
+
+
+@given(st.text(st.sampled_from("ab '\"\\\t=-/.,é€") | st.characters(categories=("L",)), max_size=20))
+def test_quoting_is_that_of_shlex(line: str) -> None:
+    try:
+        expected = shlex.split(line)
+    except ValueError:
+        with pytest.raises(InvalidRequest):
+            words.split(line)
+        return
+    assert list(words.split(line).argv) == expected
+
+
+@given(st.text(st.sampled_from("abx01789'\"\\n\t "), max_size=16))
+def test_dollar_quotes_are_those_of_bash(inner: str) -> None:
+    word = "$'" + inner.replace("'", "\\'") + "'"
+    try:
+        ours = words.split(word).argv
+    except InvalidRequest:
+        return
+    assert len(ours) == 1
+    if "\0" in ours[0]:
+        return
+    shell = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True)
+    assert ours[0].encode("utf-8", "surrogateescape") == shell.stdout
+
+
+@given(TEXT)
+def test_a_value_on_one_line_is_read_back(value: str) -> None:
+    line = words.to_line(value)
+    assert "\n" not in line and "\r" not in line
+    assert words.from_line(line) == value
+
+
+def test_values_stay_readable() -> None:
+    assert words.to_line("/data/my file.txt") == "/data/my file.txt"
+    assert words.to_line("a\nb") == r"$'a\nb'"
+    assert words.join(("python3", "-c", "print(1)\nprint(2)")) == "python3 -c 'print(1)\nprint(2)'"
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ("echo 'a b", "single quote that opens at “'a b”"),
+        ('echo "a b', 'double quote that opens at “"a b”'),
+        ('"; rm -rf ~ #', "double quote"),
+        ("echo $'a", "single quote"),
+        ("echo a\\", "last character is a backslash"),
+        ("ls | wc -l", "“|” at “| wc -l” needs a shell"),
+        ("a && b", "sh -c '…'"),
+        ("a > out.txt", "needs a shell"),
+        ("echo `date`", "needs a shell"),
+        ("echo $'\\Uffffffff'", "no character"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(line: str, part: str) -> None:
+    with pytest.raises(InvalidRequest) as error:
+        words.split(line)
+    assert part in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ("echo $HOME", "the variable in $HOME:"),
+        ('echo "a ${X} b"', 'the variable in "a ${X} b"'),
+        ("cat ~/notes", "the ~ of ~/notes:"),
+        ("cat *.txt", "the pattern *.txt:"),
+        ("OMP_NUM_THREADS=4 ./solve", "belongs under Environment"),
+    ],
+)
+def test_what_may_be_meant_is_hinted_at(line: str, part: str) -> None:
+    (hint,) = words.split(line).hints
+    assert part in hint
+
+
+def test_what_is_quoted_is_meant() -> None:
+    line = r"""awk '{print $1 | "sort"}' '*' '~' "\$x" a\$b \| --url='http://x?a=1&b=2' x=~y"""
+    assert words.split(line).hints == ()
+    assert words.split(line).argv[1] == '{print $1 | "sort"}'
+
+
+def test_lines_may_be_continued() -> None:
+    assert words.split("mpirun \\\n  -n 4 \\\r\n  ./solve").argv == ("mpirun", "-n", "4", "./solve")
