@@ -1,0 +1,169 @@
+"""Numbers for people: short enough to compare at a glance, with the exact value beside it.
+
+Units are those of events: "count", "ns", "bytes"; and "percent" (0–100). A number in a sentence or tile takes the
+scale that suits it (`quantity`); the numbers of one column share one (`scale_for`), so that their digits line up.
+"""
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+NO_BREAK = "\u00a0"
+MISSING = "–"
+_SI = ("", "k", "M", "G", "T", "P", "E")
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_TIME = (("ns", 1), ("µs", 10**3), ("ms", 10**6), ("s", 10**9))
+# The smaller unit in ns, how many of it the larger one has, below how many of it this pair is used, their names.
+_LONG_TIMES = (
+    (10**9, 60, 2 * 3600, "min", "s"),
+    (60 * 10**9, 60, 2 * 1440, "h", "min"),
+    (3600 * 10**9, 24, math.inf, "d", "h"),
+)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number as a page shows it. text: rounded, with its unit. exact: all digits, with its unit."""
+
+    value: float | int | None
+    text: str
+    exact: str
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How the numbers of a column are written: divided by `divisor`, with `decimals` digits behind the point.
+
+    label: what to put into the heading ("ms", "M", "MiB", "%"), empty for plain counts.
+    """
+
+    unit: str
+    divisor: int
+    label: str
+    decimals: int
+
+    def quantity(self, value: float | int | None) -> Quantity:
+        """`value`, in the unit of the column, without the label. A value too small to show is "<0.01", not 0.00."""
+        if value is None or math.isnan(value):
+            return Quantity(None, MISSING, "not known")
+        shown = value / self.divisor
+        smallest = 10**-self.decimals
+        if value and abs(shown) < smallest / 2:
+            text = f"<{smallest:.{self.decimals}f}" if value > 0 else f">−{smallest:.{self.decimals}f}"
+        else:
+            text = _signed(f"{shown:,.{self.decimals}f}")
+        return Quantity(value, text, exact(value, self.unit))
+
+
+def quantity(value: float | int | None, unit: str) -> Quantity:
+    """`value` with three significant digits and the unit that suits it."""
+    if value is None or math.isnan(value):
+        return Quantity(None, MISSING, "not known")
+    short = {"ns": duration, "bytes": size, "percent": percent}.get(unit, count)
+    return Quantity(value, short(value), exact(value, unit))
+
+
+def scale_for(largest: float | int | None, unit: str) -> Scale:
+    """The scale for a column whose largest number (by magnitude) is `largest`."""
+    if largest is None or math.isnan(largest):
+        largest = 0
+    largest = abs(largest)
+    if unit == "percent":
+        return Scale(unit, 1, "%", 2)
+    if unit == "ns":
+        label, divisor = next((step for step in reversed(_TIME) if largest >= step[1]), _TIME[0])
+        return Scale(unit, divisor, label, 0 if divisor == 1 else 3 if largest < 100 * divisor else 2)
+    if unit == "bytes":
+        power = min(len(_BINARY) - 1, int(math.log(largest, 1024))) if largest >= 1 else 0
+        return Scale(unit, 1024**power, _BINARY[power], 0 if power == 0 else 2)
+    if largest < 1_000_000:
+        return Scale(unit, 1, "", 0)
+    power = min(len(_SI) - 1, int(math.log10(largest)) // 3)
+    return Scale(unit, 1000**power, _SI[power], 3)
+
+
+def exact(value: float | int, unit: str) -> str:
+    """All digits, grouped, with the unit in words: "1,234,567 ns"."""
+    digits = f"{value:,}" if isinstance(value, int) or float(value).is_integer() else f"{value:,.6f}".rstrip("0")
+    if isinstance(value, float) and value.is_integer():
+        digits = f"{int(value):,}"
+    suffix = {"ns": f"{NO_BREAK}ns", "bytes": f"{NO_BREAK}bytes", "percent": f"{NO_BREAK}%"}.get(unit, "")
+    return _signed(digits) + suffix
+
+
+def duration(ns: float | int) -> str:
+    """Nanoseconds: "789 ns", "1.23 ms", "45.6 s", "2 min 5 s", "3 h 20 min", "2 d 4 h"."""
+    if ns < 0:
+        return "−" + duration(-ns)
+    if ns == 0:
+        return f"0{NO_BREAK}s"
+    for name, factor in _TIME:
+        digits = _three(ns / factor)
+        if float(digits.replace(",", "")) < (1000 if name != "s" else 120):
+            if factor == 1:
+                digits = f"{ns:.0f}"
+            return f"{digits}{NO_BREAK}{name}"
+    for small, per, limit, large_name, small_name in _LONG_TIMES:
+        parts = round(ns / small)
+        if parts < limit:
+            break
+    whole, rest = divmod(parts, per)
+    text = f"{whole:,}{NO_BREAK}{large_name}"
+    return f"{text} {rest}{NO_BREAK}{small_name}" if rest else text
+
+
+def count(value: float | int) -> str:
+    """A plain number: exact below 10,000, else "12.3 k", "4.56 M", "7.89 G"."""
+    if value < 0:
+        return "−" + count(-value)
+    if value < 10_000:
+        return f"{value:,.0f}" if float(value).is_integer() else _three(value)
+    power = 1
+    while power < len(_SI) - 1 and float(_three(value / 1000**power).replace(",", "")) >= 1000:
+        power += 1
+    return f"{_three(value / 1000**power)}{NO_BREAK}{_SI[power]}"
+
+
+def size(value: float | int) -> str:
+    """Bytes, in powers of 1024: "512 B", "1.5 KiB", "20.3 GiB"."""
+    if value < 0:
+        return "−" + size(-value)
+    if value < 1024:
+        return f"{value:.0f}{NO_BREAK}B"
+    power = 1
+    while power < len(_BINARY) - 1 and value / 1024**power >= 1023.5:
+        power += 1
+    return f"{_three(value / 1024**power)}{NO_BREAK}{_BINARY[power]}"
+
+
+def percent(value: float | int | None) -> str:
+    """0–100 with two decimals; never "0.00 %" for what is not nothing."""
+    if value is None or math.isnan(value):
+        return MISSING
+    if 0 < abs(value) < 0.005:
+        return f"{'<' if value > 0 else '>−'}0.01{NO_BREAK}%"
+    return _signed(f"{value:.2f}" if value else "0") + f"{NO_BREAK}%"
+
+
+def utc_text(epoch_s: float) -> str:
+    """Seconds since the epoch as "2026-11-21 09:52 UTC"."""
+    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def utc_iso(epoch_s: float) -> str:
+    """Seconds since the epoch as ISO 8601, for machines: "2026-11-21T09:52:59Z"."""
+    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _three(value: float | int) -> str:
+    """Three significant digits, but all digits before the point: 0.123, 1.23, 12.3, 123, 1,234."""
+    if value == 0:
+        return "0"
+    rounded = float(f"{value:.2e}") if abs(value) < 1000 else float(round(value))
+    decimals = max(0, 2 - math.floor(math.log10(abs(rounded))))
+    return f"{rounded:,.{decimals}f}"
+
+
+def _signed(digits: str) -> str:
+    """A minus sign instead of a hyphen, so that it is as wide as a digit."""
+    return "−" + digits[1:] if digits.startswith("-") else digits

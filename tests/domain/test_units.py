@@ -1,0 +1,124 @@
+"""Numbers for people: what they look like, and that none of them lies."""
+
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfloom.domain import units
+
+SI = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+NS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9, "d": 86400e9}
+BYTES = {"B": 1} | {f"{letter}iB": 1024**power for power, letter in enumerate("KMGTPE", start=1)}
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-").replace(",", ""))
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [
+        (0, "0 s"),
+        (1, "1 ns"),
+        (999, "999 ns"),
+        (1000, "1.00 µs"),
+        (999_600, "1.00 ms"),
+        (1_234_567, "1.23 ms"),
+        (45_600_000_000, "45.6 s"),
+        (119_400_000_000, "119 s"),
+        (119_900_000_000, "2 min"),
+        (125_000_000_000, "2 min 5 s"),
+        (7_199_000_000_000, "119 min 59 s"),
+        (7_200_000_000_000, "2 h"),
+        (12_000_000_000_000, "3 h 20 min"),
+        (190_800_000_000_000, "2 d 5 h"),
+        (-1_500_000, "−1.50 ms"),
+    ],
+)
+def test_durations(ns: int, text: str) -> None:
+    assert plain(units.duration(ns)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (9_999, "9,999"),
+        (10_000, "10.0 k"),
+        (999_499, "999 k"),
+        (999_500, "1.00 M"),
+        (7_890_000_000, "7.89 G"),
+        (0.5, "0.500"),
+        (-12_345, "−12.3 k"),
+    ],
+)
+def test_counts(value: float, text: str) -> None:
+    assert plain(units.count(value)) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.50 KiB"), (2**20 - 1, "1.00 MiB")])
+def test_sizes(value: int, text: str) -> None:
+    assert plain(units.size(value)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "–"), (0, "0 %"), (0.001, "<0.01 %"), (-0.001, ">−0.01 %"), (12.3, "12.30 %"), (100, "100.00 %")],
+)
+def test_percents(value: float | None, text: str) -> None:
+    assert plain(units.percent(value)) == text
+
+
+@given(st.integers(0, 2**63 - 1))
+def test_a_duration_is_within_a_hundredth_of_the_truth(ns: int) -> None:
+    parts = re.findall(r"([\d.,]+)\u00a0(\S+)", units.duration(ns))
+    assert sum(number(digits) * NS[unit] for digits, unit in parts) == pytest.approx(ns, rel=0.01, abs=0.5)
+
+
+@given(st.integers(0, 2**63 - 1))
+def test_counts_and_sizes_are_within_a_hundredth_of_the_truth(value: int) -> None:
+    digits, _, prefix = units.count(value).partition("\u00a0")
+    assert number(digits) * SI[prefix] == pytest.approx(value, rel=0.01)
+    digits, _, prefix = units.size(value).partition("\u00a0")
+    assert number(digits) * BYTES[prefix] == pytest.approx(value, rel=0.01)
+
+
+@given(st.lists(st.integers(0, 2**62), min_size=1), st.sampled_from(["ns", "count", "bytes", "percent"]))
+def test_a_column_shows_every_number_on_one_scale(values: list[int], unit: str) -> None:
+    scale = units.scale_for(max(values), unit)
+    for value in values:
+        shown = scale.quantity(value)
+        if shown.text.startswith("<"):
+            assert 0 < value / scale.divisor < number(shown.text[1:])
+        else:
+            assert number(shown.text) * scale.divisor == pytest.approx(value, rel=1e-6, abs=scale.divisor * 0.0051)
+
+
+@given(st.integers(-(2**62), 2**62))
+def test_the_exact_value_keeps_every_digit(value: int) -> None:
+    assert int(units.exact(value, "count").replace(",", "").replace("−", "-")) == value
+
+
+def test_exact_values_name_their_unit() -> None:
+    assert plain(units.exact(1_234_567, "ns")) == "1,234,567 ns"
+    assert plain(units.exact(12.5, "percent")) == "12.5 %"
+    assert units.exact(3.0, "count") == "3"
+
+
+@pytest.mark.parametrize("unit", ["ns", "count", "bytes", "percent"])
+@pytest.mark.parametrize("value", [None, math.nan])
+def test_what_is_not_known_is_a_dash(unit: str, value: float | None) -> None:
+    assert units.quantity(value, unit) == units.Quantity(None, "–", "not known")
+    assert units.scale_for(value, unit).quantity(value).text == "–"
+
+
+def test_dates_are_utc() -> None:
+    assert units.utc_text(0) == "1970-01-01 00:00 UTC"
+    assert units.utc_iso(1_700_000_000.9) == "2023-11-14T22:13:20Z"
