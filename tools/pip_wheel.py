@@ -72,26 +72,42 @@ class Links(html.parser.HTMLParser):
             self.found.append(dict(attrs))
 
 
-def fetch(open_url, url, accept="*/*", timeout=60.0):
-    """(final URL, media type, body) of a URL; a user name and password in it are sent as basic auth."""
+def split_login(url):
+    """A URL without the user name and password in it, and the header that sends them, or None."""
     parts = urllib.parse.urlsplit(url)
-    headers = {"Accept": accept, "User-Agent": "perfloom-bootstrap"}
-    if parts.username:
-        login = "{}:{}".format(urllib.parse.unquote(parts.username), urllib.parse.unquote(parts.password or ""))
-        headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
-        url = urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-    with open_url.open(urllib.request.Request(url, headers=headers), timeout=timeout) as answer:
-        return answer.geturl(), answer.headers.get_content_type(), answer.read()
+    if parts.username is None:
+        return url, None
+    words = (urllib.parse.unquote(parts.username), urllib.parse.unquote(parts.password or ""))
+    header = "Basic " + base64.b64encode("{}:{}".format(*words).encode()).decode()
+    return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])), header
 
 
-def candidates(open_url, index, timeout):
+class Index:
+    """A package index: what it says of pip, fetched as pip would. A login goes to the index's own host only."""
+
+    def __init__(self, url, settings):
+        self.url, self.login = split_login(url)
+        self.host = urllib.parse.urlsplit(self.url).netloc
+        self.opener = opener(settings)
+        self.timeout = float(settings.get("default-timeout") or settings.get("timeout") or 60)
+
+    def fetch(self, url, accept="*/*"):
+        """(final URL, media type, body)."""
+        request = urllib.request.Request(url, headers={"Accept": accept, "User-Agent": "perfloom-bootstrap"})
+        if self.login and urllib.parse.urlsplit(url).netloc == self.host:
+            request.add_unredirected_header("Authorization", self.login)
+        with self.opener.open(request, timeout=self.timeout) as answer:
+            return answer.geturl(), answer.headers.get_content_type(), answer.read()
+
+
+def candidates(index):
     """Every wheel of pip in an index: (version, URL, sha256), newest last.
 
     The index answers as PEP 691 JSON or as the HTML of PEP 503; pre-releases, withdrawn files and those
     for another Python are left out.
     """
     accept = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
-    base, kind, body = fetch(open_url, index.rstrip("/") + "/pip/", accept, timeout)
+    base, kind, body = index.fetch(index.url.rstrip("/") + "/pip/", accept)
     if kind.endswith("json"):
         files = [
             (f["url"], f.get("hashes", {}).get("sha256"), f.get("requires-python"), f.get("yanked"))
@@ -126,27 +142,34 @@ def suits(requires):
     return True
 
 
+def local_wheel(settings):
+    """pip's newest wheel in the local folders of PIP_FIND_LINKS, for machines that may not ask an index."""
+    found = []
+    for place in settings.get("find-links", "").split():
+        folder = place[len("file://") :] if place.startswith("file://") else place
+        found += Path(folder).glob("pip-*-py3-none-any.whl")
+    if not found:
+        raise Failure("PIP_NO_INDEX is set, and no folder of PIP_FIND_LINKS holds a wheel of pip.")
+    return max(found, key=lambda path: [int(n) for n in re.findall(r"\d+", path.name.split("-")[1])])
+
+
 def pip_wheel(folder):
     """pip's newest wheel, fetched into a folder and checked; its path."""
     settings = pip_settings()
-    open_url = opener(settings)
-    timeout = float(settings.get("default-timeout") or settings.get("timeout") or 60)
-    indexes = [
-        settings.get("index-url") or "https://pypi.org/simple",
-        *settings.get("extra-index-url", "").split(),
-    ]
+    if settings.get("no-index", "").lower() in ("1", "true", "yes", "on"):
+        return local_wheel(settings)
+    urls = [settings.get("index-url") or "https://pypi.org/simple", *settings.get("extra-index-url", "").split()]
     problems = []
-    for index in indexes:
-        shown = re.sub(r"//[^/@]*@", "//", index)
+    for index in [Index(url, settings) for url in urls]:
         try:
-            wheels = candidates(open_url, index, timeout)
+            wheels = candidates(index)
             if not wheels:
-                problems.append(f"{shown}: no wheel of pip for Python {platform.python_version()}")
+                problems.append(f"{index.url}: no wheel of pip for Python {platform.python_version()}")
                 continue
             _, url, digest = wheels[-1]
-            body = fetch(open_url, url, timeout=timeout)[2]
+            body = index.fetch(url)[2]
         except (OSError, ValueError, KeyError) as error:
-            problems.append(f"{shown}: {error}")
+            problems.append(f"{index.url}: {error}")
             continue
         if hashlib.sha256(body).hexdigest() != digest:
             raise Failure(f"{url} is not what the index promised (sha256 {digest}); try again later.")

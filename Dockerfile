@@ -1,0 +1,34 @@
+# Perfloom's web half; the worker runs from the same image: docker run … perfloom worker.
+#
+# Both want a broker and a catalogue from outside, the same token and secret key, and the same data volume:
+#   PERFLOOM_BROKER_URL=redis://redis:6379/0   PERFLOOM_DATABASE_URL=postgresql://perfloom:…@db/perfloom
+# To record inside a container, the worker needs: --cap-add PERFMON --cap-add SYS_PTRACE
+FROM python:3.11-slim-bookworm AS build
+WORKDIR /src
+COPY setup.cfg pyproject.toml README.md ./
+COPY app app
+COPY workers workers
+COPY templates templates
+COPY static static
+COPY perfloom perfloom
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
+
+FROM python:3.11-slim-bookworm
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends linux-perf \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=build /wheels /wheels
+RUN wheel="$(echo /wheels/perfloom-*.whl)" \
+    && pip install --no-cache-dir "perfloom[postgres] @ file://$wheel" \
+    && rm -rf /wheels
+RUN useradd --system --create-home --home-dir /var/lib/perfloom --shell /usr/sbin/nologin --uid 10001 perfloom \
+    && install -d -o perfloom -g perfloom -m 0700 /var/lib/perfloom/data
+USER perfloom
+WORKDIR /var/lib/perfloom
+ENV PERFLOOM_DATA=/var/lib/perfloom/data \
+    PYTHONUNBUFFERED=1
+VOLUME /var/lib/perfloom/data
+EXPOSE 8000
+HEALTHCHECK --interval=30s --timeout=5s --start-period=20s \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]
+CMD ["perfloom", "web", "--host", "0.0.0.0", "--port", "8000"]

@@ -1,0 +1,172 @@
+"""The set-up programs in tools/: pip from an index by its hash, and when there is nothing to do."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import http.server
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import ClassVar
+
+import pytest
+
+WHEEL = b"not really a wheel, but all bytes of it are checked"
+DIGEST = hashlib.sha256(WHEEL).hexdigest()
+OTHER = "0" * 64
+
+
+@pytest.fixture
+def pip_wheel(root: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """tools/pip_wheel.py with an environment and a home that say nothing about indexes."""
+    for name in [name for name in os.environ if name.startswith("PIP_") or name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.syspath_prepend(str(root / "tools"))
+    return importlib.import_module("pip_wheel")
+
+
+class Index(http.server.SimpleHTTPRequestHandler):
+    """A package index over a folder, which says nothing and knows the type of the JSON that indexes speak."""
+
+    logins: ClassVar[list[str]] = []
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def guess_type(self, path: str | os.PathLike[str]) -> str:
+        return "application/vnd.pypi.simple.v1+json" if Path(path).name == "index.json" else super().guess_type(path)
+
+    def send_head(self):  # type: ignore[no-untyped-def]
+        if Path(self.translate_path(self.path), "index.json").exists():
+            self.path += "index.json"
+        login = self.headers["Authorization"] or ""
+        self.logins.append(base64.b64decode(login.removeprefix("Basic ")).decode())
+        return super().send_head()
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """(URL, folder of pip's page) of a package index on this machine."""
+    project = tmp_path / "index" / "pip"
+    project.mkdir(parents=True)
+    handler = functools.partial(Index, directory=str(tmp_path / "index"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/", project
+        server.shutdown()
+        thread.join()
+
+
+def test_the_newest_suitable_wheel_of_a_json_index(
+    pip_wheel: ModuleType, index: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, project = index
+
+    def file(name: str, digest: str = OTHER, **more: object) -> dict[str, object]:
+        return {"filename": name, "url": f"files/{name}", "hashes": {"sha256": digest}, "yanked": False, **more}
+
+    files = [
+        file("pip-9.0.3-py2.py3-none-any.whl"),
+        file("pip-24.10-py3-none-any.whl", DIGEST, **{"requires-python": ">=3.8"}),
+        file("pip-24.9-py3-none-any.whl"),
+        file("pip-25.0-py3-none-any.whl", yanked="broken"),
+        file("pip-26.0-py3-none-any.whl", **{"requires-python": ">=3.99"}),
+        file("pip-99.0b1-py3-none-any.whl"),
+        file("pip-99.0.tar.gz"),
+    ]
+    (project / "index.json").write_text(json.dumps({"meta": {"api-version": "1.0"}, "name": "pip", "files": files}))
+    (project / "files").mkdir()
+    (project / "files" / "pip-24.10-py3-none-any.whl").write_bytes(WHEEL)
+    monkeypatch.setenv("PIP_INDEX_URL", url.replace("//", "//me:open%20sesame@"))
+    Index.logins.clear()
+    assert pip_wheel.pip_wheel(tmp_path).read_bytes() == WHEEL
+    assert Index.logins == ["me:open sesame"] * 2
+
+
+def test_a_plain_html_index_named_in_a_configuration_file(
+    pip_wheel: ModuleType, index: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, project = index
+    page = f'<a href="pip-24.1-py3-none-any.whl#sha256={DIGEST}" data-requires-python="&gt;=3.8">pip</a>'
+    (project / "index.html").write_text(page)
+    (project / "pip-24.1-py3-none-any.whl").write_bytes(WHEEL)
+    (tmp_path / "pip.conf").write_text(f"[global]\nindex-url = {url}\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    assert pip_wheel.pip_wheel(tmp_path).name == "pip-24.1-py3-none-any.whl"
+
+
+def test_a_wheel_that_is_not_what_the_index_promised_is_refused(
+    pip_wheel: ModuleType, index: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, project = index
+    (project / "index.html").write_text(f'<a href="pip-24.1-py3-none-any.whl#sha256={DIGEST}">pip</a>')
+    (project / "pip-24.1-py3-none-any.whl").write_bytes(WHEEL + b"!")
+    monkeypatch.setenv("PIP_INDEX_URL", url)
+    with pytest.raises(pip_wheel.Failure, match="is not what the index promised"):
+        pip_wheel.pip_wheel(tmp_path)
+    assert not list(tmp_path.glob("*.whl"))
+
+
+def test_without_an_index_a_local_folder_will_do(
+    pip_wheel: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version in ("24.9", "24.10"):
+        (tmp_path / f"pip-{version}-py3-none-any.whl").write_bytes(WHEEL)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(pip_wheel.Failure, match="PIP_FIND_LINKS"):
+        pip_wheel.pip_wheel(tmp_path)
+    monkeypatch.setenv("PIP_FIND_LINKS", f"/nowhere file://{tmp_path}")
+    assert pip_wheel.pip_wheel(tmp_path / "unused").name == "pip-24.10-py3-none-any.whl"
+
+
+def test_an_index_out_of_reach_says_what_to_set_and_no_password(
+    pip_wheel: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "http://me:sesame@127.0.0.1:9/simple")
+    with pytest.raises(pip_wheel.Failure, match=r"127\.0\.0\.1:9(?s:.*)https_proxy(?s:.*)PIP_INDEX_URL") as caught:
+        pip_wheel.pip_wheel(tmp_path)
+    assert "sesame" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("requires", "expected"),
+    [(None, True), (">=3.9", True), (">=3.99", False), ("<4,>=3.8", True), ("<3", False), ("!=3.9.*", True)],
+)
+def test_requires_python(pip_wheel: ModuleType, requires: str | None, expected: bool) -> None:
+    assert pip_wheel.suits(requires) is expected
+
+
+def test_nothing_to_do_is_quick_and_needs_no_network(root: Path, tmp_path: Path) -> None:
+    """A second `make` reads a stamp; a change of the metadata, not of a tool's settings, makes it install again."""
+    shutil.copytree(root / "tools", tmp_path / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+    metadata = "[metadata]\nname = x\nversion = 1\n"
+    (tmp_path / "setup.cfg").write_text(metadata)
+    offline = {**os.environ, "PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:9/"}
+
+    def bootstrap() -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-B", "tools/bootstrap.py", "venv"]
+        return subprocess.run(argv, cwd=tmp_path, env=offline, capture_output=True, text=True)
+
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / ".venv"], check=True)
+    assert "pip could not be fetched" in bootstrap().stderr
+    ask = "import bootstrap, json; print(json.dumps({'digest': bootstrap.requirements_digest(), 'extras': ['test']}))"
+    stamp = subprocess.run(
+        [sys.executable, "-B", "-c", ask], cwd=tmp_path / "tools", capture_output=True, text=True, check=True
+    )
+    (tmp_path / ".venv" / "bootstrap.json").write_text(stamp.stdout)
+    assert (bootstrap().returncode, bootstrap().stderr) == (0, "")
+    (tmp_path / "setup.cfg").write_text(metadata + "[importlinter]\nroot_package = x\n")
+    assert bootstrap().returncode == 0
+    (tmp_path / "setup.cfg").write_text(metadata + "[options]\ninstall_requires = flask\n")
+    assert bootstrap().returncode == 1

@@ -1,0 +1,74 @@
+"""The Dockerfile, read: no image is built here, so what it takes for granted is checked one by one."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import shlex
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+Instruction = tuple[str, str]
+
+
+@pytest.fixture(scope="module")
+def instructions() -> list[Instruction]:
+    """(keyword, rest) of each instruction, continued lines joined."""
+    text = (Path(__file__).parent.parent / "Dockerfile").read_text()
+    text = re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ")
+    lines = [line.split(None, 1) for line in text.splitlines() if line.strip()]
+    return [(keyword, rest) for keyword, rest in lines]
+
+
+def last(instructions: list[Instruction], keyword: str) -> str:
+    return [rest for word, rest in instructions if word == keyword][-1]
+
+
+def test_everything_copied_is_in_the_checkout_and_reaches_the_engine(
+    root: Path, instructions: list[Instruction]
+) -> None:
+    ignore = [line for line in (root / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
+    assert ignore[0] == "*"
+    let_in = {line[1:] for line in ignore if line.startswith("!")}
+    copied = set()
+    for keyword, rest in instructions:
+        words = shlex.split(rest)
+        if keyword == "COPY" and not words[0].startswith("--from"):
+            copied.update(words[:-1])
+    assert {"setup.cfg", "app", "workers", "templates", "static", "perfloom"} <= copied
+    for path in copied:
+        assert (root / path).exists()
+        assert any(fnmatch(path, pattern) for pattern in let_in), f".dockerignore keeps {path} out"
+
+
+def test_the_parts_of_a_wheel_are_all_there(root: Path, instructions: list[Instruction]) -> None:
+    """What setup.cfg reads when the wheel is built is among what is copied."""
+    parser = configparser.RawConfigParser()
+    parser.read(root / "setup.cfg")
+    readme = parser["metadata"]["long_description"].removeprefix("file:").strip()
+    assert any(keyword == "COPY" and readme in rest for keyword, rest in instructions)
+
+
+def test_it_runs_a_command_that_exists_as_an_ordinary_user(root: Path, instructions: list[Instruction]) -> None:
+    parser = configparser.RawConfigParser()
+    parser.read(root / "setup.cfg")
+    scripts = {
+        line.partition("=")[0].strip() for line in parser["options.entry_points"]["console_scripts"].splitlines()
+    }
+    program, *arguments = json.loads(last(instructions, "CMD"))
+    assert program in scripts
+    assert arguments[:1] == ["web"]
+    assert last(instructions, "USER") not in {"root", "0"}
+    order = [keyword for keyword, _ in instructions]
+    assert order.index("USER") < order.index("CMD")
+
+
+def test_the_extras_it_installs_exist(root: Path, instructions: list[Instruction]) -> None:
+    parser = configparser.RawConfigParser()
+    parser.read(root / "setup.cfg")
+    named = re.findall(r"perfloom\[([\w,]+)\]", " ".join(rest for word, rest in instructions if word == "RUN"))
+    assert named
+    assert {extra for names in named for extra in names.split(",")} <= set(parser["options.extras_require"])
