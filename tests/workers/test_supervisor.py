@@ -1,0 +1,277 @@
+"""The supervisor, alone: real programs, real signals."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfloom.workers import processes, supervisor
+from tests.parts import require
+from tests.workers.waiting import pids_in, until
+
+
+class Supervised:
+    """A supervisor that a test started, and what it left."""
+
+    def __init__(self, folder: Path, argv: list[str], **task: Any) -> None:
+        self.run = folder / "run"
+        self.log = folder / "output.log"
+        self.run.mkdir(exist_ok=True)
+        order = {
+            "argv": argv,
+            "cwd": str(folder),
+            "output": str(self.log),
+            "head_bytes": 4096,
+            "tail_bytes": 4096,
+            "finish_s": 5,
+        }
+        supervisor.write_json(self.run / "task.json", order | task)
+        self.environment = dict(os.environ) | {"PERFLOOM_JOB": folder.name}
+        self.process = self.spawn()
+
+    def spawn(self) -> subprocess.Popen[bytes]:
+        argv = [*processes.python("perfloom.workers.supervisor", isolated=True), str(self.run)]
+        return subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True)
+
+    def go(self) -> "Supervised":
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"environment": self.environment}).encode())
+        self.process.stdin.close()
+        return self
+
+    def result(self, limit_s: float = 20.0) -> dict[str, Any]:
+        self.process.wait(limit_s)
+        found = supervisor.read_json(self.run / "exit.json")
+        assert found is not None
+        return found
+
+    def program(self) -> processes.Identity:
+        found = until(lambda: supervisor.read_json(self.run / "program.json"), "program.json")
+        return processes.Identity.from_json(found)
+
+
+@pytest.fixture
+def supervised(tmp_path: Path) -> Iterator[Any]:
+    made: list[Supervised] = []
+
+    def make(*argv: str, **task: Any) -> Supervised:
+        made.append(Supervised(tmp_path, list(argv), **task))
+        return made[-1]
+
+    yield make
+    for one in made:
+        if one.process.stdin and not one.process.stdin.closed:
+            one.process.stdin.close()
+        one.process.kill()
+        one.process.wait()
+    processes.end_marked("PERFLOOM_JOB", tmp_path.name, grace_s=0)
+
+
+def gone(pid: int) -> bool:
+    found = processes.status(pid)
+    return found is None or found.state in "ZX"
+
+
+PY = sys.executable
+
+
+def test_output_and_exit_status_of_a_program(supervised: Any) -> None:
+    one = supervised("/bin/sh", "-c", "echo out; echo err >&2; exit 7").go()
+    result = one.result()
+    assert (result["exit_status"], result["signal"], result["stopped"], result["error"]) == (7, None, "", None)
+    assert one.log.read_text() == "out\nerr\n"
+    assert result["output_bytes"] == 8 and result["output_dropped"] == 0
+    assert 0 <= result["ended"] - result["started"] < 10
+
+
+def test_a_signal_is_told_from_an_exit_status(supervised: Any) -> None:
+    result = supervised("/bin/sh", "-c", "kill -SEGV $$").go().result()
+    assert (result["exit_status"], result["signal"]) == (None, signal.SIGSEGV)
+
+
+def test_nothing_is_started_without_the_word(supervised: Any, tmp_path: Path) -> None:
+    one = supervised("/bin/sh", "-c", f"touch {tmp_path}/started")
+    one.process.stdin.write(b'{"environment": {"A":')  # The worker died in mid-sentence.
+    one.process.stdin.close()
+    assert one.process.wait(10) == 3
+    assert not (tmp_path / "started").exists()
+    assert not (one.run / "supervisor.json").exists()
+
+
+def test_of_two_supervisors_one_starts_the_program(supervised: Any, tmp_path: Path) -> None:
+    one = supervised("/bin/sh", "-c", f"echo x >>{tmp_path}/started; sleep 0.2")
+    two = one.spawn()
+    assert two.stdin is not None
+    one.go()
+    two.stdin.write(json.dumps({"environment": one.environment}).encode())
+    two.stdin.close()
+    assert two.wait(10) == 0
+    one.process.wait(10)
+    until(lambda: (one.run / "exit.json").exists(), "exit.json")
+    assert (tmp_path / "started").read_text() == "x\n"
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda f: [str(f / "nothing")], "does not exist"),
+        (lambda f: [_file(f / "plain", "echo", 0o644)], "may not be executed"),
+        (lambda f: [_file(f / "binary", "\x01\x02garbage", 0o755)], "no program that this machine can run"),
+        (lambda f: ["/bin/echo", "x" * (1 << 18)], "too long"),
+    ],
+)
+def test_what_cannot_be_executed_says_why(supervised: Any, tmp_path: Path, make: Any, words: str) -> None:
+    result = supervised(*make(tmp_path)).go().result()
+    assert words in result["error"] and result["exit_status"] is None
+
+
+def _file(path: Path, text: str, mode: int) -> str:
+    path.write_text(text)
+    path.chmod(mode)
+    return str(path)
+
+
+def test_a_working_directory_that_is_not_there(supervised: Any, tmp_path: Path) -> None:
+    result = supervised("/bin/true", cwd=str(tmp_path / "none")).go().result()
+    assert "working directory" in result["error"]
+
+
+TREE = """
+import os, subprocess, sys, time
+out = open(sys.argv[1], "a", buffering=1)
+def loop():
+    if sys.argv[2] == "deaf":
+        import signal
+        for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): signal.signal(n, signal.SIG_IGN)
+    out.write(f"{os.getpid()}\\n")
+    while True: time.sleep(60)
+if os.fork() == 0:                      # a child with a grandchild
+    if os.fork() == 0: loop()
+    loop()
+if os.fork() == 0:                      # one in a session of its own, which is nobody's child any more
+    os.setsid()
+    if os.fork() == 0: loop()
+    os._exit(0)
+if os.fork() == 0:                      # one that forgot where it came from
+    os.execve(sys.executable, [sys.executable, "-c", f"import os,time; open({sys.argv[1]!r},'a').write(str(os.getpid())+chr(10)); time.sleep(60)"], {})
+loop()
+"""
+
+
+@pytest.mark.parametrize("temper", ["willing", "deaf"])
+@pytest.mark.parametrize("how", ["file", "signal", "now"])
+def test_cancel_ends_the_whole_tree(supervised: Any, tmp_path: Path, temper: str, how: str) -> None:
+    pids = tmp_path / "pids"
+    one = supervised(PY, "-c", TREE, str(pids), temper, finish_s=0).go()
+    tree = pids_in(pids, 5)
+    if how == "signal":
+        one.process.send_signal(signal.SIGTERM)
+    else:
+        (one.run / "cancel").write_text("now" if how == "now" else "")
+    result = one.result()
+    assert result["stopped"] == "cancelled" and result["survivors"] == []
+    assert [pid for pid in tree if not gone(pid)] == []
+
+
+def test_cancel_before_the_start(supervised: Any, tmp_path: Path) -> None:
+    one = supervised("/bin/sh", "-c", f"touch {tmp_path}/started")
+    (one.run / "cancel").touch()
+    result = one.go().result()
+    assert result["stopped"] == "cancelled" and not (tmp_path / "started").exists()
+
+
+def test_the_time_limit_is_kept(supervised: Any) -> None:
+    began = time.monotonic()
+    result = supervised("/bin/sleep", "60", duration_s=0.3).go().result()
+    assert result["stopped"] == "time_limit"
+    assert 0.3 <= time.monotonic() - began < 5
+
+
+def test_a_command_that_forks_and_exits_leaves_nobody(supervised: Any, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    one = supervised("/bin/sh", "-c", f"(setsid sleep 60 & echo $! >{pids}; sleep 60 & echo $! >>{pids}); exit 3").go()
+    result = one.result()
+    assert result["exit_status"] == 3 and result["ended_processes"] >= 2
+    assert all(gone(pid) for pid in pids_in(pids, 2))
+
+
+def test_output_beyond_the_cap_keeps_beginning_and_end(supervised: Any) -> None:
+    lines = 200_000
+    result = (one := supervised("/usr/bin/seq", str(lines))).go().result()
+    text = one.log.read_text()
+    size = sum(len(str(n)) + 1 for n in range(1, lines + 1))
+    assert result["output_bytes"] == size
+    assert text.startswith("1\n2\n3\n") and text.endswith(f"\n{lines}\n")
+    assert "left out" in text and len(text.encode()) < 8192 + 100
+    assert result["output_dropped"] == size - 8192
+
+
+def test_a_gigabyte_is_taken_without_blocking(supervised: Any) -> None:
+    began = time.monotonic()
+    result = (one := supervised("/usr/bin/head", "-c", "1000000000", "/dev/zero")).go().result(60)
+    assert result["output_bytes"] == 10**9 and result["exit_status"] == 0
+    assert one.log.stat().st_size < 10_000
+    assert time.monotonic() - began < 30
+
+
+def test_output_just_at_the_cap_is_whole(supervised: Any) -> None:
+    result = (one := supervised("/usr/bin/head", "-c", "8192", "/dev/zero")).go().result()
+    assert one.log.stat().st_size == 8192 and result["output_dropped"] == 0
+
+
+def test_a_full_disk_ends_the_recording(supervised: Any, tmp_path: Path) -> None:
+    free = os.statvfs(tmp_path)
+    more = free.f_bavail * free.f_frsize * 2
+    result = supervised("/bin/sleep", "60", watch=str(tmp_path), reserve_bytes=more).go().result()
+    assert result["stopped"] == "disk"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system, which only root may")
+def test_no_room_for_output_loses_output_only(supervised: Any, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", small], check=False).returncode:
+        pytest.skip("no rights to mount here")
+    try:
+        one = supervised("/usr/bin/seq", "100000", output=str(small / "log"), head_bytes=1 << 20, tail_bytes=1 << 20)
+        result = one.go().result()
+        assert result["exit_status"] == 0 and result["output_dropped"] > 0
+        assert (small / "log").read_text().startswith("1\n2\n")
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+def test_perf_completes_its_file_when_the_supervisor_is_killed(supervised: Any, tmp_path: Path) -> None:
+    perf = str(require("perf"))
+    data = tmp_path / "perf.data"
+    loop = "while True: pass"
+    one = supervised(perf, "record", "-N", "--no-bpf-event", "-e", "cpu-clock:u", "-o", str(data), "--", PY, "-c", loop)
+    one.go()
+    who = one.program()
+    until(lambda: data.exists() and data.stat().st_size > 20_000, "samples in the file", 30)
+    one.process.kill()
+    one.process.wait()
+    until(lambda: not processes.alive(who), "perf has ended")
+    assert not (one.run / "exit.json").exists()
+    shown = subprocess.run([perf, "script", "-i", data, "-F", "ip"], capture_output=True, check=True)
+    assert len(shown.stdout.splitlines()) > 10
+    assert b"size field is 0" not in shown.stderr
+
+
+def test_perf_completes_its_file_at_the_time_limit(supervised: Any, tmp_path: Path) -> None:
+    """Also when its command will not end by itself, so that perf would wait for it for ever."""
+    perf = str(require("perf"))
+    data = tmp_path / "perf.data"
+    deaf = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: pass"
+    words = ["record", "-N", "--no-bpf-event", "-e", "cpu-clock:u", "-F", "99", "-o", str(data), "--", PY, "-c", deaf]
+    result = supervised(perf, *words, duration_s=0.5).go().result(30)
+    assert result["stopped"] == "time_limit"
+    shown = subprocess.run([perf, "script", "-i", data, "-F", "ip"], capture_output=True, check=True)
+    assert len(shown.stdout.splitlines()) > 10 and b"size field is 0" not in shown.stderr

@@ -1,0 +1,225 @@
+"""Processes of this machine: who is who, who belongs to whom, and ending a whole tree. Standard library only.
+
+A process is named by its pid together with its start time and the boot it belongs to, never by the pid alone: pids
+are given out again. Definitions of /proc/PID/stat and /proc/PID/environ: proc(5).
+"""
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import perfloom
+
+PR_SET_PDEATHSIG = 1
+PR_SET_NAME = 15
+PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass(frozen=True)
+class Identity:
+    """One process, for ever. started: clock ticks after boot (field 22 of /proc/PID/stat)."""
+
+    pid: int
+    started: int
+    boot: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"pid": self.pid, "started": self.started, "boot": self.boot}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Identity":
+        """Raises KeyError, TypeError or ValueError where `data` is none."""
+        return cls(int(data["pid"]), int(data["started"]), str(data["boot"]))
+
+
+@dataclass(frozen=True)
+class Status:
+    """What /proc/PID/stat says. state: its letter, Z for a process that has ended and was not waited for."""
+
+    pid: int
+    state: str
+    parent: int
+    group: int
+    started: int
+
+
+def boot_id() -> str:
+    """This boot of this machine."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def status(pid: int) -> Status | None:
+    """The present state of process `pid`; None where there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            text = stat.read()
+        # The name stands in parentheses and may hold anything, parentheses and spaces too.
+        words = text[text.rindex(b")") + 2 :].split()
+        return Status(pid, words[0].decode(), int(words[1]), int(words[2]), int(words[19]))
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def identity(pid: int | None = None) -> Identity | None:
+    """Who `pid` (default: this process) is; None where there is no such process."""
+    found = status(os.getpid() if pid is None else pid)
+    return None if found is None else Identity(found.pid, found.started, boot_id())
+
+
+def alive(who: Identity) -> bool:
+    """Whether that very process still runs. One that has ended and only waits to be reaped does not."""
+    found = status(who.pid)
+    return found is not None and found.started == who.started and found.state not in "ZX" and who.boot == boot_id()
+
+
+def everyone() -> dict[int, Status]:
+    """Every process that can be seen, by pid."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (one := status(int(name))):
+            found[one.pid] = one
+    return found
+
+
+def descendants(root: int) -> list[Status]:
+    """Every process below `root`, however it was forked, sessions and groups of their own included; not the dead.
+
+    Complete where `root` is a subreaper (prctl(2)): who loses its parent there becomes a child of `root`.
+    """
+    seen = everyone()
+    children: dict[int, list[Status]] = {}
+    for one in seen.values():
+        children.setdefault(one.parent, []).append(one)
+    found: list[Status] = []
+    waiting = [root]
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            waiting.append(child.pid)
+            if child.state not in "ZX":
+                found.append(child)
+    return found
+
+
+def marked(name: str, value: str) -> list[Status]:
+    """Every living process that was started with the environment variable `name` set to `value`.
+
+    Finds what lost its ancestors. A process that cleared its environment, or of another user, is not seen.
+    """
+    wanted = f"{name}={value}".encode()
+    found = []
+    for pid, one in everyone().items():
+        if one.state in "ZX" or pid == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as environ:
+                if wanted in environ.read().split(b"\0"):
+                    found.append(one)
+        except OSError:
+            continue
+    return found
+
+
+def send(one: Status | Identity, number: int) -> bool:
+    """Signal that very process; False where it is gone or may not be signalled.
+
+    The process is held by a descriptor before its start time is compared, so that no other one can take its place.
+    """
+    try:
+        handle = os.pidfd_open(one.pid)
+    except (OSError, AttributeError):
+        return _send_by_number(one, number)
+    try:
+        found = status(one.pid)
+        if found is None or found.started != one.started:
+            return False
+        signal.pidfd_send_signal(handle, number)
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+
+
+def _send_by_number(one: Status | Identity, number: int) -> bool:
+    """For kernels before 5.3."""
+    found = status(one.pid)
+    if found is None or found.started != one.started:
+        return False
+    try:
+        os.kill(one.pid, number)
+        return True
+    except OSError:
+        return False
+
+
+def send_all(those: Iterable[Status], number: int) -> int:
+    """Signal them all, waking what is stopped so that it can act; returns how many were reached."""
+    reached = 0
+    for one in those:
+        reached += send(one, number)
+        if number != signal.SIGKILL:
+            send(one, signal.SIGCONT)
+    return reached
+
+
+def end_marked(name: str, value: str, *, grace_s: float = 1.0, limit_s: float = 5.0) -> int:
+    """End every process marked so: TERM, then KILL, until none is left or `limit_s` has passed.
+
+    Returns how many there were. For trees whose supervisor is gone; they are nobody's children here.
+    """
+    first = marked(name, value)
+    send_all(first, signal.SIGTERM)
+    start = time.monotonic()
+    left = first
+    while left and time.monotonic() - start < limit_s:
+        time.sleep(0.02)
+        left = marked(name, value)
+        if time.monotonic() - start >= grace_s:
+            send_all(left, signal.SIGKILL)
+    return len(first)
+
+
+def _prctl(option: int, value: int | bytes) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    argument = ctypes.c_char_p(value) if isinstance(value, bytes) else ctypes.c_ulong(value)
+    if libc.prctl(option, argument, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def become_subreaper() -> None:
+    """From now on orphaned descendants become children of this process."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def name_process(name: str) -> None:
+    """What ps and top call this process; 15 bytes of it."""
+    _prctl(PR_SET_NAME, name.encode()[:15])
+
+
+def die_with_parent(number: int, parent: int) -> None:
+    """For a child between fork and exec: be sent signal `number` when the thread that forked it ends.
+
+    The kernel forgets this for programs with file capabilities or set-user-ID (prctl(2)).
+    """
+    _prctl(PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), number)
+
+
+def python(module: str, *arguments: str, isolated: bool = False) -> list[str]:
+    """argv that calls `main()` of a module of this package in a new interpreter, the one that runs this.
+
+    Neither the current directory nor PYTHON… variables can put another module in its place. isolated: with the
+    standard library and this package alone, which starts faster.
+    """
+    root = str(Path(perfloom.__file__).absolute().parent.parent)
+    code = f"import sys; sys.path.append({root!r}); from {module} import main; main()"
+    flags = ["-I", "-S"] if isolated else ["-P"]
+    return [sys.executable, *flags, "-X", "utf8", "-c", code, *arguments]
