@@ -71,14 +71,20 @@ def bytes_below(path: Path) -> int:
 def remove_tree(path: Path) -> None:
     """Remove a directory and all below it, also where a recorded program left folders without permissions."""
 
-    if not os.path.lexists(path):
-        return
-    for folder, folders, _ in os.walk(path):
-        for name in folders:
-            below = os.path.join(folder, name)
-            if not os.path.islink(below) and os.lstat(below).st_mode & 0o700 != 0o700:
-                os.chmod(below, 0o700)
-    shutil.rmtree(path)
+    for _ in range(3):
+        try:
+            for folder, folders, _names in os.walk(path):
+                for name in folders:
+                    below = os.path.join(folder, name)
+                    if not os.path.islink(below) and os.lstat(below).st_mode & 0o700 != 0o700:
+                        os.chmod(below, 0o700)
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            # It, or a part of it, went away meanwhile: somebody else is removing it too.
+            if not os.path.lexists(path):
+                return
+    if os.path.lexists(path):
+        shutil.rmtree(path)
 
 
 def safe_name(name: str, taken: frozenset[str] | set[str] = frozenset()) -> str:

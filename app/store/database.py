@@ -1,0 +1,142 @@
+"""The catalogue's database: connections, transactions, and their errors. SQLite and PostgreSQL behave alike here."""
+
+import os
+import sqlite3
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Double, Engine, create_engine, event, func, literal
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.orm import Session
+
+from ..config import Settings
+from ..domain.errors import InvalidRequest, Unavailable
+
+BUSY_SECONDS = 20.0
+"""How long a writer waits for another one's transaction."""
+# Options of an engine that say how its next transaction begins on SQLite.
+_WRITING = {"perfloom_begin": "BEGIN IMMEDIATE"}
+
+_forgotten_after_fork: "weakref.WeakSet[Database]" = weakref.WeakSet()
+
+
+class Database:
+    """The engine of one catalogue. Safe to share between threads, and to carry over a fork."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.sqlite = settings.sqlite
+        self.engine = _engine(settings)
+        self._writing = self.engine.execution_options(**_WRITING)
+        _forgotten_after_fork.add(self)
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """A session to look things up in; what it finds is one state of the catalogue."""
+        with database_errors(), Session(self.engine, expire_on_commit=False) as session:
+            yield session
+
+    @contextmanager
+    def write(self) -> Iterator[Session]:
+        """A session in a transaction that is committed at the end, or undone by an exception."""
+        with database_errors(), Session(self._writing, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    def now(self) -> ColumnElement[float]:
+        """The present, in seconds since the epoch, on the one clock that all machines of the catalogue share."""
+        if self.sqlite:
+            return literal(time.time(), Double)
+        return func.extract("epoch", func.clock_timestamp()).cast(Double)
+
+    def forget(self) -> None:
+        """Let go of connections that belong to the parent process, without closing them under it."""
+        self.engine.dispose(close=False)
+
+    def close(self) -> None:
+        """Close every connection that is not in use."""
+        self.engine.dispose()
+
+
+def _after_fork() -> None:
+    for database in list(_forgotten_after_fork):
+        database.forget()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+@contextmanager
+def database_errors() -> Iterator[None]:
+    """Turn a database that does not answer, or cannot store, into Unavailable with what to do about it."""
+    try:
+        yield
+    except (OperationalError, InterfaceError) as error:
+        raise Unavailable(_explained(error)) from error
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise Unavailable(_explained(error)) from error
+        raise
+    except PoolTimeout as error:
+        raise Unavailable("The catalogue is busy; try again in a moment.") from error
+
+
+def _explained(error: DBAPIError) -> str:
+    original = error.orig
+    text = str(original).strip().splitlines()[0][:300] if original and str(original).strip() else "no answer"
+    if isinstance(original, sqlite3.Error):
+        if "full" in text or "disk I/O" in text:
+            return "The disk that holds the catalogue is full. Free some space, then try again; nothing was changed."
+        if "locked" in text or "busy" in text:
+            return "The catalogue is busy; try again in a moment."
+        if "readonly" in text or "read-only" in text or "unable to open" in text:
+            return f"The catalogue cannot be written ({text}). Check the data directory's owner, permissions and disk."
+        return f"The catalogue does not answer ({text}). Check the file catalogue.sqlite and its disk."
+    if getattr(original, "sqlstate", None) == "53100":
+        return "The disk of the PostgreSQL server is full. Free some space there, then try again; nothing was changed."
+    return f"The database does not answer ({text}). Check that it runs, and PERFLOOM_DATABASE_URL."
+
+
+def _engine(settings: Settings) -> Engine:
+    try:
+        url = make_url(settings.database_url)
+    except (SQLAlchemyError, ValueError):
+        raise InvalidRequest(
+            "PERFLOOM_DATABASE_URL cannot be understood: write postgresql://USER:PASSWORD@HOST/NAME.", "database_url"
+        ) from None
+    if not settings.sqlite:
+        try:
+            engine = create_engine(url, pool_pre_ping=True, pool_size=5, max_overflow=15, pool_timeout=30)
+        except ImportError:
+            raise Unavailable("PostgreSQL needs one package more: pip install 'perfloom[postgres]'.") from None
+        return engine
+    if not url.database or url.database == ":memory:":
+        raise InvalidRequest("PERFLOOM_DATABASE_URL must name a file: write sqlite:////PATH.", "database_url")
+    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS}, pool_size=5, max_overflow=15, pool_timeout=30)
+    # A journal in shared memory cannot work on a network filesystem.
+    journal = "DELETE" if settings.network_data else "WAL"
+    event.listen(engine, "connect", _prepare_sqlite(journal))
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(journal: str) -> Callable[[Any, Any], None]:
+    def prepare(connection: Any, record: Any) -> None:
+        # Transactions are begun by us: sqlite3 itself would begin them late, after the first reads.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA journal_mode = {journal}")
+        # A claim must survive a power failure, or a program would be started twice.
+        cursor.execute("PRAGMA synchronous = FULL")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.close()
+
+    return prepare
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get("perfloom_begin", "BEGIN"))

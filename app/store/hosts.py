@@ -1,0 +1,118 @@
+"""Machines that have workers: what the workers found out about them, and the questions put to them.
+
+The web process never asks its own machine (a login node is no compute node): it puts a question here, rings the
+machine's worker, and looks for the answer here.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import delete, select, update
+
+from ..domain.errors import NotFound
+from ..domain.facts import HostFacts
+from .database import Database
+from .ids import checked_id, new_id
+from .models import CheckRow, HostRow, storable
+
+CHECKS_KEPT_SECONDS = 3600.0
+
+
+@dataclass(frozen=True)
+class Host:
+    """A machine. facts: null until its worker has found them. seen: when the worker was last heard of (epoch)."""
+
+    name: str
+    facts: HostFacts | None
+    seen: float
+
+
+@dataclass(frozen=True)
+class Check:
+    """A question to a machine and, once there is one, its answer; both JSON."""
+
+    id: str
+    question: dict[str, Any]
+    answer: dict[str, Any] | None
+    created: float
+
+
+class Hosts:
+    """The machines of a catalogue."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def publish(self, facts: HostFacts, now: float | None = None) -> None:
+        """Store the facts of a machine, heard of just now."""
+        seen = time.time() if now is None else now
+        with self._database.write() as session:
+            session.merge(HostRow(name=storable(facts.host), facts=facts.to_json(), seen=seen))
+
+    def beat(self, name: str, now: float | None = None) -> None:
+        """Note that the worker of a machine is alive."""
+        seen = time.time() if now is None else now
+        with self._database.write() as session:
+            changed: int = session.execute(  # type: ignore[attr-defined]
+                update(HostRow).where(HostRow.name == name).values(seen=seen)
+            ).rowcount
+            if not changed:
+                session.add(HostRow(name=storable(name), facts=None, seen=seen))
+
+    def get(self, name: str) -> Host:
+        """A machine by its name. Raises NotFound."""
+        with self._database.read() as session:
+            row = session.scalar(select(HostRow).where(HostRow.name == name))
+        if row is None:
+            raise NotFound(f"No worker on {name[:80]!r} was ever heard of; start one there with perfloom worker.")
+        return _host(row)
+
+    def list(self, *, seen_since: float | None = None) -> tuple[Host, ...]:
+        """Machines, the latest heard of first; with `seen_since` (epoch) those heard of since then."""
+        wanted = select(HostRow).order_by(HostRow.seen.desc(), HostRow.name)
+        if seen_since is not None:
+            wanted = wanted.where(HostRow.seen >= seen_since)
+        with self._database.read() as session:
+            return tuple(_host(row) for row in session.scalars(wanted))
+
+    def delete(self, name: str) -> None:
+        """Forget a machine."""
+        with self._database.write() as session:
+            session.execute(delete(HostRow).where(HostRow.name == name))
+
+
+class Checks:
+    """Questions to machines, kept for an hour."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def ask(self, question: Mapping[str, Any]) -> Check:
+        """Store a question. What is older than an hour is forgotten."""
+        now = time.time()
+        row = CheckRow(id=new_id(), question=dict(question), answer=None, created=now)
+        with self._database.write() as session:
+            session.execute(delete(CheckRow).where(CheckRow.created < now - CHECKS_KEPT_SECONDS))
+            session.add(row)
+        return self.get(row.id)
+
+    def get(self, id: str) -> Check:
+        """A question by its id. Raises NotFound."""
+        with self._database.read() as session:
+            row = session.get(CheckRow, checked_id(id, "check"))
+        if row is None:
+            raise NotFound("That check is no longer known; check again.")
+        return Check(row.id, row.question, row.answer, row.created)
+
+    def answer(self, id: str, answer: Mapping[str, Any]) -> bool:
+        """Store the answer; the first one stands. False where there is one, or the question is forgotten."""
+        change = update(CheckRow).where(CheckRow.id == id, CheckRow.answer.is_(None)).values(answer=dict(answer))
+        with self._database.write() as session:
+            changed: int = session.execute(change).rowcount  # type: ignore[attr-defined]
+        return changed > 0
+
+
+def _host(row: HostRow) -> Host:
+    return Host(row.name, None if row.facts is None else HostFacts.from_json(row.facts), row.seen)

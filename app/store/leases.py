@@ -1,0 +1,47 @@
+"""Leases: what only one process may do at a time, until it says that it is done, or its time is over."""
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.exc import IntegrityError
+
+from .database import Database
+from .models import LeaseRow
+
+
+class Leases:
+    """The leases of a catalogue. Time is that of the database, so that clocks of machines need not agree."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def take(self, name: str, owner: str, seconds: float) -> bool:
+        """Take or prolong a lease. False while another owner has it."""
+        now = self._database.now()
+        change = (
+            update(LeaseRow)
+            .where(LeaseRow.name == name, (LeaseRow.owner == owner) | (LeaseRow.expires <= now))
+            .values(owner=owner, expires=now + seconds)
+        )
+        try:
+            with self._database.write() as session:
+                if session.execute(change).rowcount:  # type: ignore[attr-defined]
+                    return True
+                if session.scalar(select(LeaseRow.name).where(LeaseRow.name == name)) is not None:
+                    return False
+                expires = session.scalar(select(now + seconds))
+                session.add(LeaseRow(name=name, owner=owner, expires=expires))
+        except IntegrityError:
+            return False
+        return True
+
+    def release(self, name: str, owner: str) -> bool:
+        """Give a lease back. False where `owner` had it no longer."""
+        with self._database.write() as session:
+            change = delete(LeaseRow).where(LeaseRow.name == name, LeaseRow.owner == owner)
+            released: int = session.execute(change).rowcount  # type: ignore[attr-defined]
+        return released > 0
+
+    def holder(self, name: str) -> str | None:
+        """Who has a lease now, or None."""
+        wanted = select(LeaseRow.owner).where(LeaseRow.name == name, LeaseRow.expires > self._database.now())
+        with self._database.read() as session:
+            return session.scalar(wanted)

@@ -1,0 +1,13 @@
+"""What Alembic runs: the connection, under its lock, is handed over by `perfloom.store.upgrade`."""
+
+from alembic import context
+
+from perfloom.store.models import Base
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=Base.metadata,
+    render_as_batch=True,
+    compare_type=True,
+)
+context.run_migrations()

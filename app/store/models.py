@@ -1,0 +1,216 @@
+"""The catalogue's tables. Times are seconds since the epoch (UTC). A change here needs a migration beside it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Dialect,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Text,
+    TypeDecorator,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+ID_LENGTH = 12
+
+
+def storable(text: str) -> str:
+    """`text` as both databases can hold it: no NUL, no lone surrogate (which bytes of a file name may have become)."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
+def storable_json(value: Any) -> Any:
+    """`value` with every string in it as `storable` makes it."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, Mapping):
+        return {storable(str(key)): storable_json(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [storable_json(inner) for inner in value]
+    return value
+
+
+class AnyText(TypeDecorator[str]):
+    """Text that may come from a file name or a symbol: anything at all."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else storable(value)
+
+
+class AnyJson(TypeDecorator[Any]):
+    """JSON; strings in it may be anything."""
+
+    impl = JSON
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        return storable_json(value)
+
+
+class Base(DeclarativeBase):
+    """Base of all tables, with constraint names that a migration can refer to."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {  # noqa: RUF012 - SQLAlchemy declares it so
+        str: AnyText,
+        float: Double,
+        bool: Boolean(create_constraint=False),
+        dict[str, Any]: AnyJson(none_as_null=True),
+        list[Any]: AnyJson(none_as_null=True),
+    }
+
+
+class ResultRow(Base):
+    """What the list of results shows; the profile itself lies in columns. search: all searched text, case folded.
+
+    missing: its files are not where they should be. originals: see `results.Original`.
+    """
+
+    __tablename__ = "results"
+    __table_args__ = (Index(None, "created"), Index(None, "name"))
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    job_id: Mapped[str | None]
+    name: Mapped[str]
+    format: Mapped[str]
+    created: Mapped[float]
+    bytes: Mapped[int] = mapped_column(BigInteger)
+    meta: Mapped[dict[str, Any]]
+    events: Mapped[list[Any]]
+    samples: Mapped[int] = mapped_column(BigInteger)
+    threads: Mapped[int] = mapped_column(BigInteger)
+    duration_ns: Mapped[int | None] = mapped_column(BigInteger)
+    host: Mapped[str]
+    command: Mapped[str]
+    complete: Mapped[bool]
+    reasons: Mapped[list[Any]]
+    originals: Mapped[list[Any]]
+    notes: Mapped[str]
+    search: Mapped[str]
+    missing: Mapped[bool]
+
+
+class TagRow(Base):
+    """A tag of a result."""
+
+    __tablename__ = "tags"
+    __table_args__ = (Index(None, "tag"),)
+
+    result_id: Mapped[str] = mapped_column(ForeignKey("results.id", ondelete="CASCADE"), primary_key=True)
+    tag: Mapped[str] = mapped_column(primary_key=True)
+
+
+class JobRow(Base):
+    """A job: see `jobs.Job` for what the columns mean."""
+
+    __tablename__ = "jobs"
+    __table_args__ = (Index(None, "state", "due_at"), Index(None, "created"))
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+    name: Mapped[str]
+    spec: Mapped[dict[str, Any]]
+    state: Mapped[str]
+    progress: Mapped[float | None]
+    progress_text: Mapped[str]
+    created: Mapped[float]
+    changed: Mapped[float]
+    started: Mapped[float | None]
+    ended: Mapped[float | None]
+    attempt: Mapped[int] = mapped_column(Integer)
+    claimed_by: Mapped[str | None]
+    host: Mapped[str | None]
+    process_group: Mapped[int | None] = mapped_column(BigInteger)
+    argv: Mapped[list[Any] | None]
+    outcome: Mapped[dict[str, Any] | None]
+    reason: Mapped[str | None]
+    result_id: Mapped[str | None] = mapped_column(ForeignKey("results.id", ondelete="SET NULL"))
+    cancel_requested: Mapped[bool]
+    due_at: Mapped[float | None]
+    details: Mapped[dict[str, Any]]
+    history: Mapped[list[Any]]
+
+
+class PresetRow(Base):
+    """A named job description."""
+
+    __tablename__ = "presets"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    spec: Mapped[dict[str, Any]]
+    changed: Mapped[float]
+
+
+class HostRow(Base):
+    """A machine that has a worker: its facts, and when the worker was last heard of."""
+
+    __tablename__ = "hosts"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    facts: Mapped[dict[str, Any] | None]
+    seen: Mapped[float]
+
+
+class CheckRow(Base):
+    """A question about a machine that only a worker there can answer."""
+
+    __tablename__ = "checks"
+    __table_args__ = (Index(None, "created"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    question: Mapped[dict[str, Any]]
+    answer: Mapped[dict[str, Any] | None]
+    created: Mapped[float]
+
+
+class LeaseRow(Base):
+    """Who may do a thing that only one may do, and until when."""
+
+    __tablename__ = "leases"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    owner: Mapped[str]
+    expires: Mapped[float]
+
+
+class ComparisonRow(Base):
+    """Two results that somebody compared and kept."""
+
+    __tablename__ = "comparisons"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    base: Mapped[str] = mapped_column(ForeignKey("results.id", ondelete="CASCADE"))
+    other: Mapped[str] = mapped_column(ForeignKey("results.id", ondelete="CASCADE"))
+    created: Mapped[float]
+
+
+class DerivedEventRow(Base):
+    """A formula over events, such as instructions / cycles."""
+
+    __tablename__ = "derived_events"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    formula: Mapped[str]
+    unit: Mapped[str]
+    description: Mapped[str]

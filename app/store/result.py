@@ -1,0 +1,199 @@
+"""What the catalogue keeps of a result, and how it is worked out from the profile."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..domain.errors import InvalidRequest
+from ..domain.profile import Meta, Profile
+from ..domain.tables import column, texts
+from .models import ResultRow, storable
+
+MAX_NAME = 300
+MAX_NOTES = 100_000
+MAX_TAG = 60
+MAX_TAGS = 50
+
+
+@dataclass(frozen=True)
+class EventTotal:
+    """The total of an event. total: in `unit`, null where it could not be counted. samples: 0 for counted events."""
+
+    name: str
+    unit: str
+    total: int | float | None
+    samples: int
+
+
+@dataclass(frozen=True)
+class OriginalFile:
+    """A file that a result was read from. bytes: as it was given. settled: compressed, or not worth compressing."""
+
+    name: str
+    bytes: int
+    settled: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """A row of the list of results. created: seconds since the epoch. bytes: on disk, with the originals.
+
+    complete: false where the recording was cut short; `reasons` says why. missing: its files are gone from the disk.
+    """
+
+    id: str
+    job_id: str | None
+    name: str
+    format: str
+    created: float
+    bytes: int
+    meta: Meta
+    events: tuple[EventTotal, ...]
+    samples: int
+    threads: int
+    duration_ns: int | None
+    host: str
+    command: str
+    complete: bool
+    reasons: tuple[str, ...]
+    originals: tuple[OriginalFile, ...]
+    tags: tuple[str, ...]
+    notes: str
+    missing: bool
+
+
+def describe(profile: Profile) -> dict[str, Any]:
+    """The columns of `results` that follow from the profile."""
+    meta = profile.meta
+    hosts = [*texts(profile.runs, "host"), *_distinct(profile.threads, "host"), meta.facts.get("hostname", "")]
+    return {
+        "format": meta.format,
+        "meta": meta.to_json(),
+        "events": [asdict(total) for total in event_totals(profile)],
+        "samples": profile.samples.num_rows,
+        "threads": profile.threads.num_rows,
+        "duration_ns": meta.duration_ns,
+        "host": next((host for host in hosts if host), ""),
+        "command": meta.command or next((command for command in texts(profile.runs, "command") if command), ""),
+        "complete": meta.complete,
+        "reasons": list(meta.reasons),
+    }
+
+
+def event_totals(profile: Profile) -> tuple[EventTotal, ...]:
+    """Total and number of samples of each event, in the order of `events`; sums are exact."""
+    events = profile.events.num_rows
+    event = column(profile.samples, "event")
+    weight = column(profile.samples, "weight")
+    samples = np.bincount(event, minlength=events)
+    # Halves of 32 bits: neither their sums nor bincount's float64 can lose a bit below 2**21 samples; above, chunks.
+    sums = [0] * events
+    for start in range(0, len(event), 1 << 21):
+        part, chunk = event[start : start + (1 << 21)], weight[start : start + (1 << 21)]
+        high = np.bincount(part, chunk >> 32, minlength=events)
+        low = np.bincount(part, chunk & 0xFFFFFFFF, minlength=events)
+        for i in range(events):
+            sums[i] += (int(high[i]) << 32) + int(low[i])
+    counted = _counted(profile.counts, events)
+    return tuple(
+        EventTotal(name, unit, sums[i] if samples[i] else counted.get(i, 0), int(samples[i]))
+        for i, (name, unit) in enumerate(zip(texts(profile.events, "name"), texts(profile.events, "unit"), strict=True))
+    )
+
+
+def normal_name(text: str) -> str:
+    """A name of a result or preset as it is stored. Raises InvalidRequest where nothing is left of it."""
+    name = " ".join(_printable(text).split())
+    if not name:
+        raise InvalidRequest("A name is needed; write at least one letter.", "name")
+    if len(name) > MAX_NAME:
+        raise InvalidRequest(f"The name is longer than {MAX_NAME} characters; shorten it.", "name")
+    return name
+
+
+def normal_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Tags as they are stored: trimmed, no two alike but for case, in the order given. Raises InvalidRequest."""
+    kept: dict[str, str] = {}
+    for text in tags:
+        tag = " ".join(_printable(text).replace(",", " ").split())
+        if len(tag) > MAX_TAG:
+            raise InvalidRequest(f"The tag {tag[:20]!r}… is longer than {MAX_TAG} characters; shorten it.", "tags")
+        if tag:
+            kept.setdefault(folded(tag), tag)
+    if len(kept) > MAX_TAGS:
+        raise InvalidRequest(f"A result can have {MAX_TAGS} tags; leave some out.", "tags")
+    return tuple(kept.values())
+
+
+def normal_notes(text: str) -> str:
+    """Notes as they are stored. Raises InvalidRequest where they are too long."""
+    notes = storable(text.replace("\r\n", "\n")).strip()
+    if len(notes) > MAX_NOTES:
+        raise InvalidRequest(f"The notes are longer than {MAX_NOTES} characters; shorten them.", "notes")
+    return notes
+
+
+def folded(text: str) -> str:
+    """`text` as it is compared without regard to case."""
+    return unicodedata.normalize("NFKC", storable(text).casefold())
+
+
+def search_text(row: ResultRow, tags: Iterable[str]) -> str:
+    """All that a search looks at, case folded; a line each, so that no match spans two."""
+    return folded("\n".join((row.name, row.command, row.host, row.notes, *tags, row.id)))
+
+
+def result(row: ResultRow, tags: Iterable[str]) -> Result:
+    """The public form of a row."""
+    return Result(
+        id=row.id,
+        job_id=row.job_id,
+        name=row.name,
+        format=row.format,
+        created=row.created,
+        bytes=row.bytes,
+        meta=Meta.from_json(row.meta),
+        events=tuple(EventTotal(**total) for total in row.events),
+        samples=row.samples,
+        threads=row.threads,
+        duration_ns=row.duration_ns,
+        host=row.host,
+        command=row.command,
+        complete=row.complete,
+        reasons=tuple(row.reasons),
+        originals=tuple(OriginalFile(**original) for original in row.originals),
+        tags=tuple(tags),
+        notes=row.notes,
+        missing=row.missing,
+    )
+
+
+def _printable(text: str) -> str:
+    return re.sub(r"[\x00-\x1f\x7f\u2028\u2029\u202a-\u202e\u2066-\u2069]", " ", storable(text))
+
+
+def _distinct(table: pa.Table, name: str) -> list[str]:
+    return [value for value in pc.unique(table.column(name)).to_pylist() if value]
+
+
+def _counted(counts: pa.Table, events: int) -> dict[int, int | float | None]:
+    """Sums of the counted values by event; null where every one of an event is null."""
+    if not counts.num_rows:
+        return {}
+    event = column(counts, "event")
+    value = counts.column("value").to_numpy()
+    known = ~np.isnan(value)
+    sums = np.bincount(event[known], value[known], minlength=events)
+    some = np.bincount(event[known], minlength=events)
+    present = np.bincount(event, minlength=events)
+    found: dict[int, int | float | None] = {}
+    for i in np.flatnonzero(present):
+        total = float(sums[i])
+        found[int(i)] = None if not some[i] else int(total) if total.is_integer() else total
+    return found

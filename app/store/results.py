@@ -1,0 +1,350 @@
+"""Stored results: a directory of columns each, and a row in the catalogue for the list.
+
+A result is written into a staged directory, flushed, and renamed into place, so it exists whole or not at all, and
+never changes after. Whatever a crash leaves between the directory and the row is put right by `sweep`.
+"""
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import ColumnElement, delete, func, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from ..domain.errors import InvalidRequest, NotFound
+from ..domain.profile import Profile
+from . import columns, originals
+from .database import Database
+from .disk import bytes_below, disk_errors, remove_tree, sync_directory
+from .ids import checked_id
+from .models import ResultRow, TagRow
+from .opened import OpenProfiles
+from .originals import Original
+from .result import (
+    OriginalFile,
+    Result,
+    describe,
+    folded,
+    normal_name,
+    normal_notes,
+    normal_tags,
+    result,
+    search_text,
+)
+from .sweeping import STAGED, TRASH, Sweep, sweep
+
+ABOUT = "result.json"
+"""Beside the manifest: what the row holds and the profile does not tell, for when the row is lost."""
+SORTS: dict[str, ColumnElement[Any]] = {
+    "created": ResultRow.created.expression,
+    "name": func.lower(ResultRow.name),
+    "format": ResultRow.format.expression,
+    "bytes": ResultRow.bytes.expression,
+    "samples": ResultRow.samples.expression,
+    "threads": ResultRow.threads.expression,
+    "duration": ResultRow.duration_ns.expression,
+    "host": func.lower(ResultRow.host),
+    "command": func.lower(ResultRow.command),
+}
+MAX_SEARCH = 1000
+
+
+class Results:
+    """The results of a data directory and its catalogue."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.data = database.settings.data
+        self.directory = self.data / "results"
+        self._opened = OpenProfiles()
+
+    def stage(self, id: str) -> Path:
+        """A new empty directory to write a result into; `publish` makes it the result. One per attempt."""
+        checked_id(id, "result")
+        staged = self.directory / f"{STAGED}{id}-{secrets.token_hex(4)}"
+        with disk_errors(self.directory):
+            staged.mkdir(mode=0o700)
+        return staged
+
+    def publish(
+        self,
+        id: str,
+        staged: Path,
+        *,
+        name: str,
+        originals: Sequence[Path] = (),
+        job_id: str | None = None,
+    ) -> Result:
+        """Make the profile in `staged` the result `id`, with the files it was read from.
+
+        May be done again for the same id, by this or another process: the first one's result stands, and is
+        returned. `staged` is gone after. Raises Unavailable where the disk is full or the catalogue does not answer;
+        then, or after a crash, the result is there whole or not at all.
+        """
+        final = self._path(id)
+        try:
+            with disk_errors(self.directory):
+                if not final.exists():
+                    self._complete(staged, name, originals, job_id)
+                    self._rename(staged, final)
+                    sync_directory(self.directory)
+        finally:
+            remove_tree(staged)
+        return self.adopt(id)
+
+    def adopt(self, id: str) -> Result:
+        """The result whose directory is there; its row is added where it is missing. Raises UnreadableInput."""
+        directory = self._path(id)
+        known = self.find(id)
+        if known is not None and not known.missing:
+            return known
+        about = _read_about(directory)
+        row = ResultRow(
+            id=id,
+            job_id=about.get("job_id"),
+            name=str(about.get("name") or id),
+            created=float(about.get("created") or directory.stat().st_mtime),
+            bytes=bytes_below(directory),
+            originals=[asdict(original) for original in _originals(about)],
+            notes="",
+            missing=False,
+            **describe(columns.read(directory)),
+        )
+        row.search = search_text(row, ())
+        try:
+            with self.database.write() as session:
+                if session.get(ResultRow, id) is None:
+                    session.add(row)
+                else:
+                    session.execute(update(ResultRow).where(ResultRow.id == id).values(missing=False))
+        except IntegrityError:
+            # Another process published or adopted it in the same moment.
+            pass
+        return self.get(id)
+
+    def get(self, id: str) -> Result:
+        """A result by its id. Raises NotFound."""
+        found = self.find(id)
+        if found is None:
+            raise NotFound(f"There is no result {id[:40]!r}; it was deleted, or never existed.")
+        return found
+
+    def find(self, id: str) -> Result | None:
+        """A result by its id, or None."""
+        with self.database.read() as session:
+            found = _with_tags(session, session.scalars(select(ResultRow).where(ResultRow.id == id)))
+        return found[0] if found else None
+
+    def open(self, id: str) -> Profile:
+        """The profile of a result, mapped. Raises NotFound, or UnreadableInput where its files are damaged."""
+        return self._opened.get(self._path(id))
+
+    def path(self, id: str) -> Path:
+        """The local directory of a result. Raises NotFound."""
+        directory = self._path(id)
+        if not directory.is_dir():
+            raise NotFound(f"There is no result {id!r}; it was deleted, or never existed.")
+        return directory
+
+    def cache(self, id: str) -> Path:
+        """The directory, made here, for what can be worked out again from a result; it may vanish at any time."""
+        directory = self.data / "cache" / checked_id(id, "result")
+        with disk_errors(directory):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return directory
+
+    def search(
+        self,
+        text: str = "",
+        tag: str | Iterable[str] = (),
+        sort: str = "created",
+        descending: bool = True,
+        offset: int = 0,
+        limit: int = 50,
+    ) -> tuple[tuple[Result, ...], int]:
+        """Results that contain every word of `text` and have every tag, and how many there are in all.
+
+        Words are looked for in name, command, host, tags, notes and id, literally and without regard to case.
+        sort: a name of `SORTS`; results alike in it are in the order of their ids. Raises InvalidRequest.
+        """
+        if sort not in SORTS:
+            raise InvalidRequest(f"Results cannot be sorted by {sort[:40]!r}; use one of {', '.join(SORTS)}.", "sort")
+        if len(text) > MAX_SEARCH:
+            raise InvalidRequest(f"The search is longer than {MAX_SEARCH} characters; shorten it.", "search")
+        wanted = select(ResultRow)
+        position = func.instr if self.database.sqlite else func.strpos
+        for word in dict.fromkeys(folded(text).split()):
+            wanted = wanted.where(position(ResultRow.search, word) > 0)
+        for one in dict.fromkeys([tag] if isinstance(tag, str) else tag):
+            if one:
+                wanted = wanted.where(
+                    select(TagRow).where(TagRow.result_id == ResultRow.id, TagRow.tag == one).exists()
+                )
+        order = SORTS[sort]
+        page = wanted.order_by(
+            order.desc().nulls_last() if descending else order.asc().nulls_last(),
+            ResultRow.id,
+        )
+        with self.database.read() as session:
+            total = session.scalar(select(func.count()).select_from(wanted.subquery())) or 0
+            rows = session.scalars(page.offset(min(max(0, offset), 2**31)).limit(min(max(0, limit), 10_000)))
+            return _with_tags(session, rows), total
+
+    def tags(self) -> tuple[tuple[str, int], ...]:
+        """Every tag and how many results have it, in order of the tags."""
+        wanted = select(TagRow.tag, func.count()).group_by(TagRow.tag).order_by(TagRow.tag)
+        with self.database.read() as session:
+            return tuple((tag, count) for tag, count in session.execute(wanted))
+
+    def rename(self, id: str, name: str) -> Result:
+        """Change the name. Raises NotFound, InvalidRequest."""
+        with self._changing(id) as (_, row):
+            row.name = normal_name(name)
+        return self.get(id)
+
+    def set_notes(self, id: str, notes: str) -> Result:
+        """Change the notes. Raises NotFound, InvalidRequest."""
+        with self._changing(id) as (_, row):
+            row.notes = normal_notes(notes)
+        return self.get(id)
+
+    def set_tags(self, id: str, tags: Iterable[str]) -> Result:
+        """Replace the tags. Raises NotFound, InvalidRequest."""
+        wanted = normal_tags(tags)
+        with self._changing(id) as (session, row):
+            session.execute(delete(TagRow).where(TagRow.result_id == row.id))
+            session.add_all(TagRow(result_id=row.id, tag=tag) for tag in wanted)
+        return self.get(id)
+
+    def original(self, id: str) -> tuple[Original, ...]:
+        """The files that a result was read from, as they lie on disk. Raises NotFound."""
+        return originals.locate(self._path(id), self.get(id).originals)
+
+    def to_compress(self, limit: int = 100) -> tuple[str, ...]:
+        """Ids of results, oldest first, whose originals were not yet compressed."""
+        wanted = select(ResultRow.id, ResultRow.originals).where(ResultRow.missing.is_(False))
+        with self.database.read() as session:
+            found = session.execute(wanted.order_by(ResultRow.created)).all()
+        waiting = (id for id, files in found if any(not file.get("settled") for file in files))
+        return tuple(id for id, _ in zip(waiting, range(limit), strict=False))
+
+    def compress(self, id: str) -> Result:
+        """Compress the originals of a result where that is worth it. May be interrupted and done again.
+
+        Raises NotFound, or Unavailable (disk full), after which they are as before.
+        """
+        before = self.get(id)
+        directory = self.path(id)
+        with disk_errors(directory):
+            settled = originals.compress(directory, before.originals)
+        values = {"originals": [asdict(original) for original in settled], "bytes": bytes_below(directory)}
+        with self.database.write() as session:
+            session.execute(update(ResultRow).where(ResultRow.id == id).values(values))
+        return self.get(id)
+
+    def delete(self, id: str) -> None:
+        """Delete a result: its files, originals, cache, tags, and what its job recorded. Raises NotFound.
+
+        From the first step on it is gone for everybody; a crash in between is put right by `sweep`.
+        """
+        found = self.get(id)
+        directory = self._path(id)
+        trash = self.directory / f"{TRASH}{id}-{secrets.token_hex(4)}"
+        with disk_errors(self.directory):
+            try:
+                directory.rename(trash)
+                sync_directory(self.directory)
+            except FileNotFoundError:
+                pass
+        self._opened.forget(directory)
+        self.forget(id)
+        with disk_errors(self.directory):
+            remove_tree(trash)
+            remove_tree(self.data / "cache" / id)
+            for folder in ("work", "artefacts"):
+                remove_tree(self.data / "jobs" / checked_id(found.job_id or id, "job") / folder)
+
+    def forget(self, id: str) -> None:
+        """Remove the row of a result and what hangs on it; the files stay."""
+        with self.database.write() as session:
+            session.execute(delete(ResultRow).where(ResultRow.id == id))
+
+    def sweep(self, now: float | None = None) -> Sweep:
+        """Put right what crashes left: see `sweeping.sweep`."""
+        return sweep(self.database, self.adopt, self.forget, time.time() if now is None else now)
+
+    def _path(self, id: str) -> Path:
+        return self.directory / checked_id(id, "result")
+
+    def _complete(self, staged: Path, name: str, files: Sequence[Path], job_id: str | None) -> None:
+        """Add to a staged directory what makes it a whole result, and flush it."""
+        manifest = columns.read_manifest(staged)
+        try:
+            name = normal_name(name)
+        except InvalidRequest:
+            name = normal_name((manifest.meta.command or manifest.meta.format)[:100])
+        kept = originals.keep(files, staged, self.data)
+        about = {
+            "name": name,
+            "job_id": job_id,
+            "created": time.time(),
+            "originals": [asdict(original) for original in kept],
+        }
+        with open(staged / ABOUT, "w", encoding="utf-8") as file:
+            json.dump(about, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_directory(staged)
+
+    @staticmethod
+    def _rename(staged: Path, final: Path) -> None:
+        try:
+            staged.rename(final)
+        except OSError:
+            # Another process was first: its result stands. A directory that is not empty is never replaced.
+            if not final.exists():
+                raise
+
+    @contextmanager
+    def _changing(self, id: str) -> Iterator[tuple[Session, ResultRow]]:
+        """The locked row of a result; what is searched is worked out again at the end."""
+        with self.database.write() as session:
+            row = session.scalar(select(ResultRow).where(ResultRow.id == id).with_for_update())
+            if row is None:
+                raise NotFound(f"There is no result {id[:40]!r}; it was deleted, or never existed.")
+            yield session, row
+            session.flush()
+            tags = session.scalars(select(TagRow.tag).where(TagRow.result_id == id))
+            row.search = search_text(row, tags)
+
+
+def _with_tags(session: Session, rows: Iterable[ResultRow]) -> tuple[Result, ...]:
+    found = list(rows)
+    tags: dict[str, list[str]] = {row.id: [] for row in found}
+    wanted = select(TagRow).where(TagRow.result_id.in_(list(tags))).order_by(TagRow.tag)
+    for tag in session.scalars(wanted):
+        tags[tag.result_id].append(tag.tag)
+    return tuple(result(row, tags[row.id]) for row in found)
+
+
+def _read_about(directory: Path) -> dict[str, Any]:
+    try:
+        with open(directory / ABOUT, encoding="utf-8") as file:
+            about = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return about if isinstance(about, dict) else {}
+
+
+def _originals(about: dict[str, Any]) -> tuple[OriginalFile, ...]:
+    try:
+        return tuple(OriginalFile(str(of["name"]), int(of["bytes"])) for of in about.get("originals", ()))
+    except (TypeError, KeyError, ValueError):
+        return ()

@@ -1,0 +1,92 @@
+"""Bringing the catalogue's schema up to date, under a lock, so that web and workers may start together."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from sqlalchemy import Connection, text
+
+from ..config import Settings
+from ..domain.errors import Unavailable
+from .database import Database, database_errors
+from .disk import disk_errors
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+LOCK_FILE = "upgrade.lock"
+# Any fixed number: the name of PostgreSQL's advisory lock.
+_LOCK = 0x7065_7266_6C6F_6F6D
+
+
+def upgrade(database: Database) -> None:
+    """Bring the schema to the newest version. Does nothing, at the cost of one query, where it is.
+
+    Raises Unavailable where the database does not answer, or was written by a newer version of Perfloom.
+    """
+    with database_errors():
+        with database.engine.connect() as connection:
+            if _current(connection) == _newest():
+                return
+        with _lock(database.settings), database.engine.connect() as connection:
+            if not database.sqlite:
+                connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
+                connection.commit()
+            try:
+                _run(connection)
+            finally:
+                if not database.sqlite:
+                    connection.rollback()
+                    connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _LOCK})
+                    connection.commit()
+
+
+def revision(database: Database) -> str | None:
+    """The schema's version, or None for an empty database."""
+    with database_errors(), database.engine.connect() as connection:
+        return _current(connection)
+
+
+def _run(connection: Connection) -> None:
+    config = _config()
+    config.attributes["connection"] = connection
+    try:
+        command.upgrade(config, "head")
+        connection.commit()
+    except CommandError as error:
+        raise Unavailable(
+            "The catalogue was written by a newer version of Perfloom; upgrade this one, or use another data "
+            f"directory or database ({error})."
+        ) from None
+
+
+def _current(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _newest() -> str | None:
+    return ScriptDirectory.from_config(_config()).get_current_head()
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+@contextmanager
+def _lock(settings: Settings) -> Iterator[None]:
+    """Exclusive among the processes that share the data directory."""
+    with disk_errors(settings.data):
+        handle = os.open(settings.data / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
