@@ -5,15 +5,34 @@ from dataclasses import dataclass
 
 from ..config import Settings
 from .database import Database
-from .hosts import Checks, Hosts
-from .jobs import Jobs
+from .hosts import Check, Checks, Host, Hosts
+from .jobs import Job, JobKind, Jobs
 from .leases import Leases
-from .presets import Presets
-from .results import Results
-from .saved import Comparisons, DerivedEvents
+from .originals import Original
+from .presets import Preset, Presets
+from .result import EventTotal, OriginalFile, Result
+from .results import SORTS, Results
+from .saved import Comparison, Comparisons, DerivedEvent, DerivedEvents
+from .sweeping import Sweep
 from .upgrade import upgrade
 
-__all__ = ["Store", "open_store"]
+__all__ = [
+    "SORTS",
+    "Check",
+    "Comparison",
+    "DerivedEvent",
+    "EventTotal",
+    "Host",
+    "Job",
+    "JobKind",
+    "Original",
+    "OriginalFile",
+    "Preset",
+    "Result",
+    "Store",
+    "Sweep",
+    "open_store",
+]
 log = logging.getLogger(__name__)
 
 

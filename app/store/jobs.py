@@ -141,13 +141,12 @@ class Jobs:
         with self._database.read() as session:
             return tuple(_job(row) for row in session.scalars(wanted.offset(max(0, offset)).limit(max(0, limit))))
 
-    def count(self, *, active: bool | None = None) -> int:
-        """How many jobs there are."""
-        wanted = select(func.count()).select_from(JobRow)
-        if active is not None:
-            wanted = wanted.where(JobRow.state.in_(ACTIVE) if active else JobRow.state.not_in(ACTIVE))
+    def counts(self) -> dict[JobState, int]:
+        """How many jobs there are in each state; states without any are left out."""
+        wanted = select(JobRow.state, func.count()).group_by(JobRow.state)
         with self._database.read() as session:
-            return session.scalar(wanted) or 0
+            found = {JobState(state): count for state, count in session.execute(wanted)}
+        return {state: found[state] for state in JobState if state in found}
 
     def latest(self, *, kind: JobKind | None = None, states: Collection[JobState] = ()) -> Job | None:
         """The newest job, or None."""
