@@ -1,0 +1,93 @@
+"""Which rows of `functions` are one function: those with the same display name and module."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..domain.errors import NotFound
+from ..domain.profile import Profile
+from ..domain.tables import FrameKind
+from .patterns import distinct, shortened
+from .remember import remembered
+
+Array = np.ndarray[Any, Any]
+KINDS = len(FrameKind)
+KIND_WORDS = tuple(kind.name.lower() for kind in FrameKind)
+
+
+@dataclass(frozen=True, eq=False)
+class Functions:
+    """canonical: for each row of `functions`, the first row with the same display name and module (int32).
+
+    distinct: whether every row is its own. names, modules: the distinct texts; name, module: which one a row has
+    (-1: null, shown as no text).
+    """
+
+    canonical: Array
+    distinct: bool
+    names: list[str]
+    name: Array
+    modules: list[str]
+    module: Array
+
+    def name_of(self, function: int) -> str:
+        return _text(self.names, int(self.name[function]))
+
+    def module_of(self, function: int) -> str:
+        return _text(self.modules, int(self.module[function]))
+
+    def names_of(self, functions: Array) -> list[str]:
+        """Display names of rows of `functions`."""
+        return [_text(self.names, code) for code in self.name[functions].tolist()]
+
+    def modules_of(self, functions: Array) -> list[str]:
+        """Modules of rows of `functions`."""
+        return [_text(self.modules, code) for code in self.module[functions].tolist()]
+
+
+def functions_of(profile: Profile) -> Functions:
+    """The functions of a profile; built once."""
+
+    def build() -> Functions:
+        table = profile.functions
+        names, name = distinct(table.column("display"))
+        modules, module = distinct(table.column("module"))
+        name, module = _null_is_no_text(names, name), _null_is_no_text(modules, module)
+        key = name.astype(np.int64) * (len(modules) + 1) + module
+        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        canonical = first[inverse].astype(np.int32)
+        return Functions(canonical, len(first) == table.num_rows, names, name, modules, module)
+
+    return remembered(profile, "functions", build, pin=True)
+
+
+def function_id(profile: Profile, function: int | str) -> Array:
+    """The canonical ids of a function given by its row or its display name (then in every module that has it).
+
+    Raises NotFound.
+    """
+    functions = functions_of(profile)
+    if isinstance(function, int):
+        if not 0 <= function < len(functions.canonical):
+            raise NotFound(f"This result has no function {function}; open it again from the hotspots page.")
+        return functions.canonical[function : function + 1]
+    rows: Array = np.zeros(0, np.int64)
+    if function in functions.names:
+        rows = np.flatnonzero(functions.name == functions.names.index(function))
+    if not len(rows):
+        raise NotFound(
+            f"This result has no function {shortened(function)!r}; look its exact name up on the hotspots page."
+        )
+    return np.unique(functions.canonical[rows])
+
+
+def _text(texts: list[str], code: int) -> str:
+    return texts[code] if code >= 0 else ""
+
+
+def _null_is_no_text(texts: list[str], codes: Array) -> Array:
+    """The codes with null read as the empty text, where some row has that; else null stays -1."""
+    if "" in texts:
+        return np.where(codes < 0, texts.index(""), codes)
+    return codes

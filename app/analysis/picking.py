@@ -1,0 +1,294 @@
+"""From a Selection to rows and weights: which samples it picks, and what they weigh on stacks, calls and threads.
+
+Samples are in order of time, so a window is two binary searches. Sums go through float64, which holds integers
+exactly up to 2**53; where a sum could be larger, the weights are summed in two halves. So every weight that leaves
+is exact up to 2**63.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..domain.errors import InvalidRequest, UnreadableInput
+from ..domain.profile import Profile
+from ..domain.selection import Selection, thread_key
+from ..domain.tables import NO_ID, ROOT, column, texts
+from .functions import functions_of
+from .patterns import functions_matching, shortened
+from .remember import remembered
+from .trees import covered
+
+Array = np.ndarray[Any, Any]
+Rows = Array | slice
+EXACT = 1 << 53
+LOW_BITS = 31
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """The columns of `samples` as arrays, and what is asked of them all the time.
+
+    per_event: how many samples each event has. peak: the greatest absolute weight. call: of each row of `stacks`.
+    """
+
+    time_ns: Array
+    thread: Array
+    event: Array
+    stack: Array
+    weight: Array
+    per_event: Array
+    peak: int
+    call: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Threads:
+    """The table `threads` in Python, which is small. names: every name each thread ever had. rank: -1 not known."""
+
+    key: list[str]
+    names: list[set[str]]
+    name: list[str]
+    process: list[str]
+    host: list[str]
+    rank: Array
+    pid: list[int | None]
+    tid: list[int | None]
+    kind: list[str]
+
+
+def samples_of(profile: Profile) -> Samples:
+    """The samples' columns, mapped and not copied. Raises UnreadableInput where their sum is past 2**63."""
+
+    def build() -> Samples:
+        table = profile.samples
+        weight, event = column(table, "weight"), column(table, "event")
+        peak = int(max(-int(weight.min()), int(weight.max()))) if len(weight) else 0
+        if peak * len(weight) >= 1 << 63 and np.abs(weight.astype(np.float64)).sum() >= float(1 << 63):
+            raise UnreadableInput(
+                "The weights of this result add up to more than 2^63, which cannot be right; read it again from a "
+                "file whose counts are."
+            )
+        return Samples(
+            time_ns=column(table, "time_ns"),
+            thread=column(table, "thread"),
+            event=event,
+            stack=column(table, "stack"),
+            weight=weight,
+            per_event=np.bincount(event, minlength=profile.events.num_rows),
+            peak=peak,
+            call=column(profile.stacks, "call"),
+        )
+
+    return remembered(profile, "samples", build, pin=True)
+
+
+def threads_of(profile: Profile) -> Threads:
+    """The threads of a profile; built once."""
+
+    def build() -> Threads:
+        table = profile.threads
+        rank, pid, tid = (table.column(name).to_pylist() for name in ("rank", "pid", "tid"))
+        name = texts(table, "name")
+        names = [{n} if n else set() for n in name]
+        given = profile.thread_names
+        for thread, text in zip(given.column("thread").to_pylist(), texts(given, "name"), strict=True):
+            names[thread].add(text)
+        return Threads(
+            key=[thread_key(*ids) for ids in zip(rank, pid, tid, strict=True)],
+            names=names,
+            name=name,
+            process=texts(table, "process"),
+            host=texts(table, "host"),
+            rank=np.array([-1 if r is None else r for r in rank], np.int64),
+            pid=pid,
+            tid=tid,
+            kind=texts(table, "kind"),
+        )
+
+    return remembered(profile, "threads", build, pin=True)
+
+
+def event_names(profile: Profile) -> list[str]:
+    """The names of the events, by id."""
+    return remembered(profile, "event names", lambda: texts(profile.events, "name"), pin=True)
+
+
+def event_id(profile: Profile, name: str | None) -> int:
+    """The id of event `name`; for None of the main event, NO_ID where the profile has no event at all.
+
+    Raises InvalidRequest, naming the events there are.
+    """
+    names = event_names(profile)
+    if name is None:
+        main = profile.meta.main_event
+        if main in names:
+            return names.index(main)
+        return 0 if names else NO_ID
+    if name in names:
+        return names.index(name)
+    known = ", ".join(shortened(n) for n in names[:20]) + (" …" if len(names) > 20 else "")
+    raise InvalidRequest(
+        f"This result has no event {shortened(name)!r}; choose one of: {known}."
+        if names
+        else f"This result has no event {shortened(name)!r}, nor any other; leave the event out.",
+        "event",
+    )
+
+
+def events_selected(profile: Profile, selection: Selection) -> list[int]:
+    """The ids of the events a table shows: the one selected, else all."""
+    if selection.event is not None:
+        return [event_id(profile, selection.event)]
+    return list(range(profile.events.num_rows))
+
+
+def threads_selected(profile: Profile, selection: Selection) -> Array | None:
+    """Which threads are selected, as bools by id; None for all of them.
+
+    Raises InvalidRequest for a thread or rank that does not exist and for a step, which no format has yet.
+    """
+    if selection.step is not None:
+        raise InvalidRequest("This result has no steps; leave step out.", "step")
+    if not selection.threads and not selection.ranks:
+        return None
+    threads = threads_of(profile)
+    chosen = np.ones(len(threads.key), bool)
+    if selection.threads:
+        wanted = set(selection.threads)
+        chosen = np.array(
+            [
+                key in wanted or not wanted.isdisjoint(names)
+                for key, names in zip(threads.key, threads.names, strict=True)
+            ],
+            bool,
+        )
+        known = set(threads.key).union(*threads.names)
+        for missing in (t for t in selection.threads if t not in known):
+            raise InvalidRequest(
+                f"This result has no thread {shortened(missing)!r}; its threads page lists names and keys.", "thread"
+            )
+    if selection.ranks:
+        inside = np.zeros(len(threads.key), bool)
+        for low, high in selection.ranks:
+            inside |= (threads.rank >= low) & (threads.rank <= high)
+        if not inside.any():
+            ranks = threads.rank[threads.rank >= 0]
+            have = f"its ranks are {ranks.min()} to {ranks.max()}" if len(ranks) else "it has no ranks at all"
+            raise InvalidRequest(f"None of these ranks is in this result; {have}.", "rank")
+        chosen &= inside
+    return chosen
+
+
+def window(profile: Profile, selection: Selection) -> slice:
+    """The rows of `samples` in the window of time [start, end)."""
+    time_ns = samples_of(profile).time_ns
+    start, stop = 0, len(time_ns)
+    if selection.start_ns is not None:
+        start = int(np.searchsorted(time_ns, selection.start_ns, "left"))
+    if selection.end_ns is not None:
+        stop = int(np.searchsorted(time_ns, selection.end_ns, "left"))
+    return slice(start, max(start, stop))
+
+
+def picked(profile: Profile, selection: Selection, event: int | None) -> Rows:
+    """The rows of `samples` in the window, of the threads and of one event (None: of every event).
+
+    A slice where that says it all, else ascending row numbers. focus, ignore and hide are about stacks and are not
+    looked at here: see `calls_kept`.
+    """
+    samples = samples_of(profile)
+    rows = window(profile, selection)
+    threads = threads_selected(profile, selection)
+    mask: Array | None = None
+    if event is not None and (event == NO_ID or samples.per_event[event] != len(samples.event)):
+        mask = samples.event[rows] == event
+    if threads is not None and not threads.all():
+        by_thread = threads[samples.thread[rows]]
+        mask = by_thread if mask is None else mask & by_thread
+    if mask is None:
+        return rows
+    found: Array = np.flatnonzero(mask)
+    found += rows.start
+    return found
+
+
+def calls_kept(profile: Profile, selection: Selection) -> Array | None:
+    """Which nodes of `calls` keep the samples that end there, as bools; None where no pattern is given.
+
+    As pprof has it (profile/filter.go, FilterSamplesByName): focus keeps the stacks in which some frame matches,
+    ignore drops those in which some frame matches, hide takes frames out and drops a stack of which nothing is
+    left; and as soon as one of the three is given, samples without a stack are dropped.
+    """
+    focus, ignore, hide = selection.focus, selection.ignore, selection.hide
+    if focus is None and ignore is None and hide is None:
+        return None
+
+    def build() -> Array:
+        kept = np.ones(profile.calls.num_rows, bool)
+        kept[ROOT] = False
+        if focus is not None:
+            kept &= below(profile, functions_matching(profile, focus, "focus"))
+        if ignore is not None:
+            kept &= ~below(profile, functions_matching(profile, ignore, "ignore"))
+        if hide is not None:
+            kept &= below(profile, ~functions_matching(profile, hide, "hide"))
+        return kept
+
+    return remembered(profile, ("kept", focus, ignore, hide), build)
+
+
+def below(profile: Profile, functions: Array) -> Array:
+    """Which nodes of `calls` are, or are called below, one of `functions` (bools by function id)."""
+    function = column(profile.calls, "function")
+    hit = np.zeros(len(function), bool)
+    if len(functions):
+        hit = functions[function]
+        hit[ROOT] = False
+    return covered(column(profile.calls, "end"), hit)
+
+
+def weights_on(index: Array, weight: Array, size: int, peak: int) -> Array:
+    """Σ weight by index, exact: int64[size]. peak: no absolute weight is greater."""
+    if peak * len(weight) < EXACT:
+        return np.rint(np.bincount(index, weight, size)).astype(np.int64)
+    low = weight & ((1 << LOW_BITS) - 1)
+    high = weight >> LOW_BITS
+    halves = [np.rint(np.bincount(index, half, size)).astype(np.int64) for half in (low, high)]
+    result: Array = halves[0] + (halves[1] << LOW_BITS)
+    return result
+
+
+def sums_on(index: Array, sums: Array, size: int) -> Array:
+    """Σ sums by index, exact, for int64 sums whose total is below 2**63: int64[size]."""
+    total = np.abs(sums).sum(dtype=np.float64)
+    return weights_on(index, sums, size, 0 if total < EXACT / 2 else EXACT)
+
+
+def call_weights(profile: Profile, selection: Selection, event: int) -> Array:
+    """What the selected samples of an event weigh on each node of `calls` themselves: int64, in its unit."""
+    samples = samples_of(profile)
+    rows = picked(profile, selection, event)
+    stacks = weights_on(samples.stack[rows], samples.weight[rows], len(samples.call), samples.peak)
+    weights = sums_on(samples.call, stacks, profile.calls.num_rows)
+    kept = calls_kept(profile, selection)
+    if kept is not None:
+        weights[~kept] = 0
+    return weights
+
+
+def samples_kept(profile: Profile, selection: Selection, event: int | None) -> Rows:
+    """The rows of `samples` that the whole selection leaves, patterns included."""
+    rows = picked(profile, selection, event)
+    kept = calls_kept(profile, selection)
+    if kept is None:
+        return rows
+    samples = samples_of(profile)
+    inside = kept[samples.call[samples.stack[rows]]]
+    left: Array = np.flatnonzero(inside) + rows.start if isinstance(rows, slice) else rows[inside]
+    return left
+
+
+def is_canonical(profile: Profile) -> bool:
+    """Whether no two rows of `functions` are the same function, so that `calls` needs no merging."""
+    return functions_of(profile).distinct

@@ -1,0 +1,57 @@
+"""What a table is: its columns, and how a DataFrame gets exactly those."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from ..domain.profile import Profile
+from ..domain.selection import Selection
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table. unit: of its numbers ("" for texts and numbers without one, "event" for the unit that the
+    column `unit` of the row names). dtype: that of the pandas column; "number" is Int64 where all values are whole,
+    else Float64.
+    """
+
+    name: str
+    unit: str
+    description: str
+    dtype: str = "str"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that can be asked of any profile. single: it always has one row, which JSON shows as one object."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    compute: Callable[[Profile, Selection], pd.DataFrame]
+    single: bool = False
+
+
+def frame(columns: tuple[Column, ...], values: dict[str, Any]) -> pd.DataFrame:
+    """A DataFrame with exactly the declared columns, in their order and of their types, also when it is empty."""
+    return pd.DataFrame({c.name: _series(values[c.name], c.dtype) for c in columns})
+
+
+def _series(values: Any, dtype: str) -> "pd.Series[Any]":
+    if dtype != "number":
+        return pd.Series(values, dtype=dtype)
+    whole = all(value is None or isinstance(value, int) or float(value).is_integer() for value in values)
+    return pd.Series(values, dtype="Int64" if whole else "Float64")
+
+
+def records(data: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows as dicts of plain Python values, None for what is missing: what JSON shows."""
+    columns = {
+        name: [
+            None if missing else value for value, missing in zip(data[name].tolist(), data[name].isna(), strict=True)
+        ]
+        for name in data.columns
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
