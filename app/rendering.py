@@ -6,7 +6,6 @@ page has around it. Undefined names are errors, so a template cannot ask for wha
 
 from dataclasses import dataclass
 from typing import ClassVar
-from urllib.parse import urlencode
 
 from flask import Flask, Response, current_app, get_flashed_messages, make_response, render_template, request
 
@@ -85,14 +84,9 @@ def shell() -> Shell:
     )
 
 
-def query_url(path: str, pairs: list[tuple[str, str]]) -> str:
-    """`path` with a query string of `pairs`, or alone where there are none."""
-    return f"{path}?{urlencode(pairs)}" if pairs else path
-
-
 def register(app: Flask) -> None:
-    """Give every template `shell` and the functions it may call."""
-    app.context_processor(lambda: {"shell": shell(), "query_url": query_url})
+    """Give every template `shell`."""
+    app.context_processor(lambda: {"shell": shell()})
 
 
 def _is_current(url: str, path: str) -> bool:

@@ -47,7 +47,7 @@ def _count_requests(state: BlueprintSetupState) -> None:
 def healthz() -> Response:
     """200 while pages can be served, 503 while the catalogue does not answer. Tells nothing else."""
     try:
-        services().store.jobs.counts()
+        services().store.jobs.count()
     except Exception:
         return Response("the catalogue does not answer\n", 503, mimetype="text/plain")
     return Response("ok\n", mimetype="text/plain")

@@ -7,6 +7,15 @@ for (const control of document.querySelectorAll('[data-submit-on-change]')) {
 // The button that such a form needs without scripts.
 for (const button of document.querySelectorAll('[data-without-scripts]')) button.hidden = true;
 
+// Fields left empty only lengthen the address.
+for (const form of document.querySelectorAll('form[data-drop-empty]')) {
+  form.addEventListener('formdata', (event) => {
+    for (const [name, value] of [...event.formData.entries()]) {
+      if (value === '') event.formData.delete(name);
+    }
+  });
+}
+
 document.addEventListener('click', (event) => {
   for (const menu of document.querySelectorAll('details.menu[open]')) {
     if (!menu.contains(event.target)) menu.open = false;

@@ -1,0 +1,109 @@
+"""The pages of a result: which there are, which a profile has data for, and how the selection goes from one to the next.
+
+To add a page: a row in `RESULT_PAGES`, a view `/results/<id>/<key>` in app/views, a template that extends
+results/_layout.html. Bar, tabs and links follow from here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from .domain.profile import Profile
+from .domain.selection import Selection
+from .domain.units import duration
+
+Pairs = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class ResultPage:
+    """A page of a result. key: the last word of its address, empty for the overview.
+
+    has_data: whether a profile has something for it. narrows: whether it obeys the selection.
+    """
+
+    key: str
+    title: str
+    has_data: Callable[[Profile], bool]
+    narrows: bool = True
+
+
+def _always(profile: Profile) -> bool:
+    return True
+
+
+def _has_samples(profile: Profile) -> bool:
+    return bool(profile.samples.num_rows)
+
+
+def _has_threads(profile: Profile) -> bool:
+    return bool(profile.threads.num_rows)
+
+
+def _has_values(profile: Profile) -> bool:
+    return bool(profile.samples.num_rows or profile.counts.num_rows)
+
+
+def _has_losses(profile: Profile) -> bool:
+    return bool(profile.losses.num_rows) or not profile.meta.complete
+
+
+RESULT_PAGES = (
+    ResultPage("", "Overview", _always),
+    ResultPage("flamegraph", "Flame graph", _has_samples),
+    ResultPage("hotspots", "Hotspots", _has_samples),
+    ResultPage("counts", "Event counts", _has_values),
+    ResultPage("threads", "Threads", _has_threads),
+    ResultPage("losses", "Losses", _has_losses, narrows=False),
+)
+
+
+@dataclass(frozen=True)
+class Chip:
+    """One restriction of a selection. remove: the address of the same page without it."""
+
+    label: str
+    value: str
+    remove: str
+
+
+def with_query(path: str, pairs: Pairs) -> str:
+    """`path` with `pairs` as its query string."""
+    return f"{path}?{urlencode(pairs)}" if pairs else path
+
+
+def result_url(id: str, key: str = "", selection: Selection | None = None, extra: Pairs | None = None) -> str:
+    """The address of a page of a result, carrying the selection, then the words `extra` of that page."""
+    path = f"/results/{id}/{key}" if key else f"/results/{id}"
+    return with_query(path, (selection.to_query() if selection else []) + (extra or []))
+
+
+def chips(selection: Selection, url: Callable[[Selection], str]) -> tuple[Chip, ...]:
+    """What narrows a selection, event and direction aside, each with its way out. url: of a selection, on this page."""
+    found = [
+        Chip("Thread", key, url(selection.only(threads=tuple(k for k in selection.threads if k != key))))
+        for key in selection.threads
+    ]
+    for low, high in selection.ranks:
+        rest = tuple(pair for pair in selection.ranks if pair != (low, high))
+        found.append(Chip("Rank", str(low) if low == high else f"{low}–{high}", url(selection.only(ranks=rest))))
+    if selection.start_ns is not None or selection.end_ns is not None:
+        found.append(Chip("Time", _window(selection), url(selection.only(start_ns=None, end_ns=None))))
+    if selection.step is not None:
+        found.append(Chip("Step", selection.step, url(selection.only(step=None))))
+    for word in ("focus", "ignore", "hide"):
+        pattern = getattr(selection, word)
+        if pattern is not None:
+            found.append(Chip(word.capitalize(), pattern, url(selection.only(**{word: None}))))
+    if selection.invert:
+        found.append(Chip("Direction", "callers", url(selection.only(invert=False))))
+    if selection.recursion:
+        found.append(Chip("Recursion", "collapsed", url(selection.only(recursion=False))))
+    return tuple(found)
+
+
+def _window(selection: Selection) -> str:
+    start, end = selection.start_ns, selection.end_ns
+    if end is None:
+        return f"from {duration(start or 0)}"
+    return f"{duration(start or 0)} – {duration(end)}"

@@ -1,0 +1,110 @@
+"""What all pages of a result have in common: its name, its tabs, and the bar of the selection."""
+
+from dataclasses import dataclass
+
+from flask import request
+
+from ..domain.errors import InvalidRequest
+from ..domain.profile import Profile
+from ..domain.selection import WORDS, Selection
+from ..domain.tables import texts
+from ..pages import RESULT_PAGES, Chip, Pairs, chips, result_url
+from ..services import services
+from ..store.result import Result
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link that may be the present place."""
+
+    key: str
+    label: str
+    url: str
+    current: bool
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Around every page of a result.
+
+    key: of the page shown. selection: as asked for. event, unit: those that hold (the main event, where none was
+    asked for), event empty where the result has none. own: the words of the present page alone. carried: everything
+    of the query but the event, for the form that switches it.
+    """
+
+    id: str
+    name: str
+    result: Result
+    key: str
+    narrows: bool
+    selection: Selection
+    event: str
+    unit: str
+    weighted: bool
+    tabs: tuple[Link, ...]
+    events: tuple[Link, ...]
+    chips: tuple[Chip, ...]
+    reset: str
+    own: Pairs
+    carried: Pairs
+
+    def url(self, key: str | None = None, selection: Selection | None = None, *extra: tuple[str, str]) -> str:
+        """A page of this result under a selection (by default the present one). key None: the page shown."""
+        return result_url(
+            self.id, self.key if key is None else key, self.selection if selection is None else selection, list(extra)
+        )
+
+    def narrowed(self, key: str | None, **changes: object) -> str:
+        """A page of this result with the present selection changed."""
+        return self.url(key, self.selection.only(**changes))
+
+
+def selected() -> Selection:
+    """The selection of the present request."""
+    return Selection.from_query(request.args.to_dict(flat=False))
+
+
+def open_frame(id: str, key: str) -> tuple[Frame, Profile]:
+    """The frame of page `key` of a result and its profile. Raises NotFound, and InvalidRequest for a bad selection."""
+    store = services().store
+    result, profile = store.results.get(id), store.results.open(id)
+    selection = selected()
+    names = texts(profile.events, "name")
+    main = profile.meta.main_event if profile.meta.main_event in names else (names[0] if names else "")
+    event = selection.event or main or ""
+    if selection.event is not None and selection.event not in names:
+        raise InvalidRequest(
+            f"This result has no event {selection.event!r}; it has {', '.join(names) or 'none'}.", "event"
+        )
+    place = names.index(event) if event else None
+    page = next(page for page in RESULT_PAGES if page.key == key)
+    own = [(k, v) for k, v in request.args.items(multi=True) if k not in WORDS and k != "page"]
+
+    def here(changed: Selection) -> str:
+        return result_url(id, key, changed, own)
+
+    frame = Frame(
+        id=id,
+        name=result.name,
+        result=result,
+        key=key,
+        narrows=page.narrows,
+        selection=selection,
+        event=event,
+        unit=texts(profile.events, "unit")[place] if place is not None else "count",
+        weighted=bool(profile.events.column("weighted")[place].as_py()) if place is not None else True,
+        tabs=tuple(
+            Link(tab.key, tab.title, result_url(id, tab.key, selection), tab.key == key)
+            for tab in RESULT_PAGES
+            if tab.has_data(profile) or tab.key == key
+        ),
+        events=tuple(
+            Link(name, name, here(selection.only(event=None if name == main else name)), name == event)
+            for name in names
+        ),
+        chips=chips(selection, here),
+        reset=here(Selection(event=selection.event)),
+        own=own,
+        carried=selection.only(event=None).to_query() + own,
+    )
+    return frame, profile
