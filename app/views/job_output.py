@@ -1,11 +1,13 @@
 """What a job printed, made fit for a page: any bytes in, text out that shows what it is and does nothing.
 
 A client follows the file by byte offsets. A piece never ends inside a character or a control sequence, so that pieces
-put together read like the whole.
+put together read like the whole. Of a program that prints more than is kept the end of the file is written anew (see
+workers/capture.py): a mark of the bytes before the offset tells, and the client starts again from the end.
 """
 
 import os
 import re
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +17,8 @@ BEHIND_BYTES = 4 * PIECE_BYTES
 """Who is further behind than this is given the end instead of every piece."""
 LONGEST_SEQUENCE = 4096
 """Bytes; what opens a control sequence and does not close it within these is no sequence."""
+
+MARK_BYTES = 64
 
 # ECMA-48: control sequences (colours, cursor), control strings (window titles, links), and two-character escapes.
 _SEQUENCE = re.compile(
@@ -29,12 +33,14 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u
 class Piece:
     """A part of the output. offset, next: of its first byte and of the byte behind it; size: of the file now.
 
-    text may hold carriage returns: what follows one overwrites its line (`overwritten`).
+    mark: of the bytes before `next`; the client gives both back. text may hold carriage returns: what follows one
+    overwrites its line (`overwritten`).
     """
 
     offset: int
     next: int
     size: int
+    mark: str
     text: str
 
 
@@ -67,21 +73,32 @@ def last_piece(path: Path, final: bool = False) -> Piece:
         newline = data.find(b"\n", 0, len(data) - 1)
         cut = newline + 1 if 0 <= newline < len(data) // 2 else _first_whole(data)
         start, data = start + cut, data[cut:]
-    return _piece(data, start, size, final)
+    return _piece(data, 0, start, size, final)
 
 
-def piece_after(path: Path, offset: int, final: bool = False) -> Piece:
-    """What follows byte `offset`; the end of the output where that is far behind, or beyond the file."""
+def piece_after(path: Path, offset: int, mark: str, final: bool = False) -> Piece:
+    """What follows byte `offset`; the end of the output where that is far behind, or is not what `mark` was of."""
     size = _size(path)
     if not 0 <= offset <= size or size - offset > BEHIND_BYTES:
         return last_piece(path, final)
-    return _piece(_read(path, offset, min(PIECE_BYTES, size - offset)), offset, size, final)
+    start = max(0, offset - MARK_BYTES)
+    data = _read(path, start, offset - start + min(PIECE_BYTES, size - offset))
+    if _mark(data[: offset - start]) != mark:
+        return last_piece(path, final)
+    return _piece(data, offset - start, start, size, final)
 
 
-def _piece(data: bytes, start: int, size: int, final: bool) -> Piece:
-    if not (final and start + len(data) >= size):
-        data = data[: _whole(data)]
-    return Piece(start, start + len(data), size, harmless(data))
+def _piece(data: bytes, before: int, start: int, size: int, final: bool) -> Piece:
+    """A piece of `data`, which starts at byte `start` of the file with `before` bytes that are known already."""
+    end = len(data)
+    if not (final and start + end >= size):
+        end = before + _whole(data[before:])
+    text = harmless(data[before:end])
+    return Piece(start + before, start + end, size, _mark(data[max(0, end - MARK_BYTES) : end]), text)
+
+
+def _mark(data: bytes) -> str:
+    return f"{zlib.crc32(data):08x}"
 
 
 def _first_whole(data: bytes) -> int:

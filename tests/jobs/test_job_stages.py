@@ -1,0 +1,133 @@
+"""The stage rail: what a job's history means to a person."""
+
+from dataclasses import replace
+
+import pytest
+
+from perfloom.domain.jobs import JobState, Outcome
+from perfloom.store.jobs import Job
+from perfloom.views.job_stages import ADVICE, LABELS, Status, elapsed, outcome_text, stages
+
+JOB = Job(
+    id="abc123def456",
+    kind="record",
+    name="a",
+    spec={},
+    state=JobState.QUEUED,
+    progress=None,
+    progress_text="",
+    created=100.0,
+    changed=100.0,
+    started=None,
+    ended=None,
+    attempt=0,
+    claimed_by=None,
+    host=None,
+    process_group=None,
+    argv=None,
+    outcome=None,
+    reason=None,
+    result_id=None,
+    cancel_requested=False,
+    due_at=None,
+    details={},
+    history=((JobState.QUEUED, 100.0),),
+)
+
+
+def at(state: JobState, *history: tuple[JobState, float], **changes: object) -> Job:
+    return replace(JOB, state=state, history=((JobState.QUEUED, 100.0), *history, (state, 110.0)), **changes)  # type: ignore[arg-type]
+
+
+def shape(job: Job, now: float = 112.0) -> list[tuple[str, str, float | None]]:
+    return [(stage.name, str(stage.status), stage.seconds) for stage in stages(job, now)]
+
+
+def test_a_job_under_way() -> None:
+    job = at(JobState.RUNNING, (JobState.STAGING, 103.0), progress=0.25, progress_text="a quarter")
+    assert shape(job) == [
+        ("queued", "done", 3.0),
+        ("staging", "done", 7.0),
+        ("running", "now", 2.0),
+        ("collecting", "ahead", None),
+        ("reading", "ahead", None),
+        ("stored", "ahead", None),
+    ]
+    now = stages(job, 112.0)[2]
+    assert (now.since, now.progress, now.text) == (110.0, 0.25, "a quarter")
+
+
+def test_a_stored_job_shows_what_each_stage_took() -> None:
+    job = at(JobState.STORED, (JobState.STAGING, 101.0), (JobState.RUNNING, 102.0), (JobState.READING, 108.0))
+    assert shape(job, 10_000.0) == [
+        ("queued", "done", 1.0),
+        ("staging", "done", 1.0),
+        ("running", "done", 6.0),
+        ("collecting", "never", None),
+        ("reading", "done", 2.0),
+        ("stored", "done", None),
+    ]
+
+
+@pytest.mark.parametrize("end", [JobState.FAILED, JobState.CANCELLED, JobState.LOST])
+def test_an_end_without_a_result_stands_where_it_happened(end: JobState) -> None:
+    job = at(end, (JobState.STAGING, 103.0), (JobState.RUNNING, 104.0))
+    assert shape(job) == [
+        ("queued", "done", 3.0),
+        ("staging", "done", 1.0),
+        ("running", "ended", 6.0),
+        ("collecting", "never", None),
+        ("reading", "never", None),
+        (end.value, "ended", None),
+    ]
+    assert ADVICE[end]
+
+
+def test_a_stage_entered_twice_counts_both_times() -> None:
+    again = ((JobState.STAGING, 101.0), (JobState.QUEUED, 102.0), (JobState.STAGING, 105.0))
+    assert shape(at(JobState.RUNNING, *again))[:2] == [("queued", "done", 4.0), ("staging", "done", 6.0)]
+
+
+def test_an_import_has_its_own_road_and_a_batch_job_its_own_stage() -> None:
+    assert [stage.name for stage in stages(replace(JOB, kind="import"), 101.0)] == ["queued", "reading", "stored"]
+    assert [stage.name for stage in stages(at(JobState.PENDING), 112.0)][:4] == [
+        "queued",
+        "staging",
+        "pending",
+        "running",
+    ]
+
+
+def test_a_clock_that_goes_back_shows_no_negative_time() -> None:
+    assert all((stage.seconds or 0) >= 0 for stage in stages(at(JobState.RUNNING), 90.0))
+
+
+def test_every_state_has_a_label() -> None:
+    assert set(LABELS) == set(JobState)
+    assert {stage.status for state in JobState for stage in stages(at(state), 112.0)} == set(Status)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "text"),
+    [
+        (None, ""),
+        (Outcome(), ""),
+        (Outcome(exit_status=3), "The program ended with exit status 3."),
+        (Outcome(signal=11), "The program was ended by signal 11 (SIGSEGV)."),
+        (Outcome(signal=42), "The program was ended by signal 42."),
+        (Outcome(exit_status=0, time_limit=True), "The recording was ended at its time limit."),
+        (Outcome(signal=15, cancelled=True), "The program was ended because cancelling was asked for."),
+    ],
+)
+def test_the_outcome_is_one_sentence(outcome: Outcome | None, text: str) -> None:
+    assert outcome_text(outcome) == text
+
+
+def test_times_are_short() -> None:
+    assert [elapsed(s).replace("\u00a0", " ") for s in (0, 0.04, 3.14, 59.6, 200)] == [
+        "0.0 s",
+        "0.0 s",
+        "3.1 s",
+        "60 s",
+        "3 min 20 s",
+    ]
