@@ -7,9 +7,11 @@ tested, so it fails there.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import NoReturn
 
@@ -85,4 +87,14 @@ def require(part: str) -> Path:
     path = find(part)
     if path is None:
         missing(part, PROGRAMS[part][2])
+    if part == "perf" and (refusal := recording_refused(path)):
+        missing("permission to record with perf", f"sudo sysctl kernel.perf_event_paranoid=1 ({refusal})")
     return path
+
+
+@functools.cache
+def recording_refused(perf: Path) -> str:
+    """Why this user may not record even their own user-space code, or nothing. Debian's default is that none may."""
+    argv = [str(perf), "record", "-e", "cpu-clock:u", "-o", "/dev/null", "--", "true"]
+    done = subprocess.run(argv, capture_output=True, text=True, errors="replace")
+    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["perf says nothing"])[0]
