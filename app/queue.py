@@ -1,0 +1,172 @@
+"""The doorbell between web and workers: the name of a task and an id, nothing more.
+
+The catalogue is the truth. What is rung here and lost is rung again by the workers' sweep, so a broker that is down,
+emptied or slow delays a job and loses none.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from celery import Celery
+
+from .config import Settings
+from .domain.errors import PerfloomError
+from .domain.jobs import JobState
+from .recorders.preflight import Finding
+from .store import Store, open_store
+from .store.jobs import Job
+
+LAUNCH_QUEUE = "perfloom.launch"
+"""Short steps: claim, start, look, cancel."""
+READ_QUEUE = "perfloom.read"
+"""Steps that take as long as a recording is large."""
+
+LAUNCH_TASK = "perfloom.launch"
+READ_TASK = "perfloom.read"
+CHECK_TASK = "perfloom.check"
+TIDY_TASK = "perfloom.tidy"
+QUEUES = {LAUNCH_TASK: LAUNCH_QUEUE, CHECK_TASK: LAUNCH_QUEUE, READ_TASK: READ_QUEUE, TIDY_TASK: READ_QUEUE}
+
+HEARD_OF_SECONDS = 20.0
+"""A worker that was not heard of for longer is not there."""
+_LOOK_AGAIN_S = 0.03
+_CONNECT_S = 1.0
+
+log = logging.getLogger(__name__)
+
+
+def celery_app(settings: Settings, *, patient: bool = True) -> Celery:
+    """Celery as web and workers use it: the same broker, names and queues on both sides.
+
+    A message stays with the broker until its task has ended, so that a killed worker's is given out again; that may
+    happen beside a task that still runs, which every task stands. patient: a worker waits for a broker that is away;
+    who only rings gives up at once.
+    """
+    app = Celery("perfloom", broker=settings.broker_url, set_as_current=False)
+    app.conf.update(
+        task_ignore_result=True,
+        task_acks_late=True,
+        task_reject_on_worker_lost=True,
+        task_acks_on_failure_or_timeout=True,
+        task_default_queue=LAUNCH_QUEUE,
+        task_create_missing_queues=True,
+        task_serializer="json",
+        accept_content=["json"],
+        worker_prefetch_multiplier=1,
+        worker_hijack_root_logger=False,
+        worker_redirect_stdouts=False,
+        worker_send_task_events=False,
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        broker_transport_options={
+            "visibility_timeout": 3600,
+            "unacked_restore_interval": 1,
+            "unacked_restore_throttle": 1,
+            "socket_connect_timeout": _CONNECT_S,
+            "socket_keepalive": True,
+        },
+    )
+    if not patient:
+        at_once = {"max_retries": 0, "interval_start": 0, "interval_step": 0, "connect_retries_timeout": _CONNECT_S}
+        app.conf.broker_transport_options |= at_once
+    return app
+
+
+class Queue:
+    """Rings for workers. May be shared between threads; nothing is connected before it is needed."""
+
+    def __init__(self, settings: Settings, store: Store | None = None) -> None:
+        self._settings = settings
+        self._store = store
+        self._app: Celery | None = None
+        self._lock = threading.Lock()
+
+    def ring_job(self, job_id: str) -> bool:
+        """Ask a worker to take the next step of a recording. False where the broker cannot be reached now."""
+        return self._ring(LAUNCH_TASK, job_id)
+
+    def ring_read(self, job_id: str) -> bool:
+        """Ask a worker to read what a job has. False where the broker cannot be reached now."""
+        return self._ring(READ_TASK, job_id)
+
+    def ring_tidy(self) -> bool:
+        """Ask a worker to put right what crashes left, and to compress what was not."""
+        return self._ring(TIDY_TASK)
+
+    def ring(self, job: Job) -> bool:
+        """Ring where the present step of `job` is done."""
+        return self.ring_read(job.id) if reads(job) else self.ring_job(job.id)
+
+    def answers(self) -> bool:
+        """Whether the broker can be reached now."""
+        try:
+            with self._celery().connection_for_write() as connection:
+                connection.ensure_connection(max_retries=0, timeout=_CONNECT_S)
+            return True
+        except Exception:
+            return False
+
+    def worker_there(self, host: str | None = None) -> bool:
+        """Whether a worker (of that host) was heard of lately and the broker to it answers."""
+        seen = self._catalogue().hosts.list(seen_since=time.time() - HEARD_OF_SECONDS)
+        return any(host in (None, one.name) for one in seen) and self.answers()
+
+    def check(self, spec_json: Mapping[str, Any], timeout_s: float) -> list[Finding] | None:
+        """What the worker of the machine finds about a JobSpec: whether command, directory and files are there.
+
+        None where no worker answers within `timeout_s`.
+        """
+        checks = self._catalogue().checks
+        if not self._catalogue().hosts.list(seen_since=time.time() - HEARD_OF_SECONDS):
+            return None
+        end = time.monotonic() + timeout_s
+        id = checks.ask(spec_json).id
+        if not self._ring(CHECK_TASK, id):
+            return None
+        while time.monotonic() < end:
+            time.sleep(_LOOK_AGAIN_S)
+            try:
+                answer = checks.get(id).answer
+            except PerfloomError:
+                return None
+            if answer is not None:
+                return [Finding.from_json(finding) for finding in answer["findings"]]
+        return None
+
+    def close(self) -> None:
+        """Close connections to the broker, and the store where it was opened here."""
+        with self._lock:
+            if self._app is not None:
+                self._app.close()
+                self._app = None
+
+    def _ring(self, task: str, *arguments: str) -> bool:
+        try:
+            self._celery().send_task(
+                task, args=arguments, queue=QUEUES[task], retry=False, ignore_result=True, expires=600
+            )
+        except Exception as error:  # Whatever the broker's client raises means the same here.
+            log.warning("the broker does not answer (%s); the sweep will ring for %s", error, arguments or task)
+            return False
+        return True
+
+    def _celery(self) -> Celery:
+        with self._lock:
+            if self._app is None:
+                self._app = celery_app(self._settings, patient=False)
+            return self._app
+
+    def _catalogue(self) -> Store:
+        with self._lock:
+            if self._store is None:
+                self._store = open_store(self._settings, migrate=False)
+            return self._store
+
+
+def reads(job: Job) -> bool:
+    """Whether the present step of `job` belongs to those that take long."""
+    return job.kind == "import" or job.state in (JobState.COLLECTING, JobState.READING)
