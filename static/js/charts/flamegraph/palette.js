@@ -99,7 +99,7 @@ function byModule(picture, palette, moduleColours) {
   return ofFunction;
 }
 
-/** The modules of a picture by self weight, heaviest first: [{module, self, functions}]. */
+/** The modules of a picture by self weight, heaviest first: [{module, self, functions}], functions by their index. */
 export function modules(picture) {
   const found = new Map();
   picture.names.forEach((_, index) => {
@@ -114,7 +114,7 @@ export function modules(picture) {
   return [...found.values()].sort((a, b) => b.self - a.self || (a.module < b.module ? -1 : 1));
 }
 
-/** The kinds in a picture by self weight, heaviest first: [{kind, self}]. */
+/** The kinds in a picture by self weight, heaviest first. */
 export function kinds(picture) {
   const self = new Map();
   for (let i = picture.top; i < picture.count; i++) {
@@ -122,7 +122,7 @@ export function kinds(picture) {
     const kind = picture.kind(i) ?? "unknown";
     self.set(kind, (self.get(kind) ?? 0) + picture.self[i]);
   }
-  return [...self].map(([kind, value]) => ({ kind, self: value })).sort((a, b) => b.self - a.self);
+  return [...self].sort((a, b) => b[1] - a[1]).map(([kind]) => kind);
 }
 
 function hot(picture, palette, fills) {

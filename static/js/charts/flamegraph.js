@@ -1,0 +1,171 @@
+// The page of a flame graph, a sandwich or a differential flame graph: puts the parts together.
+//
+// Everything is found by data attributes and reads its state from the address; without this script the same controls
+// are plain forms and links.
+
+import { copyText } from "../copy.js";
+import { isTyping } from "../keys.js";
+import { exactly } from "./flamegraph/format.js";
+import { Menu } from "./flamegraph/menu.js";
+import { ModuleColours, Palette } from "./flamegraph/palette.js";
+import { Panel } from "./flamegraph/panel.js";
+import { Search } from "./flamegraph/search.js";
+import { State, link } from "./flamegraph/state.js";
+import { Tooltip } from "./flamegraph/tooltip.js";
+
+// What the server draws around the graph and what depends on the selection.
+const SURROUNDINGS = [".tabs", ".selection", "[data-flame-actions]"];
+
+const shared = {
+  state: null,
+  tooltip: new Tooltip(),
+  menu: new Menu(),
+  moduleColours: new ModuleColours(),
+  palette: () => (palette ??= new Palette(document.documentElement)),
+  covered: () => document.querySelector("[data-flame-bar]")?.getBoundingClientRect().bottom ?? 0,
+  entries,
+};
+let palette = null;
+let panels = [];
+let search = null;
+let form = null;
+let surroundings = "";
+let surroundingsRequest = null;
+
+function start() {
+  const roots = [...document.querySelectorAll("[data-flamegraph]")];
+  if (!roots.length) return;
+  shared.state = new State(update);
+  panels = roots.map((root) => new Panel(root, shared));
+  form = document.querySelector("form[data-flame-controls]");
+  if (form?.elements.q) {
+    search = new Search(form, shared.state, {
+      found: (ids) => panels.forEach((panel) => panel.match(ids)),
+      next: (step) => panels[0].nextMatch(step),
+    });
+  }
+  surroundings = shared.state.selection().toString();
+  listenToControls();
+  listenToLinks();
+  listenToKeys();
+  watchTheme();
+  update(shared.state);
+}
+
+function update(state) {
+  showControls(state);
+  showSurroundings(state);
+  for (const panel of panels) panel.update(state);
+  search?.update(state);
+}
+
+function listenToControls() {
+  form?.addEventListener("submit", (event) => event.preventDefault());
+  form?.addEventListener("change", ({ target }) => {
+    if (!target.name || target.name === "q") return;
+    const value = target.type === "checkbox" && !target.checked ? "" : target.value;
+    shared.state.change({ [target.name]: value === target.dataset.default ? "" : value });
+  });
+}
+
+function showControls(state) {
+  for (const field of form?.elements ?? []) {
+    if (!field.name || field.type === "hidden" || field.name === "q") continue;
+    if (field.type === "checkbox") field.checked = state.get(field.name) === field.value;
+    else field.value = state.get(field.name) || field.dataset.default || "";
+  }
+}
+
+/** Links of the selection's bar that stay on this page need no new page. */
+function listenToLinks() {
+  document.addEventListener("click", (event) => {
+    const anchor = event.target instanceof Element ? event.target.closest(".selection a[href]") : null;
+    if (!anchor || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if (anchor.origin !== location.origin || anchor.pathname !== location.pathname) return;
+    event.preventDefault();
+    shared.state.visit(anchor.search);
+  });
+}
+
+/** Ask the server for what stands around the graph when the selection has changed. */
+async function showSurroundings(state) {
+  const wanted = state.selection().toString();
+  if (wanted === surroundings) return;
+  surroundings = wanted;
+  surroundingsRequest?.abort();
+  surroundingsRequest = new AbortController();
+  try {
+    const response = await fetch(location.href, {
+      signal: surroundingsRequest.signal,
+      headers: { Accept: "text/html" },
+    });
+    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+    for (const place of SURROUNDINGS) {
+      const [old, next] = [document.querySelector(place), fresh.querySelector(place)];
+      if (old && next) old.replaceWith(document.adoptNode(next));
+    }
+    for (const button of document.querySelectorAll(".selection [data-without-scripts]")) button.hidden = true;
+  } catch (error) {
+    // The graph itself tells that the server does not answer.
+    if (error.name !== "AbortError") surroundings = "";
+  }
+}
+
+function listenToKeys() {
+  addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || event.defaultPrevented || isTyping(event.target) || shared.menu.open) return;
+    if (document.querySelector("dialog[open], details.menu[open]")) return;
+    event.preventDefault();
+    shared.tooltip.hide();
+    shared.state.change(Object.fromEntries(panels.map((panel) => [panel.zoomWord, ""])));
+  });
+}
+
+function watchTheme() {
+  document.addEventListener("perfloom:theme", () => {
+    palette = null;
+    panels.forEach((panel) => panel.repaint());
+  });
+}
+
+/** What the context menu offers on a node. */
+function entries(panel, node) {
+  const { picture, zoomed } = panel.view;
+  const { state } = shared;
+  const name = picture.name(node);
+  const pattern = exactly(name);
+  const none = picture.functionId(node) < 0;
+  const { sandwich, hotspots } = panel.root.dataset;
+  const or = (word) => (state.get(word) ? `${state.get(word)}|${pattern}` : pattern);
+  const change = (changes) => () => state.change(changes);
+  const list = [
+    { text: "Zoom to this frame", action: () => panel.zoomTo(picture.ids[node]), disabled: node === zoomed },
+    { text: "Show the whole graph", action: () => panel.zoomTo(null), disabled: picture.depth[zoomed] === 0 },
+    null,
+    { text: "Focus: only stacks with this function", action: change({ focus: pattern }), disabled: none },
+    { text: "Ignore: drop stacks with this function", action: change({ ignore: or("ignore") }), disabled: none },
+    { text: "Hide this function's frames", action: change({ hide: or("hide") }), disabled: none },
+    {
+      text: "Collapse recursion",
+      action: change({ recursion: !state.flag("recursion") }),
+      checked: state.flag("recursion"),
+    },
+    null,
+  ];
+  if (sandwich) {
+    const words = state.selection();
+    for (const word of ["invert", "focus"]) words.delete(word);
+    words.set("function", name.length > 1000 ? String(picture.functionId(node)) : name);
+    list.push({ text: "Callers and callees", href: link(sandwich, words), disabled: none });
+  }
+  if (hotspots) {
+    const words = state.selection();
+    words.set("search", pattern);
+    list.push({ text: "Show in hotspots", href: link(hotspots, words), disabled: none });
+  }
+  if (search) list.push({ text: "Find all its frames", action: change({ q: pattern }), disabled: none });
+  list.push({ text: "Copy name", action: () => copyText(name) });
+  return list;
+}
+
+start();

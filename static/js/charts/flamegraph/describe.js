@@ -1,0 +1,87 @@
+// What is told of a frame: in the tooltip, and to whoever does not see the picture.
+
+import { percent, short, signed, weight } from "./format.js";
+import { plain } from "./labels.js";
+
+const LONGEST = 600;
+const KIND_NAMES = {
+  user: "user code",
+  kernel: "kernel",
+  jit: "JIT code",
+  inlined: "inlined",
+  python: "Python",
+  operator: "operator",
+  gpu_kernel: "GPU kernel",
+  unknown: "unknown kind",
+};
+
+/** A kind of frame in words. */
+export function kindName(kind) {
+  return KIND_NAMES[kind] ?? "unknown kind";
+}
+
+/** {name, origin, rows} of a node; rows: [label, percent, weight], of a difference [label, before, now, change]. */
+export function facts(picture, node, zoomed) {
+  const ofFunction = picture.functionId(node) >= 0;
+  const kind = kindName(picture.kind(node));
+  const module = plain(picture.module(node)).slice(0, LONGEST);
+  return {
+    name: plain(cut(picture.name(node))),
+    origin: ofFunction ? [module, kind].filter(Boolean).join(" · ") : "",
+    rows: picture.base ? differences(picture, node) : weights(picture, node, zoomed),
+  };
+}
+
+function cut(name) {
+  return name.length > LONGEST ? `${name.slice(0, LONGEST)}…` : name;
+}
+
+function weights(picture, node, zoomed) {
+  const { unit, whole, total, self } = picture;
+  const rows = [["Total", percent(total[node], whole), weight(total[node], unit)]];
+  if (Number.isFinite(self[node])) rows.push(["Self", percent(self[node], whole), weight(self[node], unit)]);
+  if (picture.depth[zoomed] > 0 && node !== zoomed && picture.isInside(node, zoomed)) {
+    rows.push(["Of the zoomed frame", percent(total[node], total[zoomed]), ""]);
+  }
+  return rows;
+}
+
+function differences(picture, node) {
+  const { unit, whole, base } = picture;
+  const row = (label, before, now) => {
+    if (!Number.isFinite(before) || !Number.isFinite(now)) return null;
+    const parts = (100 * now) / whole - (100 * before) / base.total;
+    return [
+      label,
+      `${percent(before, base.total)} (${weight(before, unit)})`,
+      `${percent(now, whole)} (${weight(now, unit)})`,
+      whole > 0 && base.total > 0
+        ? signed(`${Math.abs(parts).toFixed(2)} points`, Math.abs(parts) < 0.005 ? 0 : parts)
+        : signed(weight(Math.abs(now - before), unit), now - before),
+    ];
+  };
+  return [
+    row("Total", base.totals[node], picture.total[node]),
+    row("Self", base.self[node], picture.self[node]),
+  ].filter(Boolean);
+}
+
+/** One sentence on a node, for the live region. */
+export function sentence(picture, node, zoomed) {
+  const { name, origin, rows } = facts(picture, node, zoomed);
+  const children = picture.children(node);
+  const told = rows.map(([label, ...values]) =>
+    picture.base
+      ? `${label.toLowerCase()} before ${values[0]}, now ${values[1]}, ${values[2]}`
+      : `${label.toLowerCase()} ${values.filter(Boolean).join(", ")}`,
+  );
+  return [
+    short(name, 120),
+    origin,
+    ...told,
+    `level ${picture.depth[node] + 1}`,
+    children === 1 ? "1 frame inside" : children ? `${children} frames inside` : "no frames inside",
+  ]
+    .filter(Boolean)
+    .join(". ");
+}

@@ -1,0 +1,341 @@
+// One graph and what stands around it: its data, where one is (breadcrumbs), its colours' legend, tooltip and menu.
+
+import { RequestFailed } from "../../http.js";
+import { kindName, sentence } from "./describe.js";
+import { percent, short } from "./format.js";
+import { listen } from "./keys.js";
+import { plain } from "./labels.js";
+import { extent } from "./model.js";
+import { colours, cssOf, kinds, modules } from "./palette.js";
+import { Source } from "./source.js";
+import { link } from "./state.js";
+import { FlameView } from "./view.js";
+
+const BUSY_AFTER_MS = 150;
+const SAY_AFTER_MS = 150;
+const RESIZED_AFTER_MS = 300;
+const CRUMBS = 6;
+const LEGEND = 10;
+
+export class Panel {
+  #root;
+  #view;
+  #source;
+  #page;
+  #asked = null;
+  #zoom = null;
+  #turn = 0;
+  #request = null;
+  #matched = null;
+  #mode = "kind";
+  #saying = 0;
+  #resizing = 0;
+  #askedWidth = 0;
+
+  /**
+   * @param root the element with data-flamegraph; its data-source is the address of the pictures, data-part the key of
+   *   the answer that holds them, data-zoom the state's word for its zoom
+   * @param page what all graphs of the page share: state, palette(), moduleColours, tooltip, menu, entries(panel, node),
+   *   covered()
+   */
+  constructor(root, page) {
+    this.#root = root;
+    this.#page = page;
+    this.#source = new Source(root.dataset.part ?? null);
+    this.zoomWord = root.dataset.zoom ?? "zoom";
+    this.#view = new FlameView(this.#child("stage"), {
+      onHover: (node, place) => this.#hovered(node, place),
+      covered: page.covered,
+    });
+    listen(this.#view, {
+      zoom: (node) => this.zoomTo(this.#view.picture.ids[node]),
+      out: () => this.#out(),
+      announce: (node) => this.#say(sentence(this.#view.picture, node, this.#view.zoomed)),
+      tell: (node, place) => page.tooltip.show(this.#view.picture, node, this.#view.zoomed, place),
+      menu: (node, place) => this.#menu(node, place),
+    });
+    new ResizeObserver(() => this.#resized()).observe(root);
+  }
+
+  get view() {
+    return this.#view;
+  }
+
+  get root() {
+    return this.#root;
+  }
+
+  get picture() {
+    return this.#view.picture;
+  }
+
+  /** Show what the state says. */
+  async update(state) {
+    const grow = this.#root.dataset.grow ?? state.get("grow");
+    this.#view.grow(grow === "up");
+    const mode = state.get("colour") || "kind";
+    const asked = link(this.#root.dataset.source, state.asked());
+    const zoom = numeric(state.get(this.zoomWord));
+    const repaint = mode !== this.#mode;
+    this.#mode = mode;
+    if (repaint) this.repaint();
+    if (asked === this.#asked && zoom === this.#zoom) return;
+    const fresh = asked !== this.#asked;
+    this.#asked = asked;
+    this.#zoom = zoom;
+    await this.#load({ fresh });
+  }
+
+  /** Zoom to the node with this id; null: to the whole. */
+  zoomTo(id) {
+    const picture = this.#view.picture;
+    const isWhole = id === null || id === picture.ids[0];
+    this.#page.state.change({ [this.zoomWord]: isWhole ? "" : String(id) });
+  }
+
+  /** Colours again, after another mode or theme was chosen. */
+  repaint() {
+    const { picture } = this.#view;
+    if (!picture) return;
+    const palette = this.#page.palette();
+    this.#view.colour(palette, colours(picture, this.#mode, palette, this.#page.moduleColours));
+    this.#legend(palette);
+  }
+
+  /** Mark the functions with these ids (null: no search). */
+  match(functionIds) {
+    this.#matched = functionIds;
+    this.#mark();
+  }
+
+  /** Put the mark on the next frame that was searched for; step 1 or -1. */
+  nextMatch(step) {
+    const { picture, focused } = this.#view;
+    if (!picture || !this.#matched) return;
+    const nodes = [];
+    for (let i = picture.top; i < picture.count; i++) if (this.#matched.has(picture.functionId(i))) nodes.push(i);
+    if (!nodes.length) return;
+    const after = step > 0 ? nodes.find((node) => node > focused) : nodes.findLast((node) => node < focused);
+    const node = after ?? (step > 0 ? nodes[0] : nodes.at(-1));
+    this.#view.focus(node);
+    this.#say(sentence(picture, node, this.#view.zoomed));
+  }
+
+  /** fresh: the selection is another. finer: the same again, for more pixels. */
+  async #load({ fresh = false, finer = false }) {
+    const turn = ++this.#turn;
+    const { picture } = this.#view;
+    this.#request?.abort();
+    this.#request = null;
+    this.#page.tooltip.hide();
+    if (!fresh && !finer && picture) {
+      const node = this.#zoom === null ? picture.find(picture.ids[0]) : picture.find(this.#zoom);
+      // The rows above the zoomed frame are not told apart in this picture, so one cannot zoom to them in it.
+      if (node >= picture.top) {
+        this.#view.zoom(node);
+        this.#around();
+        if (node === picture.top || picture.pruned === 0) return this.#busy(false);
+      }
+    }
+    const request = (this.#request = new AbortController());
+    const url = this.#url();
+    const waiting = setTimeout(() => this.#busy(true), BUSY_AFTER_MS);
+    try {
+      const next = await this.#source.get(url, request.signal);
+      await this.#view.settled();
+      if (turn === this.#turn) this.#show(next, fresh);
+    } catch (error) {
+      if (error.name === "AbortError" || turn !== this.#turn) return;
+      if (error.status === 404 && this.#zoom !== null) return this.#lost();
+      this.#fail(error);
+    } finally {
+      clearTimeout(waiting);
+      if (turn === this.#turn) this.#busy(false);
+    }
+  }
+
+  #url() {
+    this.#askedWidth = Math.max(512, Math.ceil(this.#root.clientWidth / 256) * 256);
+    const words = new URLSearchParams(this.#asked.split("?")[1] ?? "");
+    if (this.#zoom !== null) words.set("zoom", this.#zoom);
+    words.set("width", this.#askedWidth);
+    return link(this.#root.dataset.source, words);
+  }
+
+  #show(picture, fresh) {
+    const before = this.#view.picture;
+    const node = picture.count ? picture.top : 0;
+    let from = null;
+    if (before && !fresh && !before.empty && !picture.empty) {
+      // The picture shown may be a part of this one (zoomed out), or this one a part of it (zoomed in).
+      const was = picture.find(before.ids[this.#view.zoomed]);
+      if (was > picture.top) from = extent(picture, was);
+    }
+    this.#child("error").hidden = true;
+    this.#child("empty").hidden = !picture.empty;
+    this.#child("stage").hidden = picture.empty;
+    const palette = this.#page.palette();
+    const fills = colours(picture, this.#mode, palette, this.#page.moduleColours);
+    this.#root.classList.toggle("flame--difference", picture.base !== null);
+    this.#view.show(picture, node, { palette, fills, from });
+    this.#legend(palette);
+    this.#mark();
+    this.#around();
+    this.#page.shown?.(this);
+  }
+
+  /** The address names a frame that is not there (any more): show the whole instead. */
+  #lost() {
+    this.#zoom = null;
+    this.#page.state.correct({ [this.zoomWord]: "" });
+    this.#say("The frame that was zoomed to is not in this selection. The whole graph is shown.");
+    this.#load({ fresh: true });
+  }
+
+  #fail(error) {
+    const box = this.#child("error");
+    const again = document.createElement("button");
+    again.type = "button";
+    again.className = "button";
+    again.textContent = "Try again";
+    again.addEventListener("click", () => this.#load({ fresh: true }));
+    const text = document.createElement("p");
+    text.textContent = error.message;
+    box.replaceChildren(text, again);
+    box.hidden = false;
+    if (!(error instanceof RequestFailed)) throw error;
+  }
+
+  #busy(on) {
+    this.#root.classList.toggle("flame--busy", on);
+    this.#child("stage").setAttribute("aria-busy", String(on));
+  }
+
+  #out() {
+    const { picture, zoomed } = this.#view;
+    const above = picture.parent[zoomed];
+    if (above >= 0) this.zoomTo(picture.ids[above]);
+  }
+
+  #mark() {
+    const { picture } = this.#view;
+    if (!picture) return;
+    if (!this.#matched) return this.#view.match(null);
+    const matches = new Uint8Array(picture.count);
+    for (let i = 0; i < picture.count; i++) matches[i] = this.#matched.has(picture.functionId(i)) ? 1 : 0;
+    this.#view.match(matches);
+  }
+
+  #hovered(node, place) {
+    const { picture, zoomed } = this.#view;
+    if (node < 0 || this.#page.menu.open) this.#page.tooltip.hide();
+    else this.#page.tooltip.show(picture, node, zoomed, place);
+  }
+
+  #menu(node, place) {
+    const { picture } = this.#view;
+    this.#page.tooltip.hide();
+    this.#page.menu.show(
+      `Actions for ${short(plain(picture.name(node)))}`,
+      this.#page.entries(this, node),
+      place,
+      this.#view.canvas,
+    );
+  }
+
+  #say(text) {
+    clearTimeout(this.#saying);
+    this.#saying = setTimeout(() => {
+      this.#child("live").textContent = text;
+    }, SAY_AFTER_MS);
+  }
+
+  #resized() {
+    clearTimeout(this.#resizing);
+    this.#resizing = setTimeout(() => {
+      const { picture } = this.#view;
+      if (picture?.pruned && this.#root.clientWidth > this.#askedWidth) this.#load({ finer: true });
+    }, RESIZED_AFTER_MS);
+  }
+
+  /** What tells where one is: the breadcrumbs, and the canvas's name. */
+  #around() {
+    const { picture, zoomed } = this.#view;
+    const label = this.#root.dataset.label ?? "Flame graph";
+    const parts = [label, picture.event];
+    if (!picture.empty && picture.depth[zoomed] > 0) parts.push(`zoomed to ${short(plain(picture.name(zoomed)))}`);
+    this.#view.canvas.setAttribute("aria-label", parts.filter(Boolean).join(", "));
+    const list = this.#child("crumbs");
+    if (!list) return;
+    const path = picture.empty ? [] : picture.path(zoomed);
+    list.classList.toggle("flame__crumbs--root", path.length < 2);
+    const steps = path.map((node) => this.#crumb(node, zoomed));
+    if (steps.length > CRUMBS) {
+      const gap = document.createElement("li");
+      gap.textContent = `${steps.length - CRUMBS + 1} more`;
+      gap.className = "flame__gap";
+      steps.splice(2, steps.length - CRUMBS + 1, gap);
+    }
+    list.querySelector("ol").replaceChildren(...steps);
+  }
+
+  #crumb(node, zoomed) {
+    const { picture } = this.#view;
+    const step = document.createElement("li");
+    const name = short(plain(picture.name(node)), 40);
+    const text = `${name} ${percent(picture.total[node], picture.whole)}`;
+    if (node === zoomed) {
+      step.textContent = text;
+      step.setAttribute("aria-current", "location");
+      return step;
+    }
+    const anchor = document.createElement("a");
+    const id = node === 0 ? "" : String(picture.ids[node]);
+    anchor.href = this.#page.state.address({ [this.zoomWord]: id });
+    anchor.textContent = text;
+    anchor.addEventListener("click", (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      this.#page.state.change({ [this.zoomWord]: id });
+    });
+    step.append(anchor);
+    return step;
+  }
+
+  #legend(palette) {
+    const list = this.#child("legend");
+    if (!list) return;
+    const { picture } = this.#view;
+    const entry = (fill, text) => {
+      const item = document.createElement("li");
+      const swatch = document.createElement("span");
+      swatch.className = fill.startsWith("linear") ? "flame__swatch flame__swatch--ramp" : "flame__swatch";
+      swatch.style.background = fill;
+      item.append(swatch, text);
+      return item;
+    };
+    const ramp = (words) => `linear-gradient(90deg, ${[0, 0.5, 1].map((t) => cssOf(words[Math.round(t * (words.length - 1))])).join()})`;
+    let entries;
+    if (picture.empty) entries = [];
+    else if (picture.base) entries = [entry(ramp(palette.diff), "less – same – more")];
+    else if (this.#mode === "hot") entries = [entry(ramp(palette.hot), "less – more self time")];
+    else if (this.#mode === "module") {
+      entries = modules(picture)
+        .slice(0, LEGEND)
+        .map(({ module }) =>
+          entry(cssOf(palette.modules[this.#page.moduleColours.slot(module)]), plain(short(module, 40))),
+        );
+    } else {
+      entries = kinds(picture).map((kind) => entry(cssOf(palette.kinds.get(kind)[5]), kindName(kind)));
+    }
+    list.replaceChildren(...entries);
+  }
+
+  #child(name) {
+    return this.#root.querySelector(`[data-flame="${name}"]`);
+  }
+}
+
+function numeric(text) {
+  return /^\d+$/.test(text) ? Number(text) : null;
+}

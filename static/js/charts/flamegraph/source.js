@@ -1,0 +1,30 @@
+// Where pictures come from: the server, or what it answered before.
+
+import { getJSON } from "../../http.js";
+import { Picture } from "./model.js";
+
+const KEPT = 24;
+
+/** Pictures by address; those shown lately are kept, so that going back costs nothing. */
+export class Source {
+  #kept = new Map();
+  #part;
+
+  /** @param part the key of the answer that holds the picture, or null where it is the answer */
+  constructor(part = null) {
+    this.#part = part;
+  }
+
+  /** Throws what getJSON throws. */
+  async get(url, signal) {
+    let picture = this.#kept.get(url);
+    if (picture) this.#kept.delete(url);
+    else {
+      const body = await getJSON(url, { signal });
+      picture = new Picture(this.#part ? body[this.#part] : body);
+    }
+    this.#kept.set(url, picture);
+    if (this.#kept.size > KEPT) this.#kept.delete(this.#kept.keys().next().value);
+    return picture;
+  }
+}

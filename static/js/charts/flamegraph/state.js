@@ -1,0 +1,121 @@
+// The state of the page is its query string, nothing else: copy the address, and a colleague sees the same picture.
+
+/** Words that choose what is asked of the server, beside `zoom`. The first are those of perfloom.domain.selection. */
+export const SELECTION = [
+  "event",
+  "thread",
+  "rank",
+  "start-ms",
+  "end-ms",
+  "focus",
+  "ignore",
+  "hide",
+  "invert",
+  "recursion",
+  "step",
+];
+const SHAPE = ["group", "order"];
+const COMPARISON = ["base", "other", "normalise", "reverse"];
+const ASKED = [...SELECTION, ...SHAPE, ...COMPARISON];
+/** With another value of these a node's id means something else. */
+const RENUMBERING = new Set(["invert", "recursion", "hide", "group", "order", "base", "other", "reverse"]);
+/** What is not worth a step back. */
+const PASSING = new Set(["q", "colour", "grow"]);
+
+export class State {
+  #words;
+  #changed;
+
+  /** @param changed called after every change, by this page or by the browser's Back and Forward */
+  constructor(changed) {
+    this.#words = new URLSearchParams(location.search);
+    this.#changed = changed;
+    addEventListener("popstate", () => {
+      this.#words = new URLSearchParams(location.search);
+      this.#changed(this);
+    });
+  }
+
+  get(word) {
+    return this.#words.get(word) ?? "";
+  }
+
+  all(word) {
+    return this.#words.getAll(word);
+  }
+
+  flag(word) {
+    return ["1", "true", "yes", "on"].includes(this.get(word));
+  }
+
+  get zoom() {
+    const text = this.get("zoom");
+    return /^\d+$/.test(text) ? Number(text) : null;
+  }
+
+  /** The words that the server is asked with, always in one order; without the zoom. */
+  asked() {
+    return this.#only(ASKED);
+  }
+
+  /** The words that hold on every page of a result. */
+  selection() {
+    return this.#only(SELECTION);
+  }
+
+  /** The address of this page with other words ("" or null takes one away). */
+  address(changes) {
+    return link(location.pathname, this.#with(changes));
+  }
+
+  /** Change words; passing ones replace the present step of the history. */
+  change(changes) {
+    const words = this.#with(changes);
+    if (words.toString() === this.#words.toString()) return;
+    const passing = Object.keys(changes).every((word) => PASSING.has(word));
+    this.#words = words;
+    const url = link(location.pathname, words);
+    if (passing) history.replaceState(history.state, "", url);
+    else history.pushState(null, "", url);
+    this.#changed(this);
+  }
+
+  /** Go to another query string of this page. */
+  visit(query) {
+    this.#words = new URLSearchParams(query);
+    history.pushState(null, "", link(location.pathname, this.#words));
+    this.#changed(this);
+  }
+
+  /** Take back what cannot be shown, without a step in the history. */
+  correct(changes) {
+    this.#words = this.#with(changes);
+    history.replaceState(history.state, "", link(location.pathname, this.#words));
+  }
+
+  #with(changes) {
+    const words = new URLSearchParams(this.#words);
+    for (const [word, value] of Object.entries(changes)) {
+      words.delete(word);
+      for (const one of Array.isArray(value) ? value : [value]) {
+        if (one !== "" && one !== null && one !== undefined && one !== false) words.append(word, one === true ? "1" : one);
+      }
+    }
+    if (!("zoom" in changes) && Object.keys(changes).some((word) => RENUMBERING.has(word))) words.delete("zoom");
+    return words;
+  }
+
+  #only(names) {
+    const words = new URLSearchParams();
+    for (const name of names) {
+      for (const value of this.#words.getAll(name)) if (value !== "") words.append(name, value);
+    }
+    return words;
+  }
+}
+
+/** A path with a query, or alone. */
+export function link(path, words) {
+  const query = words.toString();
+  return query ? `${path}?${query}` : path;
+}
