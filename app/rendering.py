@@ -5,13 +5,14 @@ page has around it. Undefined names are errors, so a template cannot ask for wha
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from flask import Flask, Response, current_app, get_flashed_messages, make_response, render_template, request
 
 from . import __version__
 from .session import csrf_token, signed_in
 
+_TURNING = dict.fromkeys((0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd")
 THEMES = ("system", "light", "dark")
 THEME_COOKIE = "perfloom-theme"
 NAVIGATION = (
@@ -85,8 +86,14 @@ def shell() -> Shell:
 
 
 def register(app: Flask) -> None:
-    """Give every template `shell`."""
+    """Give every template `shell`, and let no name change how the text around it reads."""
     app.context_processor(lambda: {"shell": shell()})
+
+
+def plain_direction(value: Any) -> Any:
+    """`value` with the signs that turn the direction of text shown as U+FFFD: a symbol named with one could show
+    another name than its own. Every value that a template writes goes through here."""
+    return value.translate(_TURNING) if isinstance(value, str) and not value.isascii() else value
 
 
 def _is_current(url: str, path: str) -> bool:

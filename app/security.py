@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 from flask import Blueprint, Flask, Response, current_app, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from . import session
+from . import session, uploads
 from .config import Settings
 from .domain.errors import Forbidden, InvalidRequest
 from .rendering import Page, render
@@ -167,11 +167,11 @@ def _guard() -> AnyResponse | None:
     if open_to_all:
         return None
     scheme, _, credentials = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and _is_token(credentials.strip()):
-        return None
-    if not session.signed_in():
+    bearer = scheme.lower() == "bearer" and _is_token(credentials.strip())
+    if not bearer and not session.signed_in():
         return _ask_for_token(wrong=bool(scheme))
-    if request.method not in SAFE_METHODS:
+    uploads.prepare(view, settings)
+    if not bearer and request.method not in SAFE_METHODS:
         _check_origin()
         token = request.headers.get(session.CSRF_HEADER) or request.form.get(session.CSRF_FIELD, "")
         if not session.csrf_valid(token):

@@ -3,7 +3,7 @@
 from flask import Flask
 from jinja2 import StrictUndefined
 
-from . import assets, failures, rendering, security, views
+from . import assets, failures, rendering, security, uploads, views
 from .config import Settings
 from .queue import Queue
 from .services import Services
@@ -18,9 +18,15 @@ def create_app(settings: Settings) -> Flask:
     app = Flask(__name__, static_folder=None)
     app.config.update(MAX_CONTENT_LENGTH=FORM_LIMIT, MAX_FORM_MEMORY_SIZE=FORM_LIMIT, MAX_FORM_PARTS=5_000)
     app.json.sort_keys = False  # type: ignore[attr-defined]
-    app.jinja_options = {"undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    app.jinja_options = {
+        "undefined": StrictUndefined,
+        "finalize": rendering.plain_direction,
+        "trim_blocks": True,
+        "lstrip_blocks": True,
+    }
     app.url_map.strict_slashes = False
     app.extensions["perfloom"] = Services(settings, open_store(settings), Queue(settings))
+    uploads.register(app, settings)
     security.register(app, settings)
     failures.register(app)
     assets.register(app)

@@ -1,0 +1,78 @@
+"""Rows about functions, as several pages show them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from ..analysis.schema import records
+from ..domain.units import Quantity, Scale, scale_for
+from .frame import Frame
+
+SPECIAL = frozenset(r"\.+*?()|[]{}^$")
+
+
+@dataclass(frozen=True)
+class FunctionRow:
+    """A function (module, thread) and what it weighs. bars: self and total in percent. url: its flame graph."""
+
+    name: str
+    module: str
+    module_short: str
+    kind: str
+    place: str
+    own: Quantity
+    own_percent: Quantity
+    total: Quantity
+    total_percent: Quantity
+    own_bar: float
+    total_bar: float
+    url: str
+
+
+def scale_of(rows: pd.DataFrame, unit: str) -> Scale:
+    """One scale for self and total."""
+    return scale_for(float(rows["total"].abs().max()) if len(rows) else 0, unit)
+
+
+def function_rows(frame: Frame, rows: pd.DataFrame, scale: Scale | None = None) -> tuple[FunctionRow, ...]:
+    """Rows of the table `hotspots` for a page."""
+    scale = scale or scale_of(rows, frame.unit)
+    percents = scale_for(100, "percent")
+    return tuple(
+        FunctionRow(
+            name=row["name"] or "",
+            module=row["module"] or "",
+            module_short=short_module(row["module"] or ""),
+            kind=row["kind"] or "",
+            place=_place(row),
+            own=scale.quantity(row["self"]),
+            own_percent=percents.quantity(row["self_percent"]),
+            total=scale.quantity(row["total"]),
+            total_percent=percents.quantity(row["total_percent"]),
+            own_bar=_bar(row["self_percent"]),
+            total_bar=_bar(row["total_percent"]),
+            url=frame.narrowed("flamegraph", focus=f"^{escaped(row['name'])}$") if row["name"] else "",
+        )
+        for row in records(rows)
+    )
+
+
+def short_module(module: str) -> str:
+    """The last part of a path; "[kernel.kallsyms]" and the like as they are."""
+    return module if module.startswith("[") else module.rsplit("/", 1)[-1]
+
+
+def escaped(text: str) -> str:
+    """A regular expression (RE2) that matches `text` and nothing else."""
+    return "".join(f"\\{c}" if c in SPECIAL else c for c in text)
+
+
+def _place(row: dict[str, Any]) -> str:
+    if not row["file"]:
+        return ""
+    return f"{row['file']}:{row['line']}" if row["line"] is not None else str(row["file"])
+
+
+def _bar(percent: float | None) -> float:
+    return min(100.0, max(0.0, percent or 0.0))

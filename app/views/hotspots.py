@@ -1,0 +1,122 @@
+"""/results/<id>/hotspots: self and total by function, module or thread."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pandas as pd
+from flask import Blueprint, request
+from werkzeug.wrappers import Response
+
+from ..analysis.hotspots import BY, hotspots
+from ..domain.errors import InvalidRequest
+from ..domain.profile import Profile
+from ..rendering import Page, render
+from .frame import Frame, Link, open_frame
+from .functions import FunctionRow, function_rows, scale_of
+from .tables import (
+    PAGE_SIZE,
+    Heading,
+    Order,
+    Pager,
+    asked_order,
+    asked_page,
+    csv_response,
+    heading,
+    here,
+    pager,
+)
+
+blueprint = Blueprint("hotspots", __name__)
+SORTS = ("name", "module", "self", "total")
+MAX_SEARCH = 1000
+
+
+@dataclass(frozen=True)
+class HotspotsPage(Page):
+    """by: function, module or thread. everything: how many rows there are without the search."""
+
+    template: ClassVar[str] = "results/hotspots.html"
+    frame: Frame
+    by: str
+    choices: tuple[Link, ...]
+    search: str
+    hidden: tuple[tuple[str, str], ...]
+    headings: dict[str, Heading]
+    rows: tuple[FunctionRow, ...]
+    pager: Pager
+    csv: str
+
+
+@blueprint.get("/results/<id>/hotspots")
+def show(id: str) -> Response:
+    """A page of the table."""
+    frame, profile = open_frame(id, "hotspots")
+    by, order, page = _by(), asked_order(SORTS, "-self"), asked_page()
+    rows = _rows(frame, profile, by, order)
+    scale = scale_of(rows, frame.unit)
+    window = rows.iloc[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+    return render(
+        HotspotsPage(
+            frame=frame,
+            by=by,
+            choices=tuple(
+                Link(word, f"By {word}", here(("by", None if word == "function" else word), ("page", None)), word == by)
+                for word in BY
+            ),
+            search=request.args.get("search", ""),
+            hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),
+            headings={
+                "name": heading(order, "name", by.capitalize(), css="name"),
+                "module": heading(order, "module", "Process" if by == "thread" else "Module", css="name name--second"),
+                "self": heading(
+                    order,
+                    "self",
+                    "Self",
+                    numeric=True,
+                    unit=scale.label,
+                    description=f"{frame.event} in it, not in what it calls",
+                ),
+                "total": heading(
+                    order,
+                    "total",
+                    "Total",
+                    numeric=True,
+                    unit=scale.label,
+                    description=f"{frame.event} in it and in all that it calls",
+                ),
+            },
+            rows=function_rows(frame, window, scale),
+            pager=pager(page, len(rows), PAGE_SIZE, noun=by),
+            csv=here(("page", None)).replace(f"/results/{id}/hotspots", f"/results/{id}/hotspots.csv", 1),
+        )
+    )
+
+
+@blueprint.get("/results/<id>/hotspots.csv")
+def as_csv(id: str) -> Response:
+    """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
+    frame, profile = open_frame(id, "hotspots")
+    rows = _rows(frame, profile, _by(), asked_order(SORTS, "-self"))
+    return csv_response(
+        f"{frame.name} hotspots.csv", list(rows.columns), rows.astype(object).itertuples(index=False, name=None)
+    )
+
+
+def _by() -> str:
+    by = request.args.get("by") or "function"
+    if by not in BY:
+        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
+    return by
+
+
+def _rows(frame: Frame, profile: Profile, by: str, order: Order) -> pd.DataFrame:
+    rows = hotspots(profile, frame.selection.only(event=frame.event or None), by)
+    search = request.args.get("search", "").strip()
+    if len(search) > MAX_SEARCH:
+        raise InvalidRequest(f"The search is longer than {MAX_SEARCH} characters; shorten it.", "search")
+    for word in search.casefold().split():
+        found = rows["name"].str.casefold().str.contains(word, regex=False, na=False)
+        found |= rows["module"].str.casefold().str.contains(word, regex=False, na=False)
+        rows = rows[found]
+    # Stable, so that rows alike keep the order of the table: the greatest self weight first.
+    return rows.sort_values(order.column, ascending=not order.descending, kind="stable", na_position="last")

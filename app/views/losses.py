@@ -1,0 +1,60 @@
+"""/results/<id>/losses: what could not be read, and why a result is not complete."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from flask import Blueprint
+from werkzeug.wrappers import Response
+
+from ..analysis.schema import records
+from ..analysis.tables import TABLES
+from ..domain.units import Quantity, scale_for
+from ..rendering import Page, render
+from .frame import Frame, open_frame
+from .tables import csv_response
+
+blueprint = Blueprint("losses", __name__)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Something that could not be read. example: the first one, with its place in the file."""
+
+    reason: str
+    count: Quantity
+    example: str
+
+
+@dataclass(frozen=True)
+class LossesPage(Page):
+    """`/results/<id>/losses`."""
+
+    template: ClassVar[str] = "results/losses.html"
+    frame: Frame
+    rows: tuple[Row, ...]
+    csv: str
+
+
+@blueprint.get("/results/<id>/losses")
+def show(id: str) -> Response:
+    """All of them, the most frequent first."""
+    frame, profile = open_frame(id, "losses")
+    scale = scale_for(0, "count")
+    rows = records(TABLES["losses"].compute(profile, frame.selection))
+    return render(
+        LossesPage(
+            frame=frame,
+            rows=tuple(Row(r["reason"] or "", scale.quantity(r["count"]), r["example"] or "") for r in rows),
+            csv=f"/results/{id}/losses.csv",
+        )
+    )
+
+
+@blueprint.get("/results/<id>/losses.csv")
+def as_csv(id: str) -> Response:
+    """The table; columns as `perfloom report` names them."""
+    frame, profile = open_frame(id, "losses")
+    rows = TABLES["losses"].compute(profile, frame.selection)
+    return csv_response(
+        f"{frame.name} losses.csv", list(rows.columns), rows.astype(object).itertuples(index=False, name=None)
+    )

@@ -1,0 +1,202 @@
+"""The first page of a result: what was recorded, where and how, and where most of it went."""
+
+import shlex
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from flask import Blueprint
+from werkzeug.wrappers import Response
+
+from ..analysis.hotspots import hotspots
+from ..analysis.tables import TABLES, records
+from ..domain.profile import Profile
+from ..domain.selection import Selection
+from ..domain.units import Quantity, quantity, scale_for, utc_iso, utc_text
+from ..rendering import Page, render
+from ..services import services
+from ..store.jobs import Job
+from .frame import Frame, open_frame
+from .functions import FunctionRow, function_rows
+
+blueprint = Blueprint("overview", __name__)
+TOP_FUNCTIONS = 12
+TOP_THREADS = 8
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A number that stands out."""
+
+    label: str
+    quantity: Quantity
+
+
+@dataclass(frozen=True)
+class EventRow:
+    """An event in all. sampling: how it was measured, in words. url: this page for that event."""
+
+    name: str
+    url: str
+    current: bool
+    sampling: str
+    samples: Quantity
+    value: Quantity
+
+
+@dataclass(frozen=True)
+class ThreadRow:
+    """A thread's share of the event. url: its hotspots."""
+
+    name: str
+    process: str
+    url: str
+    value: Quantity
+    percent: float
+    percent_text: Quantity
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Something that could not be read."""
+
+    reason: str
+    count: Quantity
+    example: str
+
+
+@dataclass(frozen=True)
+class File:
+    """A file to download."""
+
+    name: str
+    url: str
+    size: Quantity
+
+
+@dataclass(frozen=True)
+class OverviewPage(Page):
+    """`/results/<id>`. recorder: the exact command that recorded, where a job of ours did. facts: in the file's own
+    words."""
+
+    template: ClassVar[str] = "results/overview.html"
+    frame: Frame
+    tiles: tuple[Tile, ...]
+    command: str
+    recorder: str
+    job: Job | None
+    host: str
+    started_text: str
+    started_iso: str
+    stored_text: str
+    stored_iso: str
+    format: str
+    facts: tuple[tuple[str, str], ...]
+    events: tuple[EventRow, ...]
+    functions: tuple[FunctionRow, ...]
+    function_count: int
+    threads: tuple[ThreadRow, ...]
+    thread_count: int
+    losses: tuple[Loss, ...]
+    originals: tuple[File, ...]
+    size: Quantity
+
+
+@blueprint.get("/results/<id>")
+def show(id: str) -> Response:
+    """The overview."""
+    frame, profile = open_frame(id, "")
+    chosen = frame.selection.only(event=frame.event or None)
+    top = hotspots(profile, chosen) if profile.samples.num_rows else None
+    threads = records(TABLES["threads"].compute(profile, chosen))
+    job = services().store.jobs.find(frame.result.job_id) if frame.result.job_id else None
+    started = profile.meta.start_epoch_ns
+    return render(
+        OverviewPage(
+            frame=frame,
+            tiles=_tiles(frame, profile, chosen),
+            command=frame.result.command,
+            recorder=shlex.join(job.argv) if job and job.argv else "",
+            job=job,
+            host=frame.result.host,
+            started_text=utc_text(started / 1e9) if started else "",
+            started_iso=utc_iso(started / 1e9) if started else "",
+            stored_text=utc_text(frame.result.created),
+            stored_iso=utc_iso(frame.result.created),
+            format=profile.meta.format,
+            facts=tuple(profile.meta.facts.items()),
+            events=_events(frame, profile),
+            functions=function_rows(frame, top.head(TOP_FUNCTIONS)) if top is not None else (),
+            function_count=len(top) if top is not None else 0,
+            threads=_threads(frame, threads[:TOP_THREADS]),
+            thread_count=len(threads),
+            losses=tuple(
+                Loss(row["reason"] or "", quantity(row["count"], "count"), row["example"] or "")
+                for row in records(TABLES["losses"].compute(profile, Selection()))
+            ),
+            originals=tuple(
+                File(original.name, f"/results/{id}/original/{number}", quantity(original.bytes, "bytes"))
+                for number, original in enumerate(frame.result.originals, start=1)
+            ),
+            size=quantity(frame.result.bytes, "bytes"),
+        )
+    )
+
+
+def _tiles(frame: Frame, profile: Profile, selection: Selection) -> tuple[Tile, ...]:
+    row = records(TABLES["summary"].compute(profile, selection))[0]
+    milliseconds = row["duration_ms"]
+    found = [
+        Tile("Duration", quantity(None if milliseconds is None else milliseconds * 1e6, "ns")),
+        Tile(frame.event or "Total", quantity(row["value"], frame.unit)),
+        Tile("Samples", quantity(row["samples"], "count")),
+        Tile("Processes", quantity(row["processes"], "count")),
+        Tile("Threads", quantity(row["threads"], "count")),
+    ]
+    if row["counts"]:
+        found.insert(3, Tile("Counted values", quantity(row["counts"], "count")))
+    return tuple(tile for tile in found if tile.quantity.value is not None)
+
+
+def _events(frame: Frame, profile: Profile) -> tuple[EventRow, ...]:
+    links = {link.key: link for link in frame.events}
+    rows = records(TABLES["events"].compute(profile, frame.selection.only(event=None)))
+    return tuple(
+        EventRow(
+            name=row["event"],
+            url=links[row["event"]].url,
+            current=links[row["event"]].current,
+            sampling=_sampling(row),
+            samples=quantity(row["samples"], "count"),
+            value=quantity(row["value"], row["unit"]),
+        )
+        for row in rows
+    )
+
+
+def _sampling(row: dict[str, Any]) -> str:
+    rate = row["rate"]
+    if not row["samples"]:
+        words = "counted"
+    elif row["sampling"] == "frequency" and rate is not None:
+        words = f"{rate:,.0f} samples a second"
+    elif row["sampling"] == "period" and rate is not None:
+        words = "every one" if rate == 1 else f"every {rate:,.0f}th"
+    else:
+        words = "sampled" if row["weighted"] else "sampled, each weighs 1"
+    return words + (f", scaled ×{row['scaling']:.3g}" if row["scaling"] is not None else "")
+
+
+def _threads(frame: Frame, rows: list[dict[str, Any]]) -> tuple[ThreadRow, ...]:
+    scale = scale_for(max((row["value"] or 0 for row in rows), default=0), frame.unit)
+    percents = scale_for(100, "percent")
+    return tuple(
+        ThreadRow(
+            name=row["name"] or row["key"] or "",
+            process=row["process"] or "",
+            url=frame.narrowed("hotspots", threads=(row["key"],)) if row["key"] else frame.url("hotspots"),
+            value=quantity(row["value"], scale.unit),
+            percent=row["percent"] or 0.0,
+            percent_text=percents.quantity(row["percent"]),
+        )
+        for row in rows
+    )

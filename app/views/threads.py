@@ -1,0 +1,141 @@
+"""/results/<id>/threads: what each thread weighs, and the way to see it alone."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pandas as pd
+from flask import Blueprint, request
+from werkzeug.wrappers import Response
+
+from ..analysis.schema import records
+from ..analysis.tables import TABLES
+from ..domain.profile import Profile
+from ..domain.units import Quantity, Scale, scale_for
+from ..rendering import Page, render
+from .frame import Frame, open_frame
+from .tables import (
+    PAGE_SIZE,
+    Heading,
+    Order,
+    Pager,
+    asked_order,
+    asked_page,
+    csv_response,
+    heading,
+    here,
+    pager,
+)
+
+blueprint = Blueprint("threads", __name__)
+SORTS = ("name", "process", "host", "rank", "pid", "tid", "samples", "value")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A thread and its share. only: its hotspots. flamegraph: its picture. Both None where it has no key."""
+
+    name: str
+    process: str
+    host: str
+    rank: str
+    pid: str
+    tid: str
+    kind: str
+    samples: Quantity
+    value: Quantity
+    percent: Quantity
+    bar: float
+    only: str | None
+    flamegraph: str | None
+
+
+@dataclass(frozen=True)
+class ThreadsPage(Page):
+    """`/results/<id>/threads`. with_hosts, with_ranks: whether any thread has one."""
+
+    template: ClassVar[str] = "results/threads.html"
+    frame: Frame
+    search: str
+    hidden: tuple[tuple[str, str], ...]
+    headings: dict[str, Heading]
+    rows: tuple[Row, ...]
+    with_hosts: bool
+    with_ranks: bool
+    pager: Pager
+    csv: str
+
+
+@blueprint.get("/results/<id>/threads")
+def show(id: str) -> Response:
+    """A page of the table, for the event selected."""
+    frame, profile = open_frame(id, "threads")
+    order, page = asked_order(SORTS, "-value"), asked_page()
+    rows = _rows(frame, profile, order)
+    scale = scale_for(float(rows["value"].max()) if rows["value"].notna().any() else 0, frame.unit)
+    window = rows.iloc[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+    return render(
+        ThreadsPage(
+            frame=frame,
+            search=request.args.get("search", ""),
+            hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),
+            headings={
+                "name": heading(order, "name", "Thread", css="name"),
+                "process": heading(order, "process", "Process", css="name name--second"),
+                "host": heading(order, "host", "Host", css="fit"),
+                "rank": heading(order, "rank", "Rank", css="num fit"),
+                "pid": heading(order, "pid", "PID", css="num fit"),
+                "tid": heading(order, "tid", "TID", css="num fit"),
+                "samples": heading(order, "samples", "Samples", numeric=True, css="fit"),
+                "value": heading(
+                    order, "value", frame.event or "Value", numeric=True, css="fit", unit=scale.label
+                ),
+            },
+            rows=tuple(_row(frame, row, scale) for row in records(window)),
+            with_hosts=bool(rows["host"].notna().any()),
+            with_ranks=bool(rows["rank"].notna().any()),
+            pager=pager(page, len(rows), PAGE_SIZE, noun="thread"),
+            csv=here(("page", None)).replace(f"/results/{id}/threads", f"/results/{id}/threads.csv", 1),
+        )
+    )
+
+
+@blueprint.get("/results/<id>/threads.csv")
+def as_csv(id: str) -> Response:
+    """All rows that the search leaves; columns as `perfloom report` names them."""
+    frame, profile = open_frame(id, "threads")
+    rows = _rows(frame, profile, asked_order(SORTS, "-value"))
+    return csv_response(
+        f"{frame.name} threads.csv", list(rows.columns), rows.astype(object).itertuples(index=False, name=None)
+    )
+
+
+def _rows(frame: Frame, profile: Profile, order: Order) -> pd.DataFrame:
+    rows = TABLES["threads"].compute(profile, frame.selection.only(event=frame.event or None))
+    for word in request.args.get("search", "").casefold().split()[:50]:
+        found = pd.Series(False, index=rows.index)
+        for column in ("name", "process", "host", "key"):
+            found |= rows[column].str.casefold().str.contains(word, regex=False, na=False)
+        rows = rows[found]
+    return rows.sort_values(order.column, ascending=not order.descending, kind="stable", na_position="last")
+
+
+def _row(frame: Frame, row: dict[str, Any], scale: Scale) -> Row:
+    def number(word: str) -> str:
+        return "" if row[word] is None else str(row[word])
+
+    key = row["key"]
+    return Row(
+        name=row["name"] or "",
+        process=row["process"] or "",
+        host=row["host"] or "",
+        rank=number("rank"),
+        pid=number("pid"),
+        tid=number("tid"),
+        kind=row["kind"] or "",
+        samples=scale_for(0, "count").quantity(row["samples"]),
+        value=scale.quantity(row["value"]),
+        percent=scale_for(100, "percent").quantity(row["percent"]),
+        bar=min(100.0, max(0.0, row["percent"] or 0.0)),
+        only=frame.narrowed("hotspots", threads=(key,)) if key else None,
+        flamegraph=frame.narrowed("flamegraph", threads=(key,)) if key and row["samples"] else None,
+    )
