@@ -81,5 +81,9 @@ def open_store(settings: Settings, *, migrate: bool = True) -> Store:
         derived_events=DerivedEvents(database),
     )
     if migrate:
-        store.migrate()
+        try:
+            store.migrate()
+        except BaseException:
+            store.close()
+            raise
     return store

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Double, Engine, create_engine, event, func, literal
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
@@ -78,7 +78,8 @@ def database_errors() -> Iterator[None]:
     except (OperationalError, InterfaceError) as error:
         raise Unavailable(_explained(error)) from error
     except DBAPIError as error:
-        if error.connection_invalidated:
+        # A damaged file is a plain DatabaseError; its subclasses are mistakes of ours.
+        if error.connection_invalidated or type(error) is DatabaseError:
             raise Unavailable(_explained(error)) from error
         raise
     except PoolTimeout as error:

@@ -175,7 +175,7 @@ def result(row: ResultRow, tags: Iterable[str]) -> Result:
 
 
 def _printable(text: str) -> str:
-    return re.sub(r"[\x00-\x1f\x7f\u2028\u2029\u202a-\u202e\u2066-\u2069]", " ", storable(text))
+    return storable(re.sub(r"[\x00-\x1f\x7f\u2028\u2029\u202a-\u202e\u2066-\u2069]", " ", text))
 
 
 def _distinct(table: pa.Table, name: str) -> list[str]:

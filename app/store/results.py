@@ -203,6 +203,12 @@ class Results:
         with self.database.read() as session:
             return tuple((tag, count) for tag, count in session.execute(wanted))
 
+    def totals(self) -> tuple[int, int]:
+        """(bytes on disk, how many) of all results."""
+        with self.database.read() as session:
+            row = session.execute(select(func.coalesce(func.sum(ResultRow.bytes), 0), func.count())).one()
+        return int(row[0]), int(row[1])
+
     def rename(self, id: str, name: str) -> Result:
         """Change the name. Raises NotFound, InvalidRequest."""
         with self._changing(id) as (_, row):

@@ -1,0 +1,296 @@
+"""Run as a program by the tests: processes that race for, or are killed in, the same store.
+
+    python -m tests.store.processes WHAT DATA DATABASE_URL
+
+Prints one JSON object. A process of its own, because it forks many others, which pytest's should not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from perfloom.config import Settings
+from perfloom.domain.errors import NotFound, Unavailable
+from perfloom.store import Store, columns, open_store
+from perfloom.store.disk import remove_tree
+from tests.store.making import same, small_profile, store_result
+
+FAR = 10 * 3600.0
+
+
+def together(count: int, work: Callable[[int], Any]) -> list[Any]:
+    """What `work` gives in `count` processes that start it in the same moment."""
+    gate_read, gate_write = os.pipe()
+    answers = []
+    children = []
+    for number in range(count):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                os.close(gate_write)
+                os.read(gate_read, 1)
+                os.write(write, json.dumps(work(number)).encode())
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(write)
+        answers.append(read)
+        children.append(child)
+    os.close(gate_write)
+    os.close(gate_read)
+    found = []
+    for read, child in zip(answers, children, strict=True):
+        with open(read, "rb") as file:
+            text = file.read()
+        _, status = os.waitpid(child, 0)
+        if status != 0:
+            raise SystemExit(f"a child ended with status {status}")
+        found.append(json.loads(text))
+    return found
+
+
+def killed_at(step: int, work: Callable[[], None]) -> bool:
+    """Run `work` in a process that kills itself at its `step`-th touch of the disk. False where it ended before."""
+    child = os.fork()
+    if child == 0:
+        try:
+            left = [step]
+
+            def touch() -> None:
+                left[0] -= 1
+                if left[0] <= 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            def audit(event: str, arguments: tuple[object, ...]) -> None:
+                if event in ("open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "shutil.rmtree"):
+                    touch()
+
+            real = os.fsync
+
+            def fsync(handle: int) -> None:
+                touch()
+                real(handle)
+                touch()
+
+            os.fsync = fsync
+            sys.addaudithook(audit)
+            work()
+        except BaseException as error:
+            print(f"step {step}: {error!r}", file=sys.stderr)
+            os._exit(3)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        return True
+    assert os.WEXITSTATUS(status) == 0, f"step {step} ended with {os.WEXITSTATUS(status)}"
+    return False
+
+
+def race_to_open(settings: Settings) -> dict[str, Any]:
+    def open_and_use(number: int) -> str:
+        store = open_store(settings)
+        return store.jobs.create("import", {}, f"job {number}").id
+
+    ids = together(6, open_and_use)
+    return {"jobs": len(open_store(settings).jobs.list()), "ids": len(set(ids))}
+
+
+def race_to_claim(store: Store) -> dict[str, Any]:
+    ids = [store.jobs.create("record", {}, f"job {i}").id for i in range(30)]
+
+    def claim(number: int) -> list[str]:
+        return [id for id in ids if store.jobs.claim(id, f"worker {number}", "here", 60)]
+
+    won = together(6, claim)
+    attempts = {store.jobs.get(id).attempt for id in ids}
+    owners = all(store.jobs.get(id).claimed_by == f"worker {number}" for number, own in enumerate(won) for id in own)
+    return {
+        "won": sum(map(len, won)),
+        "distinct": len({id for own in won for id in own}),
+        "attempts": sorted(attempts),
+    } | {"owners": owners}
+
+
+def race_for_leases(store: Store) -> dict[str, Any]:
+    won = together(6, lambda number: [i for i in range(30) if store.leases.take(f"lease {i}", f"owner {number}", 60)])
+    return {"won": sum(map(len, won)), "distinct": len({i for own in won for i in own})}
+
+
+def race_to_publish(store: Store) -> dict[str, Any]:
+    ids = [store.jobs.create("import", {}, f"run {i}").id for i in range(8)]
+
+    def publish(number: int) -> list[str]:
+        names = []
+        for id in ids:
+            staged = store.results.stage(id)
+            columns.write(small_profile(weights=(number + 1, number + 1)), staged)
+            names.append(store.results.publish(id, staged, name=f"by {number}", job_id=id).name)
+        return names
+
+    told = together(4, publish)
+    whole = 0
+    for place, id in enumerate(ids):
+        winner = store.results.get(id).name
+        weight = int(winner.removeprefix("by ")) + 1
+        agreed = {names[place] for names in told} == {winner}
+        whole += agreed and same(store.results.open(id), small_profile(weights=(weight, weight)))
+    left = [path.name for path in (store.settings.data / "results").iterdir() if path.name not in ids]
+    return {"results": store.results.search()[1], "whole": whole, "left": left}
+
+
+def kill_while_publishing(store: Store) -> dict[str, Any]:
+    """After each kill: there whole or not at all, what was there before unharmed, and publishing again succeeds."""
+    original = store.settings.data / "uploads" / "perf.txt"
+    original.write_text("main 1 cycles\n" * 1000)
+    before = store_result(store, "before")
+    step = adopted = absent = 0
+    killed = True
+    while killed:
+        step += 1
+        id = store.jobs.create("import", {}, "killed").id
+
+        def publish(id: str = id) -> None:
+            staged = store.results.stage(id)
+            columns.write(small_profile(), staged)
+            store.results.publish(id, staged, name="killed", originals=[original], job_id=id)
+            store.results.compress(id)
+
+        killed = killed_at(step, publish)
+        store.jobs.update(id, due_at=0.0)
+        listed = {row.id for row in store.results.search()[0]}
+        visible = (store.settings.data / "results" / id).exists()
+        assert not (listed - {id}) - {before.id} and (id not in listed or visible)
+        done = store.results.sweep(time.time() + FAR)
+        assert done.missing == [] and done.damaged == []
+        if visible:
+            adopted += done.adopted == [id]
+            assert same(store.results.open(id), small_profile())
+        else:
+            absent += 1
+            assert store.results.find(id) is None
+            staged = store.results.stage(id)
+            columns.write(small_profile(), staged)
+            store.results.publish(id, staged, name="killed", originals=[original], job_id=id)
+        store.results.compress(id)
+        (kept,) = store.results.original(id)
+        assert kept.path.name == "perf.txt.zst" and store.results.get(id).name == "killed"
+        assert list(kept.path.parent.iterdir()) == [kept.path]
+        assert store.results.get(before.id) == before and same(store.results.open(before.id), small_profile())
+        columns.verify(store.results.path(id))
+        store.results.delete(id)
+        assert sorted(p.name for p in (store.settings.data / "results").iterdir()) == [before.id]
+    return {"steps": step, "adopted": adopted, "absent": absent}
+
+
+def kill_while_deleting(store: Store) -> dict[str, Any]:
+    """After each kill: whole or going, and gone after a sweep if it had begun to go."""
+    kept = store_result(store, "kept")
+    step = 0
+    finished = 0
+    killed = True
+    while killed:
+        step += 1
+        id = store_result(store, "deleted").id
+        (store.results.cache(id) / "pyramid").write_bytes(b"x")
+        killed = killed_at(step, lambda id=id: store.results.delete(id))  # type: ignore[misc]
+        whole = (store.settings.data / "results" / id).exists()
+        store.results.sweep(time.time() + FAR)
+        if whole:
+            assert same(store.results.open(id), small_profile()) and not store.results.get(id).missing
+            store.results.delete(id)
+        else:
+            finished += 1
+            try:
+                store.results.get(id)
+                raise AssertionError(f"{id} is still listed")
+            except NotFound:
+                pass
+        for folder in ("results", "cache"):
+            left = {path.name for path in (store.settings.data / folder).iterdir()}
+            assert left <= {kept.id}, left
+        assert store.results.get(kept.id) == kept
+    return {"steps": step, "finished": finished}
+
+
+def fill_the_disk(store: Store) -> dict[str, Any]:
+    """With ever less space: each step succeeds or says that the disk is full, and what was there stays."""
+    data = store.settings.data
+    # Elsewhere, as the file that somebody imports.
+    original = Path("/dev/shm") if Path("/dev/shm").is_dir() else Path("/tmp")
+    original = original / f"perfloom-{os.getpid()}.txt"
+    original.write_bytes(os.urandom(40_000))
+    before = store_result(store, "before")
+    filler = data / "filler"
+    done, messages = 0, set()
+    try:
+        for spare in range(200_000, -1, -10_000):
+            with open(filler, "wb", buffering=0) as file:
+                try:
+                    while True:
+                        file.write(bytes(4096))
+                except OSError:
+                    pass
+                file.truncate(max(0, file.tell() - spare))
+            id = None
+            try:
+                id = store.jobs.create("import", {}, "tight").id
+                staged = store.results.stage(id)
+                try:
+                    columns.write(small_profile(), staged)
+                except Unavailable:
+                    remove_tree(staged)
+                    raise
+                store.results.publish(id, staged, name="tight", originals=[original], job_id=id)
+                done += 1
+            except Unavailable as error:
+                messages.add(re.sub(r"[0-9]+ MB|/[^ ]+", "…", error.message))
+            assert store.results.get(before.id) == before
+            assert same(store.results.open(before.id), small_profile())
+            assert [row.id for row in store.results.search()[0] if row.id not in (id, before.id)] == []
+            assert not [path for path in (data / "results").iterdir() if path.name.startswith(".")]
+            filler.unlink()
+            store.results.sweep()
+            for row in store.results.search()[0]:
+                assert same(store.results.open(row.id), small_profile())
+                if row.id != before.id:
+                    assert row.originals[0].bytes == 40_000
+                    store.results.delete(row.id)
+        store_result(store, "after")
+    finally:
+        original.unlink()
+    return {"done": done, "messages": sorted(messages)}
+
+
+def main(what: str, data: str, database_url: str) -> None:
+    settings = Settings.load(Path(data), {}, database_url=database_url)
+    if what == "open":
+        answer = race_to_open(settings)
+    else:
+        works = {
+            "claim": race_to_claim,
+            "lease": race_for_leases,
+            "publish-together": race_to_publish,
+            "kill-publish": kill_while_publishing,
+            "kill-delete": kill_while_deleting,
+            "full-disk": fill_the_disk,
+        }
+        # Opened before the fork, used after it by every child.
+        store = open_store(settings)
+        store.jobs.list()
+        answer = works[what](store)
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,74 @@
+"""Several processes at one store, started together or killed at any moment."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import create_engine, text
+
+from perfloom.config import Settings
+from perfloom.store.models import Base
+from tests.parts import missing
+
+
+def answer(what: str, settings: Settings, root: Path) -> dict[str, Any]:
+    """What tests/store/processes.py says."""
+    argv = [sys.executable, "-m", "tests.store.processes", what, str(settings.data), settings.database_url]
+    done = subprocess.run(argv, cwd=root, capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, done.stderr[-4000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_all_may_open_an_empty_store_at_once(settings: Settings, root: Path) -> None:
+    if not settings.sqlite:
+        engine = create_engine(settings.database_url)
+        Base.metadata.drop_all(engine)
+        with engine.begin() as connection:
+            connection.execute(text("DROP TABLE alembic_version"))
+        engine.dispose()
+    assert answer("open", settings, root) == {"jobs": 6, "ids": 6}
+
+
+def test_each_job_is_claimed_by_one_worker(settings: Settings, root: Path) -> None:
+    assert answer("claim", settings, root) == {"won": 30, "distinct": 30, "attempts": [1], "owners": True}
+
+
+def test_each_lease_is_taken_by_one_owner(settings: Settings, root: Path) -> None:
+    assert answer("lease", settings, root) == {"won": 30, "distinct": 30}
+
+
+def test_one_of_several_publications_stands_whole(settings: Settings, root: Path) -> None:
+    assert answer("publish-together", settings, root) == {"results": 8, "whole": 8, "left": []}
+
+
+def test_killed_while_publishing(settings: Settings, root: Path) -> None:
+    """Killed at every single touch of the disk in turn."""
+    told = answer("kill-publish", settings, root)
+    assert told["steps"] > 40 and told["adopted"] >= 1 and told["absent"] > 30
+
+
+def test_killed_while_deleting(settings: Settings, root: Path) -> None:
+    told = answer("kill-delete", settings, root)
+    assert told["steps"] > 10 and told["finished"] > 5
+
+
+def test_a_full_disk(tmp_path: Path, root: Path) -> None:
+    """On a small disk of its own, in a mount namespace that ends with the process."""
+    inside = ["unshare", "--mount", "--map-root-user", "--propagation", "private", "--", "sh", "-c"]
+    mount = f"mount -t tmpfs -o size=3m perfloom '{tmp_path}'"
+    probe = subprocess.run([*inside, mount], capture_output=True, text=True)
+    if probe.returncode != 0:
+        missing("a small tmpfs", f"run the tests as root ({probe.stderr.strip()})")
+    python = f"'{sys.executable}' -m tests.store.processes full-disk"
+    database = f"sqlite:///{tmp_path}/data/catalogue.sqlite"
+    command = f"{mount} && mkdir '{tmp_path}/data' && exec {python} '{tmp_path}/data' '{database}'"
+    done = subprocess.run([*inside, command], cwd=root, capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, done.stderr[-4000:]
+    told = json.loads(done.stdout)
+    assert 2 <= told["done"] <= 19
+    assert told["messages"] and all("full" in m and "then try again" in m for m in told["messages"]), told

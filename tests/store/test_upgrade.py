@@ -1,0 +1,60 @@
+"""Migrations: from nothing they make what the models say; a newer catalogue is left alone."""
+
+from __future__ import annotations
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import inspect, text
+
+from perfloom.config import Settings
+from perfloom.domain.errors import Unavailable
+from perfloom.store import Store, open_store
+from perfloom.store.models import Base
+from perfloom.store.upgrade import MIGRATIONS, revision
+
+
+def test_migrations_make_what_the_models_say(store: Store) -> None:
+    with store.database.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
+        assert compare_metadata(context, Base.metadata) == []
+        tables = set(inspect(connection).get_table_names())
+    assert tables == {*Base.metadata.tables, "alembic_version"}
+
+
+def test_migrations_form_one_line() -> None:
+    scripts = sorted(path.name for path in (MIGRATIONS / "versions").glob("*.py"))
+    assert [int(name[:4]) for name in scripts] == list(range(1, len(scripts) + 1))
+
+
+def test_opening_again_changes_nothing(store: Store, settings: Settings) -> None:
+    before = revision(store.database)
+    job = store.jobs.create("import", {}, "kept")
+    again = open_store(settings)
+    assert revision(again.database) == before and again.jobs.get(job.id) == job
+    again.close()
+
+
+def test_a_catalogue_of_a_newer_version_is_left_alone(store: Store, settings: Settings) -> None:
+    known = revision(store.database)
+    job = store.jobs.create("import", {}, "kept")
+    with store.database.write() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    try:
+        with pytest.raises(Unavailable, match="newer version of Perfloom; upgrade"):
+            open_store(settings)
+        assert revision(store.database) == "9999" and store.jobs.get(job.id) == job
+    finally:
+        with store.database.write() as session:
+            session.execute(text("UPDATE alembic_version SET version_num = :known"), {"known": known})
+
+
+def test_sqlite_is_set_up_to_keep_what_was_committed(store: Store) -> None:
+    if not store.database.sqlite:
+        return
+    with store.database.read() as session:
+        pragmas = {
+            name: session.scalar(text(f"PRAGMA {name}"))
+            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        }
+    assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 20_000}
