@@ -191,6 +191,17 @@ class Settings:
         default=3600,
         metadata=_about("Time that reading one recording may take.", _whole(1, 10**6, 3600)),
     )
+    recordings_at_once: int = field(
+        default=2,
+        metadata=_about(
+            "Recordings that run at the same time on one machine; others wait, as they would disturb each other.",
+            _whole(1, 1000, 2),
+        ),
+    )
+    reads_at_once: int = field(
+        default=2,
+        metadata=_about("Recordings that one worker reads at the same time.", _whole(1, 100, 2)),
+    )
     network_data: bool = field(
         default=False,
         metadata=_about(
