@@ -8,13 +8,21 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, Response, send_from_directory
+from flask import Flask, Response, request
 from werkzeug.exceptions import NotFound
+from werkzeug.utils import safe_join
 
 from .security import public
 
 PREFIX = "v-"
-TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+TYPES = {
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain",
+    ".woff2": "font/woff2",
+}
 
 
 def register(app: Flask) -> None:
@@ -25,16 +33,17 @@ def register(app: Flask) -> None:
     @public
     def static(filename: str) -> Response:
         head, _, rest = filename.partition("/")
-        versioned = head.startswith(PREFIX)
-        name = rest if versioned else filename
-        # An older page may still ask for its version; it gets ours, to be asked for again.
-        current = head == version and not app.debug
+        path = safe_join(str(folder), rest if head.startswith(PREFIX) else filename)
         try:
-            response = send_from_directory(folder, name, mimetype=TYPES.get(Path(name).suffix), conditional=True)
-        except IsADirectoryError:
+            content = Path(path or "").read_bytes()
+        except (OSError, ValueError):
             raise NotFound from None
-        response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if current else "no-cache"
-        return response
+        response = Response(content, mimetype=TYPES.get(Path(filename).suffix, "application/octet-stream"))
+        # An older page may still ask for its version; it gets ours, to be asked for again.
+        keep = head == version and not app.debug
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if keep else "no-cache"
+        response.set_etag(hashlib.sha256(content).hexdigest()[:24])
+        return response.make_conditional(request)
 
     def add_version(endpoint: str, values: dict[str, Any]) -> None:
         if endpoint == "static" and not str(values.get("filename", "")).startswith(PREFIX):

@@ -4,6 +4,7 @@ PerfloomError carries its sentence and status. Anything else is a bug: it is log
 id, and the page shows the id.
 """
 
+import re
 import secrets
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -26,13 +27,14 @@ SENTENCES = {
 
 @dataclass(frozen=True)
 class ErrorPage(Page):
-    """status: the HTTP status. id: under which a bug stands in the server's log, else None."""
+    """status: the HTTP status. id: under which a bug stands in the server's log, else None. back: where to go on."""
 
     template: ClassVar[str] = "error.html"
     status: int
     title: str
     message: str
     id: str | None
+    back: tuple[str, str]
 
 
 def register(app: Flask) -> None:
@@ -48,7 +50,16 @@ def answer(status: int, message: str, *, field: str | None = None, error_id: str
         response: Response = current_app.json.response({"error": message, "field": field, "id": error_id})
         response.status_code = status
         return response
-    return render(ErrorPage(status=status, title=HTTPStatus(status).phrase, message=message, id=error_id), status)
+    page = ErrorPage(status=status, title=HTTPStatus(status).phrase, message=message, id=error_id, back=_back(status))
+    return render(page, status)
+
+
+def _back(status: int) -> tuple[str, str]:
+    """(address, label) of the nearest page that works: a result without the words that it could not use."""
+    found = re.match(r"/results/[a-z0-9]{12}(?=/)(/(?:flamegraph|hotspots|counts|threads))?", request.path)
+    if found is None or status != 400:
+        return "/", "All results"
+    return found[0], "The whole result, without these words"
 
 
 def _known(error: PerfloomError) -> Response:

@@ -3,7 +3,7 @@
 from flask import Flask
 from jinja2 import StrictUndefined
 
-from . import assets, failures, rendering, security, uploads, views
+from . import assets, compression, failures, rendering, security, uploads, views
 from .config import Settings
 from .queue import Queue
 from .services import Services
@@ -25,11 +25,17 @@ def create_app(settings: Settings) -> Flask:
         "lstrip_blocks": True,
     }
     app.url_map.strict_slashes = False
-    app.extensions["perfloom"] = Services(settings, open_store(settings), Queue(settings))
+    app.extensions["perfloom"] = _services(settings)
     uploads.register(app, settings)
     security.register(app, settings)
     failures.register(app)
     assets.register(app)
     rendering.register(app)
     views.register(app)
+    compression.register(app)
     return app
+
+
+def _services(settings: Settings) -> Services:
+    store = open_store(settings)
+    return Services(settings, store, Queue(settings, store))

@@ -10,7 +10,7 @@ from ..domain.selection import WORDS, Selection
 from ..domain.tables import texts
 from ..pages import RESULT_PAGES, Chip, Pairs, chips, result_url
 from ..services import services
-from ..store.result import Result
+from ..store import Result
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ..rendering import Page, render
 from ..security import is_api
 from ..services import services
 from ..store.ids import new_id
-from ..store.jobs import Job
+from ..store import Job
 from ..uploads import keep_all, received, takes_files
 
 blueprint = Blueprint("imports", __name__)

@@ -14,7 +14,7 @@ from ..domain.selection import Selection
 from ..domain.units import Quantity, quantity, scale_for, utc_iso, utc_text
 from ..rendering import Page, render
 from ..services import services
-from ..store.jobs import Job
+from ..store import Job
 from .frame import Frame, open_frame
 from .functions import FunctionRow, function_rows
 

@@ -15,8 +15,8 @@ from ..domain.units import Quantity, quantity, utc_iso, utc_text
 from ..pages import result_url
 from ..rendering import Page, render
 from ..services import services
-from ..store.jobs import Job
-from ..store.result import Result
+from ..store import Job
+from ..store import Result
 from .tables import Heading, Pager, asked_order, asked_page, attachment, heading, here, pager
 
 blueprint = Blueprint("results", __name__)
@@ -108,9 +108,7 @@ def index() -> AnyResponse:
     store = services().store
     search, tag = request.args.get("search", "").strip(), request.args.get("tag", "")
     order, page = asked_order(SORTS, "-created"), asked_page()
-    found, total = store.results.search(
-        search, tag, order.column, order.descending, (page - 1) * PAGE_SIZE, PAGE_SIZE
-    )
+    found, total = store.results.search(search, tag, order.column, order.descending, (page - 1) * PAGE_SIZE, PAGE_SIZE)
     columns = (
         ("name", "Name", False, "name"),
         ("created", "Recorded", False, "fit"),
@@ -215,9 +213,7 @@ def _row(result: Result) -> Row:
     )
 
 
-def _edit_page(
-    result: Result, name: str, tags: str, notes: str, error: InvalidRequest | None = None
-) -> AnyResponse:
+def _edit_page(result: Result, name: str, tags: str, notes: str, error: InvalidRequest | None = None) -> AnyResponse:
     page = EditPage(
         id=result.id,
         title=result.name,

@@ -86,9 +86,7 @@ def show(id: str) -> Response:
                 "pid": heading(order, "pid", "PID", css="num fit"),
                 "tid": heading(order, "tid", "TID", css="num fit"),
                 "samples": heading(order, "samples", "Samples", numeric=True, css="fit"),
-                "value": heading(
-                    order, "value", frame.event or "Value", numeric=True, css="fit", unit=scale.label
-                ),
+                "value": heading(order, "value", frame.event or "Value", numeric=True, css="fit", unit=scale.label),
             },
             rows=tuple(_row(frame, row, scale) for row in records(window)),
             with_hosts=bool(rows["host"].notna().any()),

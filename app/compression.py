@@ -1,0 +1,51 @@
+"""Text is sent packed with gzip where the browser takes it.
+
+Pages hold a secret, the CSRF token, next to text that others choose; that token is masked anew for every page (see
+session), so the length of a packed page gives nothing away.
+"""
+
+import gzip
+
+from flask import Flask, Response, request
+
+LEAST_BYTES = 1_000
+LEVEL = 5
+PACKED = frozenset(
+    {
+        "application/json",
+        "image/svg+xml",
+        "text/css",
+        "text/csv",
+        "text/html",
+        "text/javascript",
+        "text/plain",
+    }
+)
+
+
+def register(app: Flask) -> None:
+    """Pack what `app` answers."""
+    app.after_request(_pack)
+
+
+def _pack(response: Response) -> Response:
+    if response.mimetype not in PACKED:
+        return response
+    response.vary.add("Accept-Encoding")
+    if (
+        response.status_code != 200
+        or response.is_streamed
+        or response.direct_passthrough
+        or "Content-Encoding" in response.headers
+        or request.accept_encodings["gzip"] <= 0
+    ):
+        return response
+    content = response.get_data()
+    if len(content) < LEAST_BYTES:
+        return response
+    response.set_data(gzip.compress(content, LEVEL, mtime=0))
+    response.headers["Content-Encoding"] = "gzip"
+    etag, weak = response.get_etag()
+    if etag is not None and not weak:
+        response.set_etag(f"{etag}-gzip")
+    return response

@@ -1,0 +1,243 @@
+"""Who may ask what, and what every response says."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from perfloom.config import Settings
+from perfloom.security import ACCESS_LOG_FORMAT, host_allowed, local_path
+from perfloom.web import create_app
+from tests.web.conftest import TOKEN, Browser
+
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+def test_without_the_token_there_is_only_the_login(client: FlaskClient, ordinary: str) -> None:
+    for path in ("/", f"/results/{ordinary}", f"/results/{ordinary}/hotspots.csv", "/import", "/metrics", "/nothing"):
+        response = client.get(path)
+        assert response.status_code == 401, path
+        assert "Who is there?" in response.text
+        assert "ordinary result" not in response.text
+
+
+def test_without_the_token_the_api_answers_in_json(client: FlaskClient, ordinary: str) -> None:
+    response = client.get(f"/api/v1/results/{ordinary}/hotspots")
+    assert response.status_code == 401
+    assert "Authorization: Bearer" in response.json["error"]
+    assert response.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_no_change_without_the_token(client: FlaskClient, app: Flask, ordinary: str) -> None:
+    assert client.post(f"/results/{ordinary}/delete").status_code == 401
+    assert client.delete(f"/api/v1/results/{ordinary}").status_code == 401
+    assert app.extensions["perfloom"].store.results.find(ordinary) is not None
+
+
+def test_the_token_in_an_address_becomes_a_cookie_and_leaves_the_address(client: FlaskClient) -> None:
+    response = client.get(f"/?search=a%26b&token={TOKEN}&sort=name")
+    assert response.status_code == 303
+    assert response.headers["Location"] == "/?search=a%26b&sort=name"
+    cookie = response.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie and "SameSite=Lax" in cookie and "Secure" not in cookie
+    assert TOKEN not in cookie
+    assert client.get("/").status_code == 200
+
+
+def test_the_cookie_is_secure_over_https(client: FlaskClient) -> None:
+    response = client.get(f"/?token={TOKEN}", base_url="https://localhost")
+    assert "Secure" in response.headers["Set-Cookie"]
+
+
+@pytest.mark.parametrize("token", ["", "x", TOKEN + "x", TOKEN[:-1], TOKEN.upper(), "ä\ud800"])
+def test_another_token_opens_nothing(client: FlaskClient, token: str) -> None:
+    encoded = token.encode("utf-8", "surrogatepass")
+    assert client.get("/", query_string={"token": token.encode("utf-8", "replace").decode()}).status_code == 401
+    assert client.post("/login", data={"token": encoded}).status_code == 401
+    assert client.get("/", headers={"Authorization": b"Bearer " + encoded}).status_code == 401
+    assert client.get("/").status_code == 401
+
+
+def test_the_login_form(client: FlaskClient) -> None:
+    response = client.post("/login", data={"token": f" {TOKEN}\n", "next": "/import?x=1"})
+    assert (response.status_code, response.headers["Location"]) == (303, "/import?x=1")
+    assert client.get("/import").status_code == 200
+    assert client.get("/login").status_code == 303
+
+
+def test_signing_out(browser_client: Browser) -> None:
+    assert browser_client.post("/logout").status_code == 303
+    assert browser_client.client.get("/").status_code == 401
+
+
+def test_a_program_shows_the_token_in_a_header(client: FlaskClient, ordinary: str) -> None:
+    assert client.get("/api/v1/results", headers=BEARER).json["total"] == 1
+    assert "Set-Cookie" not in client.get("/api/v1/results", headers=BEARER).headers
+    assert client.delete(f"/api/v1/results/{ordinary}", headers=BEARER).status_code == 204
+
+
+def test_a_cookie_of_another_installation_is_worth_nothing(browser_client: Browser, tmp_path: object) -> None:
+    name, value = next(iter((c.key, c.value) for c in browser_client.client._cookies.values()))
+    other = create_app(Settings.load(f"{tmp_path}/other", environ={}, token=TOKEN)).test_client()
+    assert other.get(f"/?token={TOKEN}").status_code == 303
+    key = next(iter(c.key for c in other._cookies.values()))
+    assert key != name
+    stranger = create_app(Settings.load(f"{tmp_path}/other", environ={}, token=TOKEN)).test_client()
+    stranger.set_cookie(key, value)
+    assert stranger.get("/").status_code == 401
+
+
+class TestChanges:
+    """Every change needs a sign that our own page asked for it."""
+
+    @pytest.fixture
+    def rename(self, ordinary: str) -> str:
+        return f"/results/{ordinary}/edit"
+
+    def test_with_the_token_of_the_session(self, browser_client: Browser, rename: str) -> None:
+        assert browser_client.post(rename, name="renamed").status_code == 303
+        assert "renamed" in browser_client.page("/")
+
+    def test_as_a_header(self, browser_client: Browser, rename: str) -> None:
+        headers = {"X-CSRF-Token": browser_client.csrf}
+        assert browser_client.client.post(rename, data={"name": "renamed"}, headers=headers).status_code == 303
+
+    @pytest.mark.parametrize("csrf", ["", "x", "A" * 88, "ä", "=" * 88])
+    def test_not_with_another(self, browser_client: Browser, rename: str, csrf: str) -> None:
+        response = browser_client.post(rename, name="renamed", csrf=csrf)
+        assert response.status_code == 403
+        assert "Reload the page" in response.text
+        assert "renamed" not in browser_client.page("/")
+
+    def test_not_with_that_of_another_session(self, browser_client: Browser, app: Flask, rename: str) -> None:
+        other = Browser(app.test_client())
+        assert browser_client.post(rename, name="renamed", csrf=other.csrf).status_code == 403
+
+    @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost:81", "http://localhost.evil"])
+    def test_not_from_another_site(self, browser_client: Browser, rename: str, origin: str) -> None:
+        response = browser_client.client.post(
+            rename, data={"csrf": browser_client.csrf, "name": "renamed"}, headers={"Origin": origin}
+        )
+        assert response.status_code == 403
+
+    @pytest.mark.parametrize("site", ["cross-site", "same-site"])
+    def test_not_when_the_browser_says_so(self, browser_client: Browser, rename: str, site: str) -> None:
+        response = browser_client.client.post(
+            rename, data={"csrf": browser_client.csrf, "name": "x"}, headers={"Sec-Fetch-Site": site}
+        )
+        assert response.status_code == 403
+
+    def test_the_token_is_masked_anew_for_every_page(self, browser_client: Browser) -> None:
+        again = browser_client.page("/").split('name="csrf-token" content="')[1].split('"')[0]
+        assert again != browser_client.csrf
+
+    def test_every_form_that_posts_has_it(self, browser_client: Browser, ordinary: str) -> None:
+        for path in ("/", f"/results/{ordinary}/edit", f"/results/{ordinary}/delete", "/import", "/nothing"):
+            text = browser_client.client.get(path).text
+            for form in re.findall(r"<form[^>]*method=.post.*?</form>", text, re.DOTALL):
+                assert 'name="csrf"' in form, (path, form[:200])
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/login", "/nothing", "/import", "/healthz", "/metrics", "/api/v1/results", "/static/css/base.css"]
+)
+@pytest.mark.parametrize("signed_in", [True, False])
+def test_headers_of_every_response(app: Flask, path: str, signed_in: bool) -> None:
+    response = app.test_client().get(path, headers=BEARER if signed_in else {})
+    policy = response.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert response.headers["Referrer-Policy"] == "same-origin"
+    assert response.headers["Cross-Origin-Opener-Policy"] == "same-origin"
+    assert response.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    if not path.startswith("/static"):
+        assert response.headers["Cache-Control"] == "private, no-store"
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed"),
+    [
+        ("localhost", True),
+        ("localhost:8000", True),
+        ("LOCALHOST.", True),
+        ("127.0.0.1:8000", True),
+        ("127.3.2.1", True),
+        ("[::1]:8000", True),
+        ("10.1.2.3:80", True),
+        ("perf.example.org", True),
+        ("Perf.Example.Org:8443", True),
+        ("login1", True),
+        ("", False),
+        ("evil.example", False),
+        ("localhost.evil.example", False),
+        ("127.0.0.1.nip.io", False),
+        ("perf.example.org.evil.example", False),
+        ("evil.example@localhost", True),
+        ("localhost@evil.example", False),
+        ("[::1", False),
+        ("localhost/../x", True),
+        ("loc alhost", False),
+        ("\u202elocalhost", False),
+    ],
+)
+def test_hosts(host: str, allowed: bool) -> None:
+    assert host_allowed(host, "login1", ("perf.example.org",)) is allowed
+
+
+@pytest.mark.parametrize("path", ["/", "/static/css/base.css", "/api/v1/results", "/login"])
+def test_another_host_name_is_refused(client: FlaskClient, path: str) -> None:
+    response = client.get(path, headers={"Host": "rebound.example", **BEARER})
+    assert response.status_code == 400
+    assert "PERFLOOM_TRUSTED_HOSTS" in response.text
+
+
+def test_health_needs_neither_token_nor_name(client: FlaskClient) -> None:
+    response = client.get("/healthz", headers={"Host": "10.0.0.7:8000"})
+    assert (response.status_code, response.text) == (200, "ok\n")
+    assert client.get("/healthz", headers={"Host": "whatever.internal"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("target", "kept"),
+    [
+        ("/results/x?a=1", "/results/x?a=1"),
+        ("//evil.example", "/"),
+        ("/\\evil.example", "/"),
+        ("https://evil.example", "/"),
+        ("/\t/evil.example", "/"),
+        ("", "/"),
+        ("javascript:alert(1)", "/"),
+    ],
+)
+def test_redirects_stay_here(client: FlaskClient, target: str, kept: str) -> None:
+    assert local_path(target) == kept
+    response = client.post("/login", data={"token": TOKEN, "next": target})
+    assert response.headers["Location"] == kept
+
+
+def test_a_token_at_a_strange_path_redirects_here(client: FlaskClient) -> None:
+    response = client.get(f"//evil.example/..?token={TOKEN}")
+    assert response.headers.get("Location", "/").startswith("/")
+    assert not response.headers.get("Location", "/").startswith("//")
+
+
+def test_no_token_in_logs(app: Flask, caplog: pytest.LogCaptureFixture) -> None:
+    assert "%(r)s" not in ACCESS_LOG_FORMAT and "%(q)s" not in ACCESS_LOG_FORMAT and "%(f)s" not in ACCESS_LOG_FORMAT
+    logger = logging.getLogger("gunicorn.error")
+    logger.addHandler(caplog.handler)
+    try:
+        logger.error("Error handling request %s", f"/?a=1&token={TOKEN}&b=2")
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert caplog.messages[-1] == "Error handling request /?a=1&token=[not shown]&b=2"
+
+
+def test_no_secret_in_a_page(browser_client: Browser, settings: Settings, ordinary: str) -> None:
+    for path in ("/", "/import", f"/results/{ordinary}", "/nothing", "/metrics"):
+        text = browser_client.client.get(path).text
+        assert TOKEN not in text
+        assert (settings.data / "secret").read_text().strip() not in text
