@@ -14,7 +14,6 @@ from ..domain.errors import InvalidRequest, UnreadableInput
 from ..domain.profile import Profile
 from ..domain.selection import Selection, thread_key
 from ..domain.tables import NO_ID, ROOT, column, texts
-from .functions import functions_of
 from .patterns import functions_matching, shortened
 from .remember import remembered
 from .trees import covered
@@ -267,8 +266,12 @@ def sums_on(index: Array, sums: Array, size: int) -> Array:
 
 def call_weights(profile: Profile, selection: Selection, event: int) -> Array:
     """What the selected samples of an event weigh on each node of `calls` themselves: int64, in its unit."""
+    return weights_of(profile, selection, picked(profile, selection, event))
+
+
+def weights_of(profile: Profile, selection: Selection, rows: Rows) -> Array:
+    """What these rows of `samples` weigh on each node of `calls`, as far as focus, ignore and hide keep them."""
     samples = samples_of(profile)
-    rows = picked(profile, selection, event)
     stacks = weights_on(samples.stack[rows], samples.weight[rows], len(samples.call), samples.peak)
     weights = sums_on(samples.call, stacks, profile.calls.num_rows)
     kept = calls_kept(profile, selection)
@@ -287,8 +290,3 @@ def samples_kept(profile: Profile, selection: Selection, event: int | None) -> R
     inside = kept[samples.call[samples.stack[rows]]]
     left: Array = np.flatnonzero(inside) + rows.start if isinstance(rows, slice) else rows[inside]
     return left
-
-
-def is_canonical(profile: Profile) -> bool:
-    """Whether no two rows of `functions` are the same function, so that `calls` needs no merging."""
-    return functions_of(profile).distinct

@@ -1,0 +1,1 @@
+"""Charts: what a page draws, as plain data or as safe SVG."""

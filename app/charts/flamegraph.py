@@ -1,0 +1,175 @@
+"""The wire form of a flame graph: the frames that can be seen at one zoom and width, as columns of numbers.
+
+A frame narrower than half a pixel is left out, and more where the whole would not stay under `WIRE_BYTES`
+compressed; its weight stays in the frames above it, and zooming fetches it.
+"""
+
+import json
+import math
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..analysis.flamegraph import FlameTree, Group, Order, flame_tree
+from ..analysis.functions import KIND_WORDS, functions_of
+from ..domain.profile import Profile
+from ..domain.selection import Selection
+
+Array = np.ndarray[Any, Any]
+WIRE_BYTES = 96_000
+HALF_A_PIXEL = 0.5
+WIDTHS = (100, 16_000)
+NAME_CHARACTERS = 2_000
+SHORT_NAME_CHARACTERS = 200
+CRUMBS = 200
+GROUP_KIND = "group"
+
+
+def flame_payload(
+    profile: Profile,
+    selection: Selection,
+    *,
+    group: Group = Group.COMM,
+    order: Order = Order.WEIGHT,
+    zoom: int | None = None,
+    width_px: int = 1600,
+) -> dict[str, Any]:
+    """`payload` of the flame graph of a selection, without building the frames that would be left out."""
+    least = narrowest_share(width_px)
+    tree = flame_tree(profile, selection, group=group, order=order, zoom=zoom, least=least)
+    return payload(tree, profile, width_px=width_px)
+
+
+def narrowest_share(width_px: int) -> float:
+    """Which share of the whole is half a pixel, for a width brought within `WIDTHS`."""
+    return HALF_A_PIXEL / min(max(width_px, WIDTHS[0]), WIDTHS[1])
+
+
+def payload(tree: FlameTree, profile: Profile, *, zoom: int | None = None, width_px: int = 1600) -> dict[str, Any]:
+    """The tree below the frame with id `zoom` (None, or one that is not there: the tree's own zoom) as plain data.
+
+    `zoom`: the frames from the root to the one zoomed to; of more than 200 those in the middle are left out.
+    `functions`: columns; ids below 0 are labels. `nodes`: columns, in preorder, siblings in the order drawn and packed
+    to the left; `start` (weight from the left edge of the first node) only by time. `pruned`: how many frames were
+    left out, at least.
+    """
+    top = tree.zoom
+    if zoom is not None:
+        found = np.flatnonzero(tree.id == zoom)
+        top = int(found[0]) if len(found) else top
+    inside = slice(top, int(tree.end[top]))
+    total = tree.total_weight[inside]
+    narrowest = max(1, math.ceil(narrowest_share(width_px) * int(tree.total_weight[top])))
+    chosen = np.flatnonzero(total >= narrowest) + top
+    if not len(chosen):
+        chosen = np.array([top])
+    left_out = tree.pruned + len(total) - len(chosen)
+    names = _Names(profile, tree)
+    longest = NAME_CHARACTERS
+    while True:
+        data = _columns(tree, names, chosen, top, longest) | {"pruned": left_out}
+        size = _compressed_size(data)
+        if size <= WIRE_BYTES or (len(chosen) == 1 and longest == SHORT_NAME_CHARACTERS):
+            return data
+        in_names = sum(map(len, data["functions"]["name"])) + sum(map(len, data["functions"]["module"]))
+        if longest != SHORT_NAME_CHARACTERS and in_names > WIRE_BYTES:
+            longest = SHORT_NAME_CHARACTERS
+            continue
+        fewer = max(1, int(len(chosen) * 0.95 * WIRE_BYTES / size))
+        left_out += len(chosen) - fewer
+        chosen = _widest(tree, chosen, fewer)
+
+
+def _widest(tree: FlameTree, chosen: Array, number: int) -> Array:
+    """The `number` widest of the chosen rows; of equally wide ones the first, so that no frame loses its caller."""
+    order = np.lexsort((tree.depth[chosen], -tree.total_weight[chosen]))
+    return np.sort(chosen[order[:number]])
+
+
+@dataclass(frozen=True, eq=False)
+class _Names:
+    profile: Profile
+    tree: FlameTree
+
+    def columns(self, function: Array, kind: Array, longest: int) -> dict[str, list[Any]]:
+        functions = functions_of(self.profile)
+        is_label = function < 0
+        labels = [self.tree.labels[-1 - f] for f in function[is_label].tolist()]
+        real = function[~is_label]
+        names = _merged(is_label, labels, functions.names_of(real))
+        modules = _merged(is_label, [""] * len(labels), functions.modules_of(real))
+        return {
+            "id": function.tolist(),
+            "name": [shortened(name, longest) for name in names],
+            "module": [shortened(module, longest) for module in modules],
+            "kind": np.where(kind < 0, len(KIND_WORDS), kind).tolist(),
+        }
+
+
+def shortened(text: str, longest: int) -> str:
+    """`text`, its middle left out where it is longer than that."""
+    if len(text) <= longest:
+        return text
+    head = longest // 2
+    return f"{text[:head]}…{text[len(text) - (longest - head - 1) :]}"
+
+
+def _merged(first: Array, ones: list[str], others: list[str]) -> list[str]:
+    one, other = iter(ones), iter(others)
+    return [next(one) if is_first else next(other) for is_first in first.tolist()]
+
+
+def _columns(tree: FlameTree, names: _Names, chosen: Array, top: int, longest: int) -> dict[str, Any]:
+    kinds = len(KIND_WORDS) + 1
+    identity = tree.function[chosen].astype(np.int64) * kinds + tree.kind[chosen]
+    distinct, first, which = np.unique(identity, return_index=True, return_inverse=True)
+    del distinct
+    nodes = {
+        "id": tree.id[chosen].tolist(),
+        "depth": (tree.depth[chosen] - tree.depth[top]).tolist(),
+        "function": which.tolist(),
+        "self": tree.self_weight[chosen].tolist(),
+        "total": tree.total_weight[chosen].tolist(),
+    }
+    if tree.order is Order.TIME:
+        nodes["start"] = (tree.start[chosen] - tree.start[top]).tolist()
+    data = {
+        "event": tree.event,
+        "unit": tree.unit,
+        "total": tree.total,
+        "zoom": _crumbs(tree, names, top, longest),
+        "functions": names.columns(tree.function[chosen[first]], tree.kind[chosen[first]], longest),
+        "kinds": [*KIND_WORDS, GROUP_KIND],
+        "nodes": nodes,
+        "groups": tree.group is not Group.NONE,
+    }
+    if tree.base_self is not None and tree.base_total is not None:
+        nodes["base_self"] = tree.base_self[chosen].tolist()
+        nodes["base_total"] = tree.base_total[chosen].tolist()
+        data["base"] = {"total": tree.base_sum}
+    return data
+
+
+def _crumbs(tree: FlameTree, names: _Names, top: int, longest: int) -> list[dict[str, Any]]:
+    path = [top]
+    while path[-1]:
+        path.append(int(tree.parent[path[-1]]))
+    path.reverse()
+    if len(path) > CRUMBS:
+        path = path[: CRUMBS // 10] + path[CRUMBS // 10 - CRUMBS :]
+    rows = np.array(path)
+    texts = names.columns(tree.function[rows], tree.kind[rows], longest)["name"]
+    return [
+        {"id": i, "name": name, "total": total}
+        for i, name, total in zip(tree.id[rows].tolist(), texts, tree.total_weight[rows].tolist(), strict=True)
+    ]
+
+
+def _compressed_size(data: dict[str, Any]) -> int:
+    """Bytes on the wire, at most: the worst a digit or letter takes, and where that is too much, what it does take."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
+    if len(text) <= WIRE_BYTES:
+        return len(text)
+    return len(zlib.compress(text, 1))
