@@ -129,9 +129,12 @@ def sandwich(
     function: int | str,
     *,
     order: Order = Order.WEIGHT,
+    zoom: tuple[int | None, int | None] = (None, None),
     least: float = 0.0,
 ) -> tuple[FlameTree, FlameTree]:
     """(callers, callees) of a function, given by its row or its name. `invert` of the selection changes nothing.
+
+    zoom: of the callers, of the callees; as in `flame_tree`.
 
     Both hang on the outermost call of the function in each stack, so both weigh the function's total, with recursion
     counted once: who called it from outside, and all it called, itself included. Frames are found as in
@@ -142,8 +145,8 @@ def sandwich(
     if order is Order.TIME:
         order = Order.WEIGHT
     return (
-        _drawn(profile, selection, event, callers, Group.NONE, order, 0, least),
-        _drawn(profile, selection, event, callees, Group.NONE, order, 0, least),
+        _drawn(profile, selection, event, callers, Group.NONE, order, zoom[0] or 0, least),
+        _drawn(profile, selection, event, callees, Group.NONE, order, zoom[1] or 0, least),
     )
 
 

@@ -50,10 +50,10 @@ def narrowest_share(width_px: int) -> float:
 def payload(tree: FlameTree, profile: Profile, *, zoom: int | None = None, width_px: int = 1600) -> dict[str, Any]:
     """The tree below the frame with id `zoom` (None, or one that is not there: the tree's own zoom) as plain data.
 
-    `zoom`: the frames from the root to the one zoomed to; of more than 200 those in the middle are left out.
-    `functions`: columns; ids below 0 are labels. `nodes`: columns, in preorder, siblings in the order drawn and packed
-    to the left; `start` (weight from the left edge of the first node) only by time. `pruned`: how many frames were
-    left out, at least.
+    `zoom`: the frames from the root to the one zoomed to, with `depth` from the root and `function` as in `nodes`; of
+    more than 200 those in the middle are left out. `functions`: columns; ids below 0 are labels. `nodes`: columns, in
+    preorder, siblings in the order drawn and packed to the left; `start` (weight from the left edge of the first node)
+    only by time. `pruned`: how many frames were left out, at least.
     """
     top = tree.zoom
     if zoom is not None:
@@ -123,13 +123,15 @@ def _merged(first: Array, ones: list[str], others: list[str]) -> list[str]:
 
 def _columns(tree: FlameTree, names: _Names, chosen: Array, top: int, longest: int) -> dict[str, Any]:
     kinds = len(KIND_WORDS) + 1
-    identity = tree.function[chosen].astype(np.int64) * kinds + tree.kind[chosen]
-    distinct, first, which = np.unique(identity, return_index=True, return_inverse=True)
-    del distinct
+    path = _path(tree, top)
+    rows = np.concatenate((path, chosen))
+    identity = tree.function[rows].astype(np.int64) * kinds + tree.kind[rows]
+    _, first, which = np.unique(identity, return_index=True, return_inverse=True)
+    functions = names.columns(tree.function[rows[first]], tree.kind[rows[first]], longest)
     nodes = {
         "id": tree.id[chosen].tolist(),
         "depth": (tree.depth[chosen] - tree.depth[top]).tolist(),
-        "function": which.tolist(),
+        "function": which[len(path) :].tolist(),
         "self": tree.self_weight[chosen].tolist(),
         "total": tree.total_weight[chosen].tolist(),
     }
@@ -139,8 +141,8 @@ def _columns(tree: FlameTree, names: _Names, chosen: Array, top: int, longest: i
         "event": tree.event,
         "unit": tree.unit,
         "total": tree.total,
-        "zoom": _crumbs(tree, names, top, longest),
-        "functions": names.columns(tree.function[chosen[first]], tree.kind[chosen[first]], longest),
+        "zoom": _crumbs(tree, path, which[: len(path)].tolist(), functions["name"]),
+        "functions": functions,
         "kinds": [*KIND_WORDS, GROUP_KIND],
         "nodes": nodes,
         "groups": tree.group is not Group.NONE,
@@ -152,18 +154,22 @@ def _columns(tree: FlameTree, names: _Names, chosen: Array, top: int, longest: i
     return data
 
 
-def _crumbs(tree: FlameTree, names: _Names, top: int, longest: int) -> list[dict[str, Any]]:
+def _path(tree: FlameTree, top: int) -> Array:
+    """The rows from the root to `top`, both included; of a long path the middle is left out."""
     path = [top]
     while path[-1]:
         path.append(int(tree.parent[path[-1]]))
     path.reverse()
     if len(path) > CRUMBS:
         path = path[: CRUMBS // 10] + path[CRUMBS // 10 - CRUMBS :]
-    rows = np.array(path)
-    texts = names.columns(tree.function[rows], tree.kind[rows], longest)["name"]
+    return np.array(path)
+
+
+def _crumbs(tree: FlameTree, path: Array, which: list[int], names: list[str]) -> list[dict[str, Any]]:
+    columns = (tree.id[path].tolist(), tree.total_weight[path].tolist(), tree.depth[path].tolist(), which)
     return [
-        {"id": i, "name": name, "total": total}
-        for i, name, total in zip(tree.id[rows].tolist(), texts, tree.total_weight[rows].tolist(), strict=True)
+        {"id": i, "name": names[function], "total": total, "depth": depth, "function": function}
+        for i, total, depth, function in zip(*columns, strict=True)
     ]
 
 
