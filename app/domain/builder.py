@@ -28,6 +28,7 @@ class _Thread:
     pid: int | None
     tid: int | None
     kind: str
+    incarnation: int
 
 
 def display_name(name: str, module: str) -> str:
@@ -49,10 +50,12 @@ class ProfileBuilder:
         self._last_name: dict[int, str] = {}
         self._process: dict[int, str] = {}
         self._functions: dict[tuple[str, str, str | None, int | None], int] = {}
+        self._display: dict[int, str] = {}
         self._frames: dict[tuple[int, int | None, int | None, int | None, int, int], int] = {}
         self._nodes: dict[int, int] = {}
         self._parents = array("q", [NO_ID])
         self._node_frames = array("q", [NO_ID])
+        self._merge = False
         self._events: dict[str, dict[str, Any]] = {}
         self._samples: list[tuple[Array, ...]] = []
         self._rows: list[tuple[int, int, int, int, int, int]] = []
@@ -73,9 +76,13 @@ class ProfileBuilder:
         host: str | None = None,
         rank: int | None = None,
         kind: str = "thread",
+        incarnation: int = 0,
     ) -> int:
-        """The id of a thread; made when first asked for. Its names come through `named`."""
-        key = _Thread(run, host, rank, pid, tid, kind)
+        """The id of a thread; made when first asked for. Its names come through `named`.
+
+        incarnation: tells threads apart of which the numbers cannot (they were not recorded, or used again).
+        """
+        key = _Thread(run, host, rank, pid, tid, kind, incarnation)
         return self._threads.setdefault(key, len(self._threads))
 
     def named(self, thread: int, from_ns: int, name: str) -> None:
@@ -88,9 +95,19 @@ class ProfileBuilder:
         """Say which process `thread` belongs to, where that is known better than by its main thread's name."""
         self._process[thread] = name
 
-    def function(self, name: str, module: str = "", file: str | None = None, start_line: int | None = None) -> int:
-        """The id of a function by its raw symbol and raw module text."""
-        return self._functions.setdefault((name, module, file, start_line), len(self._functions))
+    def function(
+        self,
+        name: str,
+        module: str = "",
+        file: str | None = None,
+        start_line: int | None = None,
+        display: str | None = None,
+    ) -> int:
+        """The id of a function by its raw symbol and raw module text. display: where it is not `display_name`'s."""
+        function = self._functions.setdefault((name, module, file, start_line), len(self._functions))
+        if display is not None:
+            self._display[function] = display
+        return function
 
     def frame(
         self,
@@ -119,6 +136,18 @@ class ProfileBuilder:
                 self._node_frames.append(frame)
             node = child
         return node
+
+    def stacks(self, parent: Array, frame: Array) -> int:
+        """Add a tree of call stacks at once and return the id of its first node; that of node i is i more.
+
+        parent: int array, before each node's own place, NO_ID below the root. frame: frame ids. Nodes that are the
+        same call stack as others are merged when the profile is finished.
+        """
+        first = len(self._parents)
+        self._parents.frombytes(np.where(parent < 0, ROOT, parent + first).astype(np.int64).tobytes())
+        self._node_frames.frombytes(frame.astype(np.int64).tobytes())
+        self._merge = True
+        return first
 
     def event(
         self,
@@ -221,6 +250,9 @@ class ProfileBuilder:
         frame_function, frame_kind = self._frame_identity()
         parent = np.frombuffer(self._parents, np.int64).copy()
         node_frame = np.frombuffer(self._node_frames, np.int64).copy()
+        distinct = np.arange(len(parent))
+        if self._merge:
+            distinct, parent, node_frame = merge_children(parent, node_frame)
         exact = preorder(parent)
         frame = node_frame[exact.order]
         kinds = len(FrameKind)
@@ -244,7 +276,7 @@ class ProfileBuilder:
             depth=call_order.depth,
             kind=np.where(call_label < 0, int(FrameKind.UNKNOWN), call_label % kinds),
         )
-        return stacks, calls, exact.place
+        return stacks, calls, exact.place[distinct]
 
     def _frame_identity(self) -> tuple[Array, Array]:
         """Function and kind of each frame, with one row more at the end for the root's frame -1."""
@@ -280,7 +312,7 @@ class ProfileBuilder:
         return _table(
             "functions",
             name=[key[0] for key in keys],
-            display=[display_name(key[0], key[1]) for key in keys],
+            display=[self._display.get(i) or display_name(key[0], key[1]) for i, key in enumerate(keys)],
             module=[key[1] for key in keys],
             file=[key[2] for key in keys],
             start_line=[key[3] for key in keys],

@@ -1,0 +1,45 @@
+"""Exporters: a profile written in a form that other tools read, one file a form."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ..domain.errors import InvalidRequest
+from ..domain.profile import Profile
+from ..domain.selection import Selection
+from . import collapsed
+
+Options = Mapping[str, bool]
+Write = Callable[[Profile, Selection, Options], Iterator[bytes]]
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """A form to export to.
+
+    name: as given to `convert --to`. suffix: of a file's name. options: the switches that `write` understands, with
+    a sentence each. `write` yields the bytes of one file; it raises InvalidRequest for a selection that the profile
+    does not have.
+    """
+
+    name: str
+    suffix: str
+    media_type: str
+    write: Write
+    options: Mapping[str, str]
+
+
+EXPORTERS: dict[str, Exporter] = {
+    exporter.name: exporter
+    for exporter in (
+        Exporter("collapsed", ".collapsed.txt", "text/plain; charset=utf-8", collapsed.write, collapsed.OPTIONS),
+    )
+}
+
+
+def exporter(name: str) -> Exporter:
+    """The exporter of that name. Raises InvalidRequest, naming those there are."""
+    try:
+        return EXPORTERS[name]
+    except KeyError:
+        known = ", ".join(EXPORTERS)
+        raise InvalidRequest(f"There is no export to {name[:40]!r}; choose one of {known}.", "to") from None

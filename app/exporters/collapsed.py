@@ -1,0 +1,246 @@
+"""Collapsed stacks: one line a distinct stack, outermost function first, and what it weighs.
+
+    swapper;start_kernel;rest_init;cpu_idle;default_idle 12
+
+For recordings of perf this is what FlameGraph's stackcollapse-perf.pl (revision 57207af) makes of perf script's text,
+byte for byte up to the order of lines: its ways with names live in this file and nowhere else. Of other formats names
+are written as they are.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..analysis.grouping import Group, groups_of
+from ..analysis.patterns import functions_matching
+from ..analysis.picking import event_id, samples_kept
+from ..analysis.reshaping import nearest_above
+from ..domain.calltree import merge_children
+from ..domain.profile import Profile
+from ..domain.selection import Selection
+from ..domain.tables import NO_ID, ROOT, FrameKind, column, texts
+
+Array = np.ndarray[Any, Any]
+PERF_FORMATS = frozenset({"perf-script", "perf-data"})
+OPTIONS: Mapping[str, str] = {
+    "pid": "Put the process id behind the command's name.",
+    "tid": "Put process and thread id behind the command's name.",
+    "kernel": "Mark kernel functions with _[k].",
+    "jit": "Mark functions compiled at run time with _[j].",
+    "all": "Mark both.",
+    "addrs": "Show the address where a function is not known.",
+}
+BLOCK_LINES = 20_000
+
+_LINE = re.compile(r"\s*(\w+)\s*(.+) \((.*)\)", re.ASCII)
+_GO_METHOD = re.compile(r"\.\(.*\)\.")
+_ARGUMENTS = re.compile(r"\((?!anonymous namespace\)).*")
+_KERNEL = re.compile(r"^\[|vmlinux$")
+_JIT_MAP = re.compile(r"/tmp/perf-\d+\.map", re.ASCII)
+_OFFSET = re.compile(r"\+0x[\da-f]+$")
+
+
+@dataclass(frozen=True)
+class _Switches:
+    pid: bool
+    tid: bool
+    kernel: bool
+    jit: bool
+    addrs: bool
+
+    @classmethod
+    def of(cls, options: Mapping[str, bool]) -> "_Switches":
+        on = {name: bool(options.get(name)) for name in OPTIONS}
+        return cls(on["pid"], on["tid"], on["kernel"] or on["all"], on["jit"] or on["all"], on["addrs"])
+
+
+def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
+    """The lines, ordered by their bytes, of one event: the selected one, else the result's main event."""
+    switches = _Switches.of(options)
+    event = event_id(profile, selection.event)
+    rows = samples_kept(profile, selection, event)
+    table = profile.samples
+    stack, weight = column(table, "stack")[rows], column(table, "weight")[rows]
+    perf = profile.meta.format in PERF_FORMATS
+    if perf:
+        # The tool takes a period of 0 for none.
+        weight = np.where(weight == 0, 1, weight)
+    labels, of_row = _labels(profile, rows, switches, perf)
+    sums: dict[str, int] = {}
+    java = np.array([label.startswith("java") for label in labels] or [False], bool)
+    for is_java in (False, True):
+        chosen = java[of_row] == is_java
+        if chosen.any():
+            naming = partial(_perf_pieces, switches=switches, java=is_java) if perf else partial(_pieces, switches)
+            paths = _Paths(profile, selection, naming)
+            _add_up(paths, labels, of_row[chosen], stack[chosen], weight[chosen], selection, sums)
+    lines = sorted(f"{path} {total}\n".encode() for path, total in sums.items())
+    for start in range(0, len(lines), BLOCK_LINES):
+        yield b"".join(lines[start : start + BLOCK_LINES])
+
+
+def _labels(profile: Profile, rows: Any, switches: _Switches, perf: bool) -> tuple[list[str], Array]:
+    """What stands before the first function, and which of these each row has."""
+    thread = column(profile.samples, "thread")[rows].astype(np.int64)
+    named = profile.thread_names.num_rows > 0
+    if not named and not perf and not (switches.pid or switches.tid):
+        return [""], np.zeros(len(thread), np.int64)
+    groups = groups_of(profile, Group.COMM)
+    comm = groups.of(profile, rows).astype(np.int64)
+    distinct, inverse = np.unique(thread * max(1, len(groups.labels)) + comm, return_inverse=True)
+    pids, tids = (profile.threads.column(name).to_pylist() for name in ("pid", "tid"))
+    labels = []
+    for key in distinct.tolist():
+        of_thread, of_comm = divmod(key, max(1, len(groups.labels)))
+        labels.append(_label(groups.labels[of_comm] if named else "", pids[of_thread], tids[of_thread], switches))
+    return labels, inverse.reshape(-1)
+
+
+def _label(comm: str, pid: int | None, tid: int | None, switches: _Switches) -> str:
+    # Where perf printed one number it is the thread's; the tool takes a thread 0 for one that is missing.
+    shown_tid, shown_pid = (tid, pid) if pid is not None and tid else (pid if pid is not None else tid, "?")
+    ids = f"-{shown_pid}/{shown_tid}" if switches.tid else f"-{shown_pid}" if switches.pid else ""
+    return (comm + ids).replace(" ", "_")
+
+
+class _Paths:
+    """The tree of stacks with what is written for each frame as labels, equal ones merged."""
+
+    def __init__(self, profile: Profile, selection: Selection, naming: Any) -> None:
+        stacks = profile.stacks
+        frame, end = column(stacks, "frame"), column(stacks, "end")
+        ids: dict[str, int] = {}
+        of_frame = np.array(
+            [NO_ID if text is None else ids.setdefault(text, len(ids)) for text in naming(profile)] + [NO_ID], np.int64
+        )
+        label = of_frame[frame]
+        stays = label >= 0
+        if selection.hide is not None:
+            hidden = functions_matching(profile, selection.hide, "hide")
+            function = column(profile.frames, "function")
+            stays &= ~np.append(hidden[function] if len(function) else hidden[:0], False)[frame]
+        stays[ROOT] = True
+        above = nearest_above(end, stays)
+        kept = np.flatnonzero(stays)
+        place = np.cumsum(stays) - 1
+        parent = place[above[column(stacks, "parent")[kept]]]
+        parent[0] = NO_ID
+        into, self.parent, self.label = merge_children(parent, label[kept])
+        self.node = into[place[above]]
+        self.texts = list(ids)
+
+
+def _add_up(
+    paths: _Paths,
+    labels: list[str],
+    of_row: Array,
+    stack: Array,
+    weight: Array,
+    selection: Selection,
+    sums: dict[str, int],
+) -> None:
+    """Add to `sums` what each path weighs."""
+    count = len(paths.parent)
+    distinct, inverse = np.unique(of_row * count + paths.node[stack], return_inverse=True)
+    totals = np.zeros(len(distinct), np.int64)
+    np.add.at(totals, inverse.reshape(-1), weight)
+    parents, names = paths.parent.tolist(), paths.label.tolist()
+    for key, total in zip(distinct.tolist(), totals.tolist(), strict=True):
+        label, node = divmod(key, count)
+        path = []
+        while node != ROOT:
+            path.append(paths.texts[names[node]])
+            node = parents[node]
+        if selection.recursion:
+            path = _without_recursion(path)
+        if not selection.invert:
+            path.reverse()
+        if labels[label]:
+            path.insert(0, labels[label])
+        if path:
+            text = ";".join(path)
+            sums[text] = sums.get(text, 0) + total
+
+
+def _without_recursion(path: list[str]) -> list[str]:
+    """A path, innermost first, on which each name is once: what lies between two calls of one function is left out."""
+    result: list[str] = []
+    for name in reversed(path):
+        if name in result:
+            del result[result.index(name) + 1 :]
+        else:
+            result.append(name)
+    return result[::-1]
+
+
+def _pieces(switches: _Switches, profile: Profile) -> list[str | None]:
+    """What is written for each frame of a profile that is not perf's: its name, in one line and without semicolons."""
+    marks = {int(FrameKind.KERNEL): "_[k]" * switches.kernel, int(FrameKind.JIT): "_[j]" * switches.jit}
+    names = [" ".join(name.replace(";", ":").splitlines()) for name in texts(profile.functions, "name")]
+    written = []
+    function, kind = (column(profile.frames, name).tolist() for name in ("function", "kind"))
+    for of_function, of_kind in zip(function, kind, strict=True):
+        mark = marks.get(of_kind, "")
+        name = names[of_function]
+        written.append(name if name.endswith(mark) else name + mark)
+    return list(written)
+
+
+def _perf_pieces(profile: Profile, switches: _Switches, java: bool) -> list[str | None]:
+    """What stackcollapse-perf.pl writes for each frame of a recording of perf; None where it skips the line."""
+    symbols, modules = texts(profile.functions, "name"), texts(profile.functions, "module")
+    known: dict[tuple[int, bool, bool, int | None], str | None] = {}
+    frames = profile.frames
+    columns = [frames.column(name).to_pylist() for name in ("function", "address", "kind", "inline_depth")]
+    pieces = []
+    for function, address, kind, depth in zip(*columns, strict=True):
+        inlined = kind == FrameKind.INLINED
+        inner = inlined and depth > 0 and address is None
+        shown = address if switches.addrs and "[unknown]" in symbols[function] else None
+        key = (function, inlined, inner, shown)
+        if key not in known:
+            module = "inlined" if inlined and not inner else modules[function]
+            known[key] = _perf_piece(symbols[function], module, address, switches, java, inner)
+        pieces.append(known[key])
+    return pieces
+
+
+def _perf_piece(
+    symbol: str, module: str, address: int | None, switches: _Switches, java: bool, inner: bool
+) -> str | None:
+    """A line of a stack in the hands of stackcollapse-perf.pl.
+
+    The line is put together again and taken apart as there, so that symbols and modules with brackets and blanks
+    come out the same. inner: the function stood behind an arrow in its line.
+    """
+    line = None if address is None else _LINE.match(f"{address:x} {symbol} ({module})")
+    raw, module = (line[2], line[3]) if line else (symbol, module)
+    raw = _OFFSET.sub("", raw)
+    if raw.startswith("(") and not inner:
+        return None
+    names = raw.split("->")
+    while names and not names[-1]:
+        names.pop()
+    pieces: list[str] = []
+    for name in names:
+        if name == "[unknown]":
+            name = "unknown" if module == "[unknown]" else module.rpartition("/")[2]
+            name = f"[{name} <{address or 0:x}>]" if switches.addrs else f"[{name}]"
+        name = name.replace(";", ":")
+        if not _GO_METHOD.search(name):
+            name = _ARGUMENTS.sub("", name, count=1)
+        name = name.replace('"', "").replace("'", "")
+        if java and "/" in name:
+            name = name.removeprefix("L")
+        if pieces or inner:
+            name += "" if "_[i]" in name else "_[i]"
+        elif switches.kernel and _KERNEL.search(module) and "unknown" not in module:
+            name += "_[k]"
+        elif switches.jit and _JIT_MAP.search(module):
+            name += "" if "_[j]" in name else "_[j]"
+        pieces.append(name)
+    return ";".join(pieces) if pieces else None

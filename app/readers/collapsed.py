@@ -1,0 +1,142 @@
+"""Reader of collapsed stacks: a line a stack, "outermost;…;innermost weight", as FlameGraph's tools write them.
+
+What stands first in a line is a command, a thread or a function, according to the tool that wrote it; the text does
+not say which. So every element is read as a frame, and nothing is lost. Of what stackcollapse-perf.pl appends to
+names, _[k] (kernel), _[j] (compiled at run time) and _[i] (inlined) give the frame's kind and are not shown.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import numpy as np
+
+from ..domain.builder import ProfileBuilder
+from ..domain.errors import UnreadableInput
+from ..domain.profile import Meta, Profile
+from ..domain.tables import FrameKind
+from .perf_blocks import calling_tree
+from .perf_grammar import text
+
+FORMAT = "collapsed"
+CHUNK_BYTES = 8 << 20
+LONGEST_BYTES = 64 << 20
+MAX_WEIGHT = 2**62
+SHOWN = 160
+EVENT = "samples"
+NO_STACK = "line that is no stack with a weight"
+TOO_HEAVY = "stack with a weight of 2^62 or more"
+FRACTION = "weight with a fraction, rounded"
+
+_LINE = re.compile(rb"(.*\S)[ \t]+(\d+)(\.\d*)?[ \t]*")
+_MARK = re.compile(r"_\[([kjiw])\]$")
+_KINDS = {"k": FrameKind.KERNEL, "j": FrameKind.JIT, "i": FrameKind.INLINED}
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` looks like collapsed stacks: most lines do, and no byte speaks against."""
+    if b"\0" in head:
+        return False
+    lines = head.split(b"\n")
+    if len(head) > 2000:
+        lines = lines[:-1] or lines
+    lines = [line for line in (line.rstrip() for line in lines[:500]) if line]
+    found = [_LINE.fullmatch(line) is not None for line in lines]
+    stacks = sum(b";" in line for line, good in zip(lines, found, strict=True) if good)
+    return bool(lines) and (all(found) or (stacks > 0 and sum(found) > len(lines) / 2))
+
+
+def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
+    """The profile in collapsed stacks. `source` names it in messages.
+
+    A weight is a whole number; one with a fraction is rounded and noted. Raises UnreadableInput where no line is a
+    stack with a weight.
+    """
+    reading = _Reading()
+    for lines, first in _blocks(stream):
+        reading.absorb(lines, first)
+    return reading.finish(source, getattr(stream, "defect", None))
+
+
+class _Reading:
+    def __init__(self) -> None:
+        self._builder = ProfileBuilder(FORMAT)
+        self._frames: dict[bytes, int] = {}
+        self._event = self._builder.event(EVENT, "count")
+        self._thread = self._builder.thread()
+        self._samples = 0
+
+    def absorb(self, lines: list[bytes], first: int) -> None:
+        """Take in lines, of which the first has the number `first`."""
+        stacks, weights = [], []
+        for number, line in enumerate(lines, first):
+            if not line or line.isspace() or line.startswith(b"# "):
+                continue
+            found = _LINE.fullmatch(line.removesuffix(b"\r"))
+            if not found:
+                self._lost(NO_STACK, number, line)
+            elif len(found[2]) > 19 or int(found[2]) >= MAX_WEIGHT:
+                self._lost(TOO_HEAVY, number, line)
+            else:
+                weight = int(found[2])
+                if found[3] and found[3].strip(b".0"):
+                    self._lost(FRACTION, number, line)
+                    weight += found[3][1:2] >= b"5"
+                stacks.append(found[1])
+                weights.append(weight)
+        if stacks:
+            self._add(stacks, weights)
+
+    def _add(self, stacks: list[bytes], weights: list[int]) -> None:
+        known, new = self._frames, self._new_frame
+        names = b";".join(stacks).split(b";")
+        frames = [known[name] if name in known else new(name) for name in names]
+        lengths = np.array([stack.count(b";") + 1 for stack in stacks])
+        # The tree wants stacks innermost first; reversed as a whole they are, and so is their order.
+        ends = np.cumsum(lengths[::-1])
+        parent, frame, node = calling_tree(ends, np.array(frames[::-1], np.int64), np.ones(len(ends), bool))
+        stack = self._builder.stacks(parent, frame) + node[::-1]
+        same = np.zeros(len(stacks), np.int64)
+        self._builder.samples(same, same + self._thread, same - 1, same + self._event, stack, weights)
+        self._samples += len(stacks)
+
+    def _new_frame(self, raw: bytes) -> int:
+        name = text(raw)
+        mark = _MARK.search(name)
+        kind = _KINDS.get(mark[1], FrameKind.USER) if mark else FrameKind.USER
+        if raw in (b"[unknown]", b""):
+            kind = FrameKind.UNKNOWN
+        function = self._builder.function(name, display=name[: mark.start()] if mark else None)
+        frame = self._frames[raw] = self._builder.frame(function, kind=kind)
+        return frame
+
+    def _lost(self, reason: str, number: int, line: bytes) -> None:
+        shown = text(line[: 4 * SHOWN])
+        self._builder.lost(reason, f"line {number}: {shown if len(shown) <= SHOWN else shown[:SHOWN] + '…'}")
+
+    def finish(self, source: str, defect: str | None) -> Profile:
+        """The profile of all that was taken in."""
+        if not self._samples:
+            raise UnreadableInput(
+                f"There is no stack in {source}. Each line should be names with semicolons between, a blank, and a "
+                "whole number; look at its first lines."
+            )
+        self._builder.run()
+        return self._builder.finish(Meta(FORMAT, complete=defect is None, reasons=(defect,) if defect else ()))
+
+
+def _blocks(stream: BinaryIO) -> Iterator[tuple[list[bytes], int]]:
+    """Lines in lists, each with the number of its first. A line beyond all measure comes in pieces."""
+    rest, number = b"", 1
+    while data := stream.read(CHUNK_BYTES):
+        data = rest + data
+        end = data.rfind(b"\n") + 1
+        if not end and len(data) < LONGEST_BYTES:
+            rest = data
+            continue
+        rest = data[end:] if end else b""
+        lines = data[:end].split(b"\n")[:-1] if end else [data]
+        yield lines, number
+        number += len(lines)
+    if rest:
+        yield [rest], number

@@ -1,0 +1,240 @@
+"""Files as they are when unpacked: gzip, Zstandard and xz are recognised by content and unpacked as a stream.
+
+Nothing is held in memory but the piece at work, and not more is unpacked than a limit allows, so that a small file
+that unpacks to a huge one is refused and not obeyed.
+"""
+
+import errno
+import io
+import lzma
+import os
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import zstandard
+
+from ..domain.errors import TooLarge, UnreadableInput
+
+PIECE_BYTES = 1 << 20
+XZ_MEMORY_BYTES = 512 << 20
+STEP_BYTES = 4 << 20
+ZSTD_STEP_BYTES = 4 << 10
+GZIP, ZSTD, XZ = "gzip", "Zstandard", "xz"
+_MAGIC = {GZIP: b"\x1f\x8b\x08", ZSTD: b"\x28\xb5\x2f\xfd", XZ: b"\xfd7zXZ\x00"}
+_LONGEST_MAGIC = 6
+AGAIN = "Copy or record it again."
+
+
+def packed_as(head: bytes) -> str | None:
+    """How a file that starts with `head` is compressed, or None where it is not in a way that is known."""
+    return next((name for name, magic in _MAGIC.items() if head.startswith(magic)), None)
+
+
+def open_plain(source: Path | BinaryIO, limit_bytes: int) -> "PlainStream":
+    """Open a file, or wrap a stream, for reading what it holds when unpacked.
+
+    limit_bytes: reading past so many unpacked bytes raises TooLarge. Raises UnreadableInput where the file cannot be
+    opened, is empty, or has nothing but zero bytes.
+    """
+    if not isinstance(source, Path):
+        return PlainStream(source, limit_bytes, "standard input")
+    try:
+        # Never wait for somebody to write into a pipe: that a path names one is for its owner to say.
+        file = io.FileIO(os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise UnreadableInput(f"{source} cannot be read: {why}. Check the path and its permissions.") from None
+    try:
+        if _only_a_hole(file):
+            raise UnreadableInput(f"{source} holds nothing but zero bytes; its content was never written. {AGAIN}")
+        return PlainStream(file, limit_bytes, str(source))
+    except BaseException:
+        file.close()
+        raise
+
+
+def _only_a_hole(file: io.FileIO) -> bool:
+    """Whether the filesystem knows at once that nothing was ever written into a file."""
+    try:
+        if os.fstat(file.fileno()).st_size == 0:
+            return False
+        os.lseek(file.fileno(), 0, os.SEEK_DATA)
+    except OSError as error:
+        return error.errno == errno.ENXIO
+    finally:
+        if file.seekable():
+            file.seek(0)
+    return False
+
+
+class PlainStream(io.RawIOBase):
+    """A stream of unpacked bytes.
+
+    packed: how the file is compressed, or None. defect: a sentence where the compressed data ends too early or is
+    damaged, known when the stream has come to its end: what could be unpacked was read. read_bytes: of the file so
+    far, unpacked_bytes: of what it holds.
+    """
+
+    def __init__(self, raw: Any, limit_bytes: int, name: str) -> None:
+        super().__init__()
+        self._raw = raw
+        self._limit = limit_bytes
+        self._name = name
+        self._head = b""
+        self._done = False
+        self.defect: str | None = None
+        self.read_bytes = 0
+        self.unpacked_bytes = 0
+        start = self._piece()
+        while len(start) < _LONGEST_MAGIC and (more := self._piece()):
+            start += more
+        self.packed = packed_as(start)
+        self._unpack = _UNPACKERS[self.packed]() if self.packed else None
+        self._packed_head = start
+        self.name = name
+
+    def peek(self, size: int) -> bytes:
+        """The next `size` unpacked bytes, or fewer at the end, which stay to be read."""
+        while len(self._head) < size and not self._done:
+            self._head += self._next()
+        return self._head[:size]
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Exactly `size` bytes, fewer only at the end. Raises TooLarge past the limit, UnreadableInput."""
+        wanted = self._limit + 1 if size is None or size < 0 else size
+        parts, have = [self._head], len(self._head)
+        while have < wanted and not self._done:
+            part = self._next()
+            parts.append(part)
+            have += len(part)
+        data = b"".join(parts)
+        self._head = data[wanted:]
+        return data[:wanted]
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._raw.close()
+        super().close()
+
+    def _piece(self) -> bytes:
+        try:
+            data: bytes | None = self._raw.read(PIECE_BYTES)
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise UnreadableInput(f"{self._name} cannot be read: {why}. Check the path and the disk.") from None
+        self.read_bytes += len(data or b"")
+        return data or b""
+
+    def _packed_piece(self) -> bytes:
+        piece, self._packed_head = self._packed_head or self._piece(), b""
+        return piece
+
+    def _next(self) -> bytes:
+        """The next unpacked bytes; none at the end."""
+        while True:
+            if self._unpack is None:
+                data = self._packed_piece()
+                self._done = not data
+            else:
+                data = self._unpacked(self._unpack)
+            self.unpacked_bytes += len(data)
+            if self.unpacked_bytes > self._limit:
+                raise TooLarge(
+                    f"{self._name} is larger than {self._limit:,} bytes when unpacked, which is the limit. Record a "
+                    "shorter time or at a lower frequency, or raise PERFLOOM_UPLOAD_LIMIT_BYTES."
+                )
+            if data or self._done:
+                return data
+
+    def _unpacked(self, unpack: "_Members") -> bytes:
+        try:
+            piece = self._packed_piece() if unpack.hungry else b""
+            data = unpack.step(piece)
+        except (zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
+            return self._stop(f"The {self.packed} data is damaged ({error}); what follows is missing.")
+        if not piece and not data and unpack.hungry:
+            return self._stop(
+                None if unpack.ended else f"The {self.packed} data ends too early; the end of the file is missing."
+            )
+        return data
+
+    def _stop(self, defect: str | None) -> bytes:
+        self._done, self.defect = True, defect
+        return b""
+
+
+class _Members:
+    """Unpacks packed streams one behind the other, as gzip, xz and zstd files may hold them.
+
+    Each step yields a bounded number of bytes, whatever the input claims. hungry: no more comes without more input.
+    ended: a packed stream came to its proper end and nothing stands behind it.
+    """
+
+    def __init__(self, start: Callable[[], Any]) -> None:
+        self._start = start
+        self._state = start()
+        self._input = b""
+        self.hungry = True
+
+    @property
+    def ended(self) -> bool:
+        return bool(self._state.eof) and not self._input
+
+    def step(self, piece: bytes) -> bytes:
+        """The next unpacked bytes. Raises the packer's own error where the data is damaged."""
+        self._input += piece
+        if self._state.eof:
+            # Tapes and sectors are filled up with zeros.
+            self._input = self._input.lstrip(b"\0")
+            if not self._input:
+                self.hungry = True
+                return b""
+            self._state = self._start()
+        data = self._decompress()
+        if self._state.eof:
+            self._input = self._state.unused_data
+        self.hungry = not self._input and len(data) < STEP_BYTES
+        return data
+
+    def _decompress(self) -> bytes:
+        data: bytes = self._state.decompress(self._input, STEP_BYTES)
+        self._input = getattr(self._state, "unconsumed_tail", b"")
+        return data
+
+
+class _ZstdMembers(_Members):
+    """The same for zstd, whose steps cannot be bounded but by how much is put in: 4 bytes unpack to 128 KiB at most."""
+
+    def _decompress(self) -> bytes:
+        piece, self._input = self._input[:ZSTD_STEP_BYTES], self._input[ZSTD_STEP_BYTES:]
+        data: bytes = self._state.decompress(piece)
+        if self._state.eof:
+            self._input = self._state.unused_data + self._input
+            self._state = _Ended(self._input)
+        return data
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """A packed stream that has ended. unused_data: what stands behind it."""
+
+    unused_data: bytes
+    eof: bool = True
+
+
+_UNPACKERS: dict[str, Callable[[], _Members]] = {
+    GZIP: lambda: _Members(lambda: zlib.decompressobj(zlib.MAX_WBITS | 16)),
+    XZ: lambda: _Members(lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY_BYTES)),
+    ZSTD: lambda: _ZstdMembers(lambda: zstandard.ZstdDecompressor().decompressobj()),
+}

@@ -1,0 +1,32 @@
+"""perf's own recording, perf.data: recognised here, and read by way of perf script's text.
+
+What perf writes depends on its version and on the machine that was recorded; perf itself knows it best. So the shell
+side runs `perf script` (workers/perf_tool.py) and hands its text to the reader of that.
+"""
+
+from dataclasses import replace
+from typing import BinaryIO
+
+from ..domain.profile import Profile
+from . import perf_script
+
+FORMAT = "perf-data"
+MAGIC = b"PERFILE2"
+SWAPPED_MAGIC = b"2ELIFREP"
+PIPE_HEADER_BYTES = 16
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` is perf.data, written by either byte order or into a pipe."""
+    return head.startswith((MAGIC, SWAPPED_MAGIC))
+
+
+def is_piped(head: bytes) -> bool:
+    """Whether it was written by `perf record -o -`: then it has a header of 16 bytes, which is its own size."""
+    return int.from_bytes(head[8:16], "little" if head.startswith(MAGIC) else "big") == PIPE_HEADER_BYTES
+
+
+def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
+    """The profile in the text that `perf script` printed of a perf.data file."""
+    profile = perf_script.read(stream, source)
+    return replace(profile, meta=replace(profile.meta, format=FORMAT))

@@ -1,0 +1,253 @@
+"""The lines that `perf stat` prints: JSON (`-j`), separated columns (`-x`), and the text for people.
+
+One line gives one `Counted`, or None where it is none. Seen with perf 6.1; other versions differ in what stands
+behind the percentage (metrics, which follow from the counts and are left out) and in the number of aggregated CPUs.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from typing import Any
+
+NOT_COUNTED = "not counted"
+NOT_SUPPORTED = "not supported"
+NS_PER_S = 10**9
+SEPARATORS = (",", ";", "\t", "|", ":", "~", "@", "^", "!", " ")
+# unit as printed -> (unit of the event, factor)
+UNITS: dict[str, tuple[str, int]] = {
+    "": ("count", 1),
+    "ns": ("ns", 1),
+    "nsec": ("ns", 1),
+    "usec": ("ns", 10**3),
+    "msec": ("ns", 10**6),
+    "sec": ("ns", 10**9),
+    "Bytes": ("bytes", 1),
+    "KiB": ("bytes", 2**10),
+    "MiB": ("bytes", 2**20),
+    "GiB": ("bytes", 2**30),
+}
+_LARGEST = Decimal(2) ** 63
+_NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
+_ABSENT = r"<not (?:counted|supported)>"
+# A socket, die, core, cache, cluster or node as perf names it: S0-D0-C3, N1, S0-D0-L3-ID0.
+_PLACE = r"(?:S[0-9]+(?:-[A-Z]+[0-9]+)*|N[0-9]+)"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One value of one counter.
+
+    value: in `unit`, null where `status` is not "ok". end_ns: end of its interval, null for the whole run.
+    summary: of a run that was also printed in intervals. cpu: null for all. group: what it was summed over where
+    that is neither a CPU nor a thread ("S0-D0-C1", "cgroup /a"). running_percent: share of the time in which the
+    event had a counter. deviation_percent: of the mean over repeated runs.
+    """
+
+    event: str
+    unit: str
+    value: int | float | None
+    status: str
+    end_ns: int | None = None
+    summary: bool = False
+    cpu: int | None = None
+    comm: str | None = None
+    tid: int | None = None
+    group: str | None = None
+    running_ns: int | None = None
+    running_percent: float | None = None
+    deviation_percent: float | None = None
+
+
+def parse_json(line: str) -> Counted | None:
+    """A line of `perf stat -j`. Lines that hold a metric alone give None, as what is no count does."""
+    if not line.startswith("{") or '"counter-value"' not in line:
+        return None
+    try:
+        # C's printf writes numbers that JSON does not know.
+        data = json.loads(re.sub(r"(:\s*)-?(?:nan|inf)\b", r"\1null", line))
+    except (ValueError, RecursionError):
+        return None
+    event = data.get("event")
+    if not isinstance(event, str) or not event:
+        return None
+    thread = _text(data.get("thread"))
+    comm, tid = _thread(thread) if thread else (None, None)
+    place = next(
+        (_text(data[name]) for name in ("core", "die", "socket", "node", "cache", "cluster") if name in data), ""
+    )
+    cpu = re.fullmatch(r"(?:CPU)?([0-9]{1,6})", _text(data.get("cpu")))
+    # Without a number it is another kind of aggregate: it then stands as the group's name.
+    group = place or (_text(data.get("cpu")) if cpu is None else "") or (thread if tid is None else "")
+    return _counted(
+        event=event,
+        unit=_text(data.get("unit")),
+        value=_text(data.get("counter-value")),
+        end=_text(data.get("interval")),
+        cpu=int(cpu[1]) if cpu else None,
+        comm=comm,
+        tid=tid,
+        group=_joined(group, _text(data.get("cgroup"))),
+        running=_text(data.get("event-runtime")),
+        percent=_text(data.get("pcnt-running")),
+        deviation=_text(data.get("variance")),
+    )
+
+
+def parse_columns(line: str, separator: str) -> Counted | None:
+    """A line of `perf stat -x SEPARATOR`."""
+    found = _columns(separator).match(line)
+    if found is None:
+        return None
+    place, comm, tid, cpu = _aggregate(found["aggregate"] or "")
+    return _counted(
+        event=found["event"],
+        unit=found["unit"],
+        value=found["value"],
+        end=(found["time"] or "").strip(),
+        cpu=cpu,
+        comm=comm,
+        tid=tid,
+        group=_joined(place, found["cgroup"] or ""),
+        running=found["running"],
+        percent=found["percent"],
+        deviation=found["deviation"] or "",
+    )
+
+
+def parse_text(line: str) -> Counted | None:
+    """A line of the text that perf stat prints for people, in the C locale or with digits grouped."""
+    found = _TEXT.match(line)
+    if found is None:
+        return None
+    place, comm, tid, cpu = _aggregate(found["aggregate"] or "")
+    return _counted(
+        event=found["event"],
+        unit=found["unit"] or "",
+        value=found["value"].replace(",", "").replace("'", ""),
+        end=found["time"] or "",
+        cpu=cpu,
+        comm=comm,
+        tid=tid,
+        group=_joined(place, ""),
+        running="",
+        percent=found["percent"] or "",
+        deviation=found["deviation"] or "",
+    )
+
+
+def separator_of(line: str) -> str | None:
+    """The separator with which `line` is one of `perf stat -x`, or None."""
+    return next((s for s in SEPARATORS if s in line and parse_columns(line, s) is not None), None)
+
+
+@lru_cache(maxsize=32)
+def _columns(separator: str) -> re.Pattern[str]:
+    s = re.escape(separator)
+    # The parameters of an event stand between slashes and may hold the separator: cpu/event=0x3c,umask=0x0/u
+    event = rf"(?:[^{s}/\n]|/[^/\n]{{0,500}}/){{1,500}}?"
+    return re.compile(
+        rf"^(?:\s*(?P<time>[0-9]+\.[0-9]+|summary){s})?"
+        rf"(?:(?P<aggregate>[^{s}\n]{{1,100}}){s}(?:[0-9]{{1,6}}{s})?)??"
+        rf"\s*(?P<value>{_NUMBER}|{_ABSENT}){s}(?P<unit>[A-Za-z0-9^%/]{{0,20}}){s}(?P<event>{event}){s}"
+        rf"(?:(?P<cgroup>[^{s}\n]{{1,500}}){s})??(?:(?P<deviation>[0-9.]+)%{s})?"
+        rf"(?P<running>[0-9]+){s}(?P<percent>[0-9]+\.[0-9]+)(?:{s}.*)?$"
+    )
+
+
+_TEXT = re.compile(
+    rf"^\s*(?:(?P<time>[0-9]+\.[0-9]{{9}})\s+)?"
+    rf"(?:(?P<aggregate>CPU[0-9]+|{_PLACE}|\S.{{0,40}}?-[0-9]+)\s+(?:[0-9]{{1,6}}\s+(?=[-0-9<]))?)?"
+    rf"(?P<value>-?[0-9][0-9,']*(?:\.[0-9]+)?|{_ABSENT})\s+"
+    rf"(?:(?P<unit>{'|'.join(sorted(filter(None, UNITS), key=len, reverse=True))}|Joules)\s+)?"
+    rf"(?P<event>[A-Za-z_][^\s#]{{0,500}})"
+    rf"(?:\s+#(?:[^(]|\((?!\s*\+-|[0-9.]+%\)))*)?"
+    rf"\s*(?:\(\s*\+-\s*(?P<deviation>[0-9.]+)%\s*\))?\s*(?:\((?P<percent>[0-9.]+)%\))?\s*$"
+)
+
+
+def _aggregate(text: str) -> tuple[str, str | None, int | None, int | None]:
+    """(place, comm, tid, cpu) of the word that says what a count was summed over."""
+    text = text.strip()
+    if not text:
+        return "", None, None, None
+    cpu = re.fullmatch(r"CPU([0-9]{1,6})", text)
+    if cpu:
+        return "", None, None, int(cpu[1])
+    if re.fullmatch(_PLACE, text):
+        return text, None, None, None
+    comm, tid = _thread(text)
+    return ("", comm, tid, None) if tid is not None else (text, None, None, None)
+
+
+def _thread(text: str) -> tuple[str | None, int | None]:
+    comm, dash, tid = text.rpartition("-")
+    if dash and re.fullmatch(r"[0-9]{1,10}", tid):
+        return comm, int(tid)
+    return None, None
+
+
+def _joined(place: str, cgroup: str) -> str | None:
+    return " ".join(part for part in (place, f"cgroup {cgroup}" if cgroup else "") if part) or None
+
+
+def _counted(
+    *,
+    event: str,
+    unit: str,
+    value: str,
+    end: str,
+    cpu: int | None,
+    comm: str | None,
+    tid: int | None,
+    group: str | None,
+    running: str,
+    percent: str,
+    deviation: str,
+) -> Counted | None:
+    own_unit, factor = UNITS.get(unit, (unit, 1))
+    status = "ok"
+    number: int | float | None = None
+    if value.startswith("<"):
+        status = NOT_SUPPORTED if "supported" in value else NOT_COUNTED
+    else:
+        exact = _decimal(value)
+        if exact is None:
+            return None
+        scaled = exact * factor
+        number = int(scaled) if scaled == scaled.to_integral_value() else float(scaled)
+    end_s = _decimal(end)
+    run = _decimal(running)
+    share = _decimal(percent)
+    spread = _decimal(deviation)
+    return Counted(
+        event=event,
+        unit=own_unit,
+        value=number,
+        status=status,
+        end_ns=None if end_s is None else int(end_s * NS_PER_S),
+        summary=end == "summary",
+        cpu=cpu,
+        comm=comm,
+        tid=tid,
+        group=group,
+        running_ns=None if run is None else int(run),
+        running_percent=None if share is None else min(float(share), 100.0),
+        deviation_percent=None if spread is None else float(spread),
+    )
+
+
+def _decimal(text: str) -> Decimal | None:
+    """A number that int64 nanoseconds can hold, or None."""
+    try:
+        number = Decimal(text) if text and len(text) < 60 else None
+    except InvalidOperation:
+        return None
+    return number if number is not None and number.is_finite() and abs(number) < _LARGEST else None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None or isinstance(value, bool | list | dict) else str(value)
