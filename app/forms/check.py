@@ -58,11 +58,15 @@ def normalised(spec: JobSpec) -> JobSpec:
     return replace(spec, **unused)
 
 
-def check(spec: JobSpec) -> dict[str, str]:
+def check(spec: JobSpec, *, complete: bool = True) -> dict[str, str]:
     """An error for each field of the form that cannot be used. Values of any type are looked at, since a spec may
     come from JSON. Empty: nothing is wrong that can be seen without asking the machine.
+
+    complete: False lets the fields be empty that a job cannot do without: a preset need not name a command.
     """
     used = relevant(spec)
+    if not complete:
+        used -= {name for name in ("command", "pid") if not getattr(spec, name)}
     return {name: message for name, message in _messages(spec) if message is not None and name in used}
 
 
@@ -80,7 +84,7 @@ def _messages(spec: JobSpec) -> list[tuple[str, str | None]]:
         ("stack_bytes", _stack(spec.stack_bytes)),
         ("pid", _pid(spec)),
         ("per_cpu", None if isinstance(spec.per_cpu, bool) else "This is true or false."),
-        ("duration", _duration(spec)),
+        ("duration", _duration(spec.duration_s)),
         ("interval", _number(spec.interval_ms, 1, MAX_INTERVAL_MS, "milliseconds between two readings")),
         ("repeat", _number(spec.repeat, 1, MAX_REPEAT, "runs")),
     ]
@@ -179,11 +183,8 @@ def _pid(spec: JobSpec) -> str | None:
     return _number(spec.pid, 1, MAX_PID, "as a process number")
 
 
-def _duration(spec: JobSpec) -> str | None:
-    seconds = spec.duration_s
+def _duration(seconds: Any) -> str | None:
     if seconds is None:
-        if spec.scope is Scope.SYSTEM and not spec.command:
-            return "Say how long to record, or give a command: the recording then lasts as long as it runs."
         return None
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
         return "The time limit is a number of seconds."

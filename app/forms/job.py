@@ -98,10 +98,11 @@ def to_fields(spec: JobSpec) -> JobFields:
     )
 
 
-def parse(typed: JobFields) -> Parsed:
+def parse(typed: JobFields, *, complete: bool = True) -> Parsed:
     """The spec that was typed, or an error for each field that has one. Never raises.
 
-    Fields that recorder and scope leave unused are not looked at, so that nothing invisible can be wrong.
+    Fields that recorder and scope leave unused are not looked at, so that nothing invisible can be wrong. complete: see
+    `check`.
     """
     errors: dict[str, str] = {}
     hints: dict[str, tuple[str, ...]] = {}
@@ -142,7 +143,7 @@ def parse(typed: JobFields) -> Parsed:
         values["per_cpu"] = typed.per_cpu
     spec = replace(chosen, **values)
     # A field that could not be read keeps its own message: what the check says of its empty value would hide it.
-    errors = check(spec) | errors
+    errors = check(spec, complete=complete) | errors
     return Parsed(None if errors else spec, errors, hints)
 
 

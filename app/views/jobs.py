@@ -1,0 +1,435 @@
+"""Jobs: the list of them, the live page of one, and what can be done with one: cancel, retry, delete."""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from flask import Blueprint, Response, flash, jsonify, redirect, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from ..domain.errors import Conflict, InvalidRequest, NotFound
+from ..domain.jobs import JobSpec, JobState, RecorderName, Scope
+from ..domain.units import quantity, utc_iso, utc_text
+from ..forms import words
+from ..pages import result_url
+from ..queue import HEARD_OF_SECONDS
+from ..rendering import Page, render
+from ..services import services
+from ..store import Job
+from ..store.disk import disk_errors, remove_tree
+from ..store.ids import new_id
+from . import job_output, job_stages
+from .job_stages import Stage
+from .tables import Pager, asked_page, attachment, here, pager
+
+blueprint = Blueprint("jobs", __name__)
+PAGE_SIZE = 50
+QUEUED_LONG_S = 5.0
+CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Row:
+    """A job in a list. result: address of its result, or None."""
+
+    id: str
+    name: str
+    kind: str
+    state: str
+    label: str
+    text: str
+    command: str
+    progress: float | None
+    elapsed: str
+    elapsed_s: float
+    ticking: bool
+    created_text: str
+    created_iso: str
+    result: str | None
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A choice of which jobs are listed."""
+
+    label: str
+    count: int
+    url: str
+    current: bool
+
+
+@dataclass(frozen=True)
+class ListPage(Page):
+    """`/jobs`."""
+
+    template: ClassVar[str] = "jobs/list.html"
+    rows: tuple[Row, ...]
+    filters: tuple[Filter, ...]
+    pager: Pager
+    live: bool
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something that was asked for. code: it is a command or a path."""
+
+    label: str
+    value: str
+    code: bool = False
+
+
+@dataclass(frozen=True)
+class JobPage(Page):
+    """`/jobs/<id>`. version: changes with everything on the page but the output. open_url: its best result page.
+
+    waiting: why nothing happens yet, where that can be told. program: how the user's program ended.
+    """
+
+    template: ClassVar[str] = "jobs/job.html"
+    id: str
+    name: str
+    kind: str
+    state: str
+    label: str
+    final: bool
+    version: str
+    stages: tuple[Stage, ...]
+    elapsed: str
+    elapsed_s: float
+    reason: str
+    advice: str
+    program: str
+    reasons: tuple[str, ...]
+    waiting: str
+    cancel_requested: bool
+    keeps: bool
+    result_url: str | None
+    open_url: str | None
+    incomplete: tuple[str, ...]
+    command: str
+    facts: tuple[Fact, ...]
+    created_text: str
+    created_iso: str
+    output: job_output.Piece
+    output_text: str
+    output_size: str
+
+
+@dataclass(frozen=True)
+class DeletePage(Page):
+    """`/jobs/<id>/delete`: asks first."""
+
+    template: ClassVar[str] = "jobs/delete.html"
+    id: str
+    name: str
+    label: str
+    kept: bool
+
+
+@blueprint.app_template_global("job_row")
+def job_row(job: Job) -> Row:
+    """A job as a row of a list."""
+    now = time.time()
+    elapsed = max(0.0, (job.ended or now) - job.created)
+    return Row(
+        id=job.id,
+        name=_title(job),
+        kind=job.kind,
+        state=job.state.value,
+        label="Cancelling" if job.cancel_requested and not job.state.final else job_stages.LABELS[job.state],
+        text=job.progress_text or (job.reason or "" if job.state.final else ""),
+        command=_asked_command(job),
+        progress=job.progress,
+        elapsed=job_stages.elapsed(elapsed),
+        elapsed_s=round(elapsed, 1),
+        ticking=not job.state.final,
+        created_text=utc_text(job.created),
+        created_iso=utc_iso(job.created),
+        result=result_url(job.result_id) if job.result_id else None,
+    )
+
+
+@blueprint.get("/jobs")
+def index() -> AnyResponse:
+    """All jobs, newest first; `state` chooses those of one state, or the active ones."""
+    jobs = services().store.jobs
+    counts = jobs.counts()
+    active = sum(count for state, count in counts.items() if not state.final and state is not JobState.DRAFT)
+    asked = request.args.get("state", "")
+    states = [state for state in JobState if state.final]
+    if asked not in ("", "active", *states):
+        raise InvalidRequest(f"Jobs are listed by state: active, {', '.join(states)}; or all of them.", "state")
+    choices = [("", "All", sum(counts.values())), ("active", "Active", active)]
+    choices += [(state.value, job_stages.LABELS[state], counts.get(state, 0)) for state in states]
+    total = next(count for value, _, count in choices if value == asked)
+    page = asked_page()
+    found = jobs.list(
+        active=True if asked == "active" else None,
+        states=(JobState(asked),) if asked in states else (),
+        offset=(page - 1) * PAGE_SIZE,
+        limit=PAGE_SIZE,
+    )
+    return render(
+        ListPage(
+            rows=tuple(map(job_row, found)),
+            filters=tuple(
+                Filter(label, count, here(("state", value or None), ("page", None)), value == asked)
+                for value, label, count in choices
+                if count or value in ("", asked)
+            ),
+            pager=pager(page, total, PAGE_SIZE, noun="job"),
+            live=any(not job.state.final for job in found),
+        )
+    )
+
+
+@blueprint.get("/jobs/running")
+def running() -> Response:
+    """The jobs that have not ended, as a piece of a page and as ids, for the page that shows them."""
+    found = services().store.jobs.list(active=True, limit=20)
+    html = render_template("jobs/_running_rows.html", jobs=found)
+    return jsonify(ids=[job.id for job in found], html=html)
+
+
+@blueprint.get("/jobs/<id>")
+def show(id: str) -> AnyResponse:
+    """One job; the page keeps itself up to date, with scripts and without."""
+    return render(job_page(services().store.jobs.get(id)))
+
+
+@blueprint.get("/jobs/<id>/live")
+def live(id: str) -> Response:
+    """What has changed since `version`, and the output after byte `offset`, whose `mark` the client has."""
+    job = services().store.jobs.get(id)
+    offset = request.args.get("offset", "0")
+    if not offset.isdecimal() or len(offset) > 18:
+        raise InvalidRequest("offset is a whole number from 0.", "offset")
+    path = _output_path(id)
+    piece = job_output.piece_after(path, int(offset), request.args.get("mark", ""), job.state.final)
+    page = job_page(job, piece)
+    answer: dict[str, Any] = {
+        "state": page.state,
+        "label": page.label,
+        "final": page.final,
+        "version": page.version,
+        "open_url": page.open_url,
+        "output": {
+            "reset": piece.offset != int(offset),
+            "offset": piece.offset,
+            "next": piece.next,
+            "size": piece.size,
+            "mark": piece.mark,
+            "text": piece.text,
+            "size_text": page.output_size,
+        },
+    }
+    if page.version != request.args.get("version"):
+        names = ("state", "rail", "facts")
+        answer["regions"] = {name: render_template(f"jobs/_{name}.html", page=page) for name in names}
+    return jsonify(answer)
+
+
+@blueprint.get("/jobs/<id>/output.txt")
+def output(id: str) -> AnyResponse:
+    """All of the output that is kept, byte for byte, as a file."""
+    services().store.jobs.get(id)
+    path = _output_path(id)
+    if not path.is_file():
+        raise NotFound("This job has printed nothing, or its files are gone.")
+    return attachment(Response(_bytes_of(path), mimetype="text/plain"), f"{id}-output.txt")
+
+
+@blueprint.post("/jobs/<id>/cancel")
+def cancel(id: str) -> AnyResponse:
+    """Ask for the end of a job: its program, and everything that it started."""
+    request_cancel(id)
+    return redirect(f"/jobs/{id}", 303)
+
+
+@blueprint.post("/jobs/<id>/retry")
+def retry(id: str) -> AnyResponse:
+    """The same again, as a new job: a program is never started twice under one id."""
+    job = services().store.jobs.get(id)
+    if not job.state.final:
+        raise Conflict("This job has not ended yet. Wait for it, or cancel it first.")
+    again = _same_again(job)
+    services().queue.ring(again)
+    return redirect(f"/jobs/{again.id}", 303)
+
+
+def _same_again(job: Job) -> Job:
+    """A new job with the description of an earlier one; for an import with its files too."""
+    jobs = services().store.jobs
+    if job.kind == "record":
+        return jobs.create("record", job.spec, job.name)
+    id, files = new_id(), jobs.directory(job.id) / "artefacts"
+    names = [str(name) for name in job.spec.get("files", ())]
+    target = jobs.directory(id) / "artefacts"
+    with disk_errors(target):
+        target.mkdir(mode=0o700, parents=True)
+        try:
+            for name in names:
+                os.link(files / name, target / name, follow_symlinks=False)
+        except FileNotFoundError:
+            remove_tree(target.parent)
+            raise Conflict("The files of this import are not kept any more. Give them again under Import.") from None
+    return jobs.create("import", job.spec, job.name, id=id)
+
+
+@blueprint.route("/jobs/<id>/delete", methods=["GET", "POST"])
+def delete(id: str) -> AnyResponse:
+    """Ask, then forget a job that has ended; its result stays."""
+    jobs = services().store.jobs
+    job = jobs.get(id)
+    if request.method == "GET":
+        page = DeletePage(id=id, name=_title(job), label=job_stages.LABELS[job.state], kept=job.result_id is not None)
+        return render(page)
+    jobs.delete(id)
+    flash(f"Deleted the job “{_title(job)}”.", "good")
+    return redirect("/jobs", 303)
+
+
+def request_cancel(id: str) -> Job:
+    """Note the wish in the catalogue and ring. Raises Conflict for a job that has ended."""
+    store = services().store
+    store.jobs.get(id)
+    if not store.jobs.request_cancel(id):
+        raise Conflict("This job has ended already, so there is nothing to cancel.")
+    job = store.jobs.get(id)
+    services().queue.ring(job)
+    return job
+
+
+def job_page(job: Job, piece: job_output.Piece | None = None) -> JobPage:
+    """Everything the page of a job shows, at this moment."""
+    now = time.time()
+    stages = job_stages.stages(job, now)
+    elapsed = max(0.0, (job.ended or now) - job.created)
+    piece = piece or job_output.last_piece(_output_path(job.id), job.state.final)
+    waiting = _waiting(job, now)
+    result, best, incomplete = _result(job)
+    spec = _spec(job)
+    wrong = job.state.final and job.state is not JobState.STORED
+    return JobPage(
+        id=job.id,
+        name=_title(job),
+        kind=job.kind,
+        state=job.state.value,
+        label="Cancelling" if job.cancel_requested and not job.state.final else job_stages.LABELS[job.state],
+        final=job.state.final,
+        version=f"{job.state}-{job.changed:.6f}-{bool(waiting):d}{job.cancel_requested:d}{result is not None:d}",
+        stages=stages,
+        elapsed=job_stages.elapsed(elapsed),
+        elapsed_s=round(elapsed, 1),
+        reason=job.reason or "",
+        advice=job_stages.ADVICE[job.state] if wrong else "",
+        # The worker's own sentences say the same, and more.
+        program="" if job.outcome and job.outcome.reasons else job_stages.outcome_text(job.outcome),
+        reasons=job.outcome.reasons if job.outcome else (),
+        waiting=waiting,
+        cancel_requested=job.cancel_requested,
+        keeps=spec is not None and spec.scope is not Scope.COMMAND,
+        result_url=result,
+        open_url=best,
+        incomplete=incomplete,
+        command=words.join(job.argv) if job.argv else "",
+        facts=_facts(job, spec),
+        created_text=utc_text(job.created),
+        created_iso=utc_iso(job.created),
+        output=piece,
+        output_text=job_output.overwritten(piece.text),
+        output_size=quantity(piece.size, "bytes").text if piece.size else "",
+    )
+
+
+def _title(job: Job) -> str:
+    return job.name or f"Job {job.id}"
+
+
+def _spec(job: Job) -> JobSpec | None:
+    """What was asked for; None for an import, and for a description of another version that cannot be understood."""
+    if job.kind != "record":
+        return None
+    try:
+        return job.job_spec
+    except InvalidRequest:
+        return None
+
+
+def _asked_command(job: Job) -> str:
+    spec = _spec(job)
+    return words.join(spec.command) if spec else ""
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 400 else text[:399] + "…"
+
+
+def _output_path(id: str) -> Path:
+    return services().store.jobs.directory(id) / "output.log"
+
+
+def _waiting(job: Job, now: float) -> str:
+    """Why a queued job is not taken up, where no worker is there to do it."""
+    if job.state is not JobState.QUEUED or now - job.created < QUEUED_LONG_S:
+        return ""
+    if services().store.hosts.list(seen_since=now - HEARD_OF_SECONDS):
+        return ""
+    return (
+        "No worker is running, so nothing happens yet. Start one with “perfloom worker”, or “perfloom serve”, with "
+        f"--data {services().settings.data}. The job waits."
+    )
+
+
+def _result(job: Job) -> tuple[str | None, str | None, tuple[str, ...]]:
+    """(address of the result, address of its best page, why it is not complete)."""
+    if job.result_id is None:
+        return None, None, ()
+    try:
+        result = services().store.results.get(job.result_id)
+    except NotFound:
+        return None, None, ()
+    best = "flamegraph" if result.samples and not result.missing else ""
+    url = result_url(result.id)
+    return url, result_url(result.id, best) if best else url, () if result.complete else tuple(result.reasons)
+
+
+def _facts(job: Job, spec: JobSpec | None) -> tuple[Fact, ...]:
+    """What was asked for. Of environment variables the names alone: a value may be a secret."""
+    found: list[Fact] = []
+    if spec is None:
+        files = [str(name) for name in job.spec.get("files", ())]
+        found += [Fact("File", name, True) for name in files]
+    else:
+        if spec.command:
+            found.append(Fact("Command", _short(words.join(spec.command)), True))
+        if spec.scope is Scope.PROCESS:
+            found.append(Fact("Process", f"PID {spec.pid}"))
+        elif spec.scope is Scope.SYSTEM:
+            found.append(Fact("Scope", "the whole system"))
+        found.append(Fact("Events", ", ".join(spec.events) or "default", bool(spec.events)))
+        if spec.recorder is RecorderName.PERF_RECORD:
+            stack = f", {spec.stack_bytes:,} bytes of stack" if spec.call_graph == "dwarf" else ""
+            found.append(Fact("Call graph", f"{spec.call_graph}{stack}"))
+        if spec.cwd:
+            found.append(Fact("Directory", spec.cwd, True))
+        found += [Fact("Input file", path, True) for path in spec.inputs]
+        if spec.environment:
+            names = ", ".join(sorted(spec.environment))
+            found.append(Fact("Environment", f"{names} (values not shown)"))
+        if spec.duration_s is not None:
+            found.append(Fact("Time limit", quantity(spec.duration_s * 1e9, "ns").text))
+    if job.host:
+        found.append(Fact("Machine", job.host))
+    if job.attempt > 1:
+        found.append(Fact("Attempt", str(job.attempt)))
+    return tuple(found)
+
+
+def _bytes_of(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk

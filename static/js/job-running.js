@@ -1,0 +1,26 @@
+// "Running now" on the page of results: kept up to date; says when a job has ended instead of moving the list.
+
+import './ticks.js';
+import { getJSON } from './http.js';
+
+const EVERY_MS = 2000;
+const section = document.querySelector('[data-running]');
+let known = section?.dataset.running ?? '';
+
+async function refresh() {
+  if (!document.hidden) {
+    try {
+      const answer = await getJSON('/jobs/running');
+      const rows = section.querySelector('[data-running-rows]');
+      if (!rows.contains(document.activeElement)) rows.innerHTML = answer.html;
+      const gone = known.split(' ').some((id) => id && !answer.ids.includes(id));
+      if (gone) section.querySelector('[data-running-done]').hidden = false;
+      known = answer.ids.join(' ');
+    } catch {
+      // The server is away; it may come back.
+    }
+  }
+  setTimeout(refresh, EVERY_MS);
+}
+
+if (section) setTimeout(refresh, EVERY_MS);
