@@ -50,16 +50,36 @@ export function signed(text, value) {
 }
 
 const LONGEST_PATTERN = 1900;
+// The server takes the middle out of names longer than this.
+const SHORTENED_FROM = 200;
 
-/** The RE2 pattern that matches this name alone; of a name that is too long, those that begin like it. */
+/** Whether this is not the whole name. */
+export function isShortened(name) {
+  return name.length >= SHORTENED_FROM && name.includes("…");
+}
+
+/** The RE2 pattern that matches this name alone; of a name that is too long, those that begin and end like it. */
 export function exactly(name) {
-  let pattern = "^";
-  for (const part of name) {
-    const next = /[\\^$.*+?()[\]{}|]/.test(part) ? `\\${part}` : part;
-    if (pattern.length + next.length > LONGEST_PATTERN) return pattern;
-    pattern += next;
+  if (isShortened(name)) {
+    const gap = name.indexOf("…");
+    const most = LONGEST_PATTERN / 4;
+    return `^${literally(head(name.slice(0, gap), most))}.*${literally(tail(name.slice(gap + 1), most))}$`;
   }
-  return `${pattern}$`;
+  const pattern = literally(name);
+  return pattern.length <= LONGEST_PATTERN ? `^${pattern}$` : `^${literally(head(name, LONGEST_PATTERN / 2))}`;
+}
+
+// Characters of two code units are not cut in two.
+function head(text, most) {
+  return text.slice(0, most).replace(/[\ud800-\udbff]$/, "");
+}
+
+function tail(text, most) {
+  return text.slice(-most).replace(/^[\udc00-\udfff]/, "");
+}
+
+function literally(text) {
+  return text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
 }
 
 /** A name short enough to stand in a sentence. */

@@ -8,6 +8,7 @@ export class Picture {
   constructor(wire) {
     const { zoom, functions, nodes } = wire;
     const lead = Math.max(0, zoom.length - 1);
+    const topDepth = zoom.length ? zoom[lead].depth : 0;
     const sent = nodes.id.length;
     const count = sent ? lead + sent : 0;
 
@@ -40,7 +41,7 @@ export class Picture {
     this.span = sent ? nodes.total[0] : 0;
     if (count) {
       this.#addLead(zoom.slice(0, lead));
-      this.#addNodes(nodes, lead);
+      this.#addNodes(nodes, lead, topDepth);
     }
     this.#addRows();
     this.#byId = null;
@@ -156,31 +157,23 @@ export class Picture {
   }
 
   #addLead(zoom) {
-    const known = new Map(this.functionIds.map((id, index) => [id, index]));
     zoom.forEach((above, i) => {
-      let index = above.function ?? known.get(above.function_id);
-      if (index === undefined) {
-        index = this.names.length;
-        this.names.push(above.name);
-        this.modules.push(above.module ?? "");
-        this.functionKinds.push(above.kind ?? this.kinds.length);
-        this.functionIds.push(above.function_id ?? -1);
-      }
       this.ids[i] = above.id;
-      this.depth[i] = i;
-      this.func[i] = index;
+      this.depth[i] = above.depth;
+      this.func[i] = above.function;
       this.total[i] = above.total;
-      this.self[i] = above.self ?? NaN;
+      // What these weigh themselves is not told.
+      this.self[i] = NaN;
       this.x1[i] = this.span;
       this.parent[i] = i - 1;
       if (this.base) {
-        this.base.totals[i] = above.base_total ?? NaN;
-        this.base.self[i] = above.base_self ?? NaN;
+        this.base.totals[i] = NaN;
+        this.base.self[i] = NaN;
       }
     });
   }
 
-  #addNodes(nodes, lead) {
+  #addNodes(nodes, lead, topDepth) {
     const { ids, depth, func, self, total, x0, x1, parent, end, base } = this;
     const sent = nodes.id.length;
     const starts = nodes.start;
@@ -193,7 +186,7 @@ export class Picture {
       const at = lead + i;
       const d = nodes.depth[i];
       ids[at] = nodes.id[i];
-      depth[at] = lead + d;
+      depth[at] = topDepth + d;
       func[at] = nodes.function[i];
       self[at] = nodes.self[i];
       total[at] = nodes.total[i];

@@ -1,0 +1,167 @@
+"""Colours of flame graph frames.
+
+static/css/flamegraph.css has the same values for the page, and static/js/charts/flamegraph/palette.js the same choice
+of shade, so that the page and the SVG are one picture; a test holds them equal.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+SHADES = 12
+MODULES = 16
+RAMP = 64
+GROUP = "group"
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The colours of one theme, as #rrggbb.
+
+    kinds: the two ends of a kind's shades. hot: from no self weight to the most. diff: less, the same, more. text:
+    on frames; diff_text: on those of a difference. ground: what frames stand on.
+    """
+
+    kinds: dict[str, tuple[str, str]]
+    modules: tuple[str, ...]
+    hot: tuple[str, ...]
+    diff: tuple[str, str, str]
+    match: str
+    text: str
+    match_text: str
+    diff_text: str
+    ground: str
+    diff_ground: str
+
+
+LIGHT = Theme(
+    kinds={
+        "user": ("#faa498", "#fbde83"),
+        "kernel": ("#f68c26", "#fba02d"),
+        "jit": ("#81d584", "#a2e694"),
+        "inlined": ("#72dee4", "#95ede9"),
+        "python": ("#a0baf2", "#b7d4f9"),
+        "operator": ("#cbafed", "#d8ccf7"),
+        "gpu_kernel": ("#c5db60", "#e0e77d"),
+        "unknown": ("#bcbec1", "#d2d4d7"),
+        "group": ("#bccdde", "#ccd9e8"),
+    },
+    modules=(
+        "#ffaaaa",
+        "#55c8b0",
+        "#f4ace4",
+        "#96c076",
+        "#c6bbff",
+        "#cfad59",
+        "#88cfff",
+        "#ec9978",
+        "#61dde3",
+        "#e993b1",
+        "#8bdda8",
+        "#c99ce3",
+        "#cbce77",
+        "#92aff8",
+        "#f9b879",
+        "#54c0e3",
+    ),
+    hot=("#faf3e5", "#f9d7af", "#feb580", "#ff8d5f", "#ff5e54"),
+    diff=("#559fef", "#ffffff", "#fc5855"),
+    match="#f050f0",
+    text="#16181d",
+    match_text="#16181d",
+    diff_text="#16181d",
+    ground="#ffffff",
+    diff_ground="#d3d8df",
+)
+DARK = Theme(
+    kinds={
+        "user": ("#8d3a2f", "#7b5f06"),
+        "kernel": ("#a94e00", "#ad5c00"),
+        "jit": ("#1f652f", "#3b7635"),
+        "inlined": ("#00646d", "#117878"),
+        "python": ("#3b539a", "#3f6aa1"),
+        "operator": ("#694191", "#7159a0"),
+        "gpu_kernel": ("#566213", "#6b6e18"),
+        "unknown": ("#45484c", "#55585d"),
+        "group": ("#39495a", "#475768"),
+    },
+    modules=(
+        "#81393b",
+        "#007b68",
+        "#733b68",
+        "#527535",
+        "#524785",
+        "#816512",
+        "#145786",
+        "#985438",
+        "#006268",
+        "#964f69",
+        "#136239",
+        "#7d5792",
+        "#565700",
+        "#4f66a3",
+        "#774500",
+        "#007592",
+    ),
+    hot=("#3c342a", "#5a3b1c", "#7b3c0a", "#9f3606", "#c22823"),
+    diff=("#559fef", "#e3e5e9", "#fc5855"),
+    match="#b800b8",
+    text="#f7f7f8",
+    match_text="#f7f7f8",
+    diff_text="#16181d",
+    ground="#1b1e24",
+    diff_ground="#4a4f58",
+)
+
+
+def fnv1a(text: str) -> int:
+    """32-bit FNV-1a over the UTF-8 bytes of a text (Fowler, Noll, Vo; draft-eastlake-fnv)."""
+    value = 0x811C9DC5
+    for byte in text.encode("utf-8", "replace"):
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return value
+
+
+def module_name(module: str) -> str:
+    """The last part of a module's path: what is coloured and listed by module."""
+    return module.rstrip("/").split("/")[-1] or "[unknown]"
+
+
+def module_slots(modules: Iterable[str]) -> dict[str, int]:
+    """Which of the module colours each module has, given the heaviest first: its hash's, or the next that is free."""
+    slots: dict[str, int] = {}
+    taken: set[int] = set()
+    for name in map(module_name, modules):
+        if name in slots:
+            continue
+        slot = fnv1a(name) % MODULES
+        while slot in taken and len(taken) < MODULES:
+            slot = (slot + 1) % MODULES
+        taken.add(slot)
+        slots[name] = slot
+    return slots
+
+
+def shade(ends: tuple[str, str], step: int) -> str:
+    """Shade `step` of a kind."""
+    return mixed(ends, step / (SHADES - 1))
+
+
+def mixed(stops: tuple[str, ...], at: float) -> str:
+    """The colour at `at` (0–1) of a ramp through `stops`."""
+    place = min(1.0, max(0.0, at)) * (len(stops) - 1)
+    low = min(len(stops) - 2, int(place))
+    part = place - low
+    # As Math.round does in the page, halves upwards.
+    ends = zip(_rgb(stops[low]), _rgb(stops[low + 1]), strict=True)
+    channels = (int(a * (1 - part) + b * part + 0.5) for a, b in ends)
+    return "#" + "".join(f"{channel:02x}" for channel in channels)
+
+
+def change(now: float, before: float) -> float:
+    """How much more `now` is than `before`, from -1 (vanished) over 0 (the same) to 1 (new)."""
+    larger = max(now, before)
+    return (now - before) / larger if larger > 0 else 0.0
+
+
+def _rgb(colour: str) -> tuple[int, int, int]:
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
