@@ -79,9 +79,10 @@ SCHEMAS: dict[str, pa.Schema] = {
     "stacks": _schema(parent=pa.int32(), end=pa.int32(), frame=pa.int32(), depth=pa.int32(), call=pa.int32()),
     # The same tree with frames of one function (and kind) under one parent merged: what flame graphs draw.
     "calls": _schema(parent=pa.int32(), end=pa.int32(), function=pa.int32(), depth=pa.int32(), kind=pa.int8()),
-    # A thing that is measured. unit: count, ns or bytes. sampling: "period", "frequency" or null; rate its number.
-    # weighted: false where no period was recorded and every sample weighs 1. scaling: the multiplexing factor by
-    # which the kernel's counts were multiplied (null: not multiplexed, or not known).
+    # A thing that is measured. unit: count, ns or bytes, else the tool's own word (Joules). sampling: "period",
+    # "frequency" or null; rate its number. weighted: false where no period was recorded and every sample weighs 1.
+    # scaling: the multiplexing factor by which the kernel's counts were multiplied (null: not multiplexed, or not
+    # known).
     "events": _schema(
         name=pa.string(),
         unit=pa.string(),
@@ -101,7 +102,8 @@ SCHEMAS: dict[str, pa.Schema] = {
         weight=pa.int64(),
     ),
     # What a counter counted (perf stat), not sampled. thread, cpu: -1 for all. start_ns, end_ns: the interval, null
-    # for the whole run. value null where status is not "ok" ("not supported", "not counted").
+    # for the whole run. value null where status is not "ok" ("not supported", "not counted"); where the command was
+    # run several times, their mean, with its standard deviation in deviation_percent (null: run once).
     "counts": _schema(
         run=pa.int32(),
         host=pa.string(),
@@ -115,6 +117,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         enabled_ns=pa.int64(),
         running_ns=pa.int64(),
         status=pa.string(),
+        deviation_percent=pa.float64(),
     ),
     # What could not be read: why, how often, and the first example with its place in the file.
     "losses": _schema(reason=pa.string(), count=pa.int64(), example=pa.string()),

@@ -15,7 +15,7 @@ from ..domain.profile import Meta, Profile
 from .perf_stat_grammar import NS_PER_S, Counted, parse_columns, parse_json, parse_text, separator_of
 
 FORMAT = "perf-stat"
-LONGEST_LINE = 1 << 16
+LONGEST_LINE = 1 << 13
 SNIFFED_LINES = 200
 EXAMPLE = 200
 _TITLE = re.compile(r"^\s*Performance counter stats for (?P<what>.*?)(?: \((?P<runs>[0-9]+) runs\))?:$")
@@ -28,6 +28,10 @@ _IGNORED = re.compile(
     |\s*echo\s[0-9]\s>\s/proc/sys/kernel/nmi_watchdog|perf\sstat\s\.\.\.|\s*(?:[0-9.]+|nan|inf)\s+\#)""",
     re.X,
 )
+
+
+# A metric that has no count of its own, in columns: the count's are empty.
+_METRIC_COLUMNS = re.compile(r"^.{0,60}?([^\w\s.]|\t)\1{3,}(?:-?[0-9.]+|-?nan|-?inf)\1.{0,200}$")
 
 
 @dataclass
@@ -92,7 +96,7 @@ def _lines(stream: BinaryIO, builder: ProfileBuilder) -> Iterator[tuple[int, str
         if length == LONGEST_LINE and not line.endswith(b"\n"):
             while (rest := stream.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
                 length += len(rest)
-            builder.lost("line of more than 64 KiB", f"line {number}: {length + len(rest):,} bytes")
+            builder.lost("line of more than 8 KiB", f"line {number}: {length + len(rest):,} bytes")
         else:
             yield number, line.decode("utf-8", "replace").rstrip("\r\n")
 
@@ -111,7 +115,7 @@ def _take(line: str, number: int, text: _Text, builder: ProfileBuilder) -> None:
         text.elapsed_ns = int(float(re.sub("[,']", "", elapsed["seconds"])[:30]) * NS_PER_S)
     elif started := _STARTED.match(line):
         text.started = started["when"]
-    elif not _IGNORED.match(line) and not line.startswith('{"metric-value"'):
+    elif not (_IGNORED.match(line) or _METRIC_COLUMNS.match(line) or line.startswith('{"metric-value"')):
         builder.lost("line that is none of perf stat's", f"line {number}: {line[:EXAMPLE]}")
 
 
@@ -130,21 +134,12 @@ def _form(line: str) -> Callable[[str], Counted | None] | None:
 
 def _fill(builder: ProfileBuilder, counted: list[Counted], run: int) -> None:
     in_intervals = {one.event for one in counted if one.end_ns is not None}
-    ends = sorted({one.end_ns for one in counted if one.end_ns is not None})
-    start_of = dict(zip(ends, [0, *ends[:-1]], strict=True))
-    enabled_by_event: dict[str, tuple[float, float]] = {}
     kept = [one for one in counted if one.end_ns is not None or one.event not in in_intervals]
-    for one in kept:
-        if one.running_ns and one.running_percent:
-            enabled, running = enabled_by_event.get(one.event, (0.0, 0.0))
-            share = one.running_percent / 100
-            enabled_by_event[one.event] = (enabled + one.running_ns / share, running + one.running_ns)
-        elif one.running_percent:
-            enabled_by_event.setdefault(one.event, (100.0, one.running_percent))
+    ends = sorted({one.end_ns for one in kept if one.end_ns is not None})
+    start_of = dict(zip(ends, [0, *ends], strict=False))
+    scaling = _scaling(kept)
     groups: dict[str, int] = {}
     for one in kept:
-        enabled, running = enabled_by_event.get(one.event, (0.0, 0.0))
-        event = builder.event(one.event, one.unit, scaling=enabled / running if enabled > running * 1.00005 else None)
         thread = -1
         if one.tid is not None:
             thread = builder.thread(tid=one.tid, run=run)
@@ -156,7 +151,7 @@ def _fill(builder: ProfileBuilder, counted: list[Counted], run: int) -> None:
             run=run,
             thread=thread,
             cpu=-1 if one.cpu is None else one.cpu,
-            event=event,
+            event=builder.event(one.event, one.unit, scaling=scaling.get(one.event)),
             start_ns=None if one.end_ns is None else start_of[one.end_ns],
             end_ns=one.end_ns,
             value=None if one.value is None else float(one.value),
@@ -165,6 +160,18 @@ def _fill(builder: ProfileBuilder, counted: list[Counted], run: int) -> None:
             status=one.status,
             deviation_percent=one.deviation_percent,
         )
+
+
+def _scaling(counted: list[Counted]) -> dict[str, float]:
+    """Time enabled ÷ time running of each event that had to share its counter."""
+    times: dict[str, tuple[float, float]] = {}
+    for one in counted:
+        if one.running_percent:
+            # The text for people has the share alone.
+            running = float(one.running_ns or 1)
+            before = times.get(one.event, (0.0, 0.0))
+            times[one.event] = (before[0] + running * 100 / one.running_percent, before[1] + running)
+    return {event: enabled / running for event, (enabled, running) in times.items() if enabled > running * 1.00005}
 
 
 def _enabled_ns(one: Counted) -> int | None:

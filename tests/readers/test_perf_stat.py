@@ -1,0 +1,301 @@
+"""perf stat's output: all three forms give the same, down to the nanosecond where perf prints it."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.profile import Profile
+from perfloom.domain.tables import SCHEMAS
+from perfloom.readers import perf_stat, recognise
+from perfloom.readers.perf_stat_grammar import parse_columns, parse_json, parse_text, separator_of
+from tests.parts import require
+
+DATA = Path(__file__).parent.parent / "data" / "perf-stat"
+FORMS = ("json", "csv", "txt")
+Row = dict[str, Any]
+
+
+def read(data: bytes) -> Profile:
+    """The profile of some bytes; that they are recognised is part of it."""
+    assert recognise(data[:4096]).name == "perf-stat"
+    return perf_stat.read(io.BytesIO(data), "here")
+
+
+def rows(profile: Profile) -> list[Row]:
+    """The table counts with names in place of ids."""
+    events, threads = profile.events.to_pylist(), profile.threads.to_pylist()
+    found = []
+    for row in profile.counts.to_pylist():
+        event = events[row["event"]]
+        name = threads[row["thread"]]["name"] if row["thread"] >= 0 else None
+        found.append(row | {"event": event["name"], "unit": event["unit"], "thread": name})
+    return found
+
+
+def values(name: str) -> dict[str, float | None]:
+    """Value of each event of a file that has each once."""
+    return {row["event"]: row["value"] for row in rows(read((DATA / name).read_bytes()))}
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in DATA.iterdir() if path.suffix[1:] in FORMS))
+def test_every_line_of_every_file_is_understood(name: str) -> None:
+    profile = read((DATA / name).read_bytes())
+    assert profile.losses.to_pylist() == []
+    assert profile.counts.num_rows >= 1 and profile.meta.format == "perf-stat" and profile.meta.complete
+    assert profile.counts.schema == SCHEMAS["counts"] and profile.samples.num_rows == 0
+    by_hand = sum(
+        not line.startswith("#") and any(c.isalpha() for c in line) for line in (DATA / name).read_text().splitlines()
+    )
+    if name.endswith((".json", ".csv")) and not name.startswith(("by-hand", "interval")):
+        assert profile.counts.num_rows == by_hand
+
+
+def test_a_run(subtests: pytest.Subtests) -> None:
+    exact = rows(read((DATA / "run.json").read_bytes()))
+    assert [row["event"] for row in exact] == [
+        "task-clock",
+        "page-faults",
+        "context-switches",
+        "cycles",
+        "instructions",
+    ]
+    assert [row["unit"] for row in exact] == ["ns", "count", "count", "count", "count"]
+    # On this machine a task clock runs exactly as long as it counts.
+    assert exact[0]["value"] == exact[0]["running_ns"] == exact[0]["enabled_ns"] > 10**7
+    assert [row["status"] for row in exact] == ["ok"] * 3 + ["not supported"] * 2
+    assert [row["value"] for row in exact[3:]] == [None, None]
+    assert all(row["start_ns"] is row["end_ns"] is row["deviation_percent"] is None for row in exact)
+    assert all((row["thread"], row["cpu"], row["run"]) == (None, -1, 0) for row in exact)
+    for form in FORMS:
+        with subtests.test(form):
+            found = rows(read((DATA / f"run.{form}").read_bytes()))
+            assert [(row["event"], row["unit"], row["status"]) for row in found] == [
+                (row["event"], row["unit"], row["status"]) for row in exact
+            ]
+            assert found[0]["value"] == pytest.approx(exact[0]["value"], rel=0.6)
+
+
+def test_the_text_for_people_tells_of_the_run() -> None:
+    meta = read((DATA / "run.txt").read_bytes()).meta
+    assert meta.command == "python3 -c sum(range(10**6))" and meta.duration_ns == 155_847_294
+    assert meta.facts == {"started": "Sat Nov 21 10:17:10 2026"} and meta.main_event == "task-clock"
+    assert read((DATA / "repeat.txt").read_bytes()).meta.facts["repeats"] == "3"
+    assert read((DATA / "thread.txt").read_bytes()).meta.command is None
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_repeats_have_a_deviation(form: str) -> None:
+    found = rows(read((DATA / f"repeat.{form}").read_bytes()))
+    assert [row["event"] for row in found] == ["task-clock", "page-faults", "cycles"]
+    assert found[0]["deviation_percent"] > 0 and found[1]["deviation_percent"] >= 0
+    assert 9000 < found[1]["value"] < 10_000
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_intervals_follow_each_other(form: str) -> None:
+    profile = read((DATA / f"interval.{form}").read_bytes())
+    found = rows(profile)
+    # The summary behind them is their sum, so it is left out.
+    assert [row["event"] for row in found] == ["task-clock", "page-faults"] * 3
+    ends = [row["end_ns"] for row in found]
+    assert ends == sorted(ends) and 50_000_000 < ends[0] < 51_000_000
+    assert [row["start_ns"] for row in found] == [0, 0, ends[0], ends[0], ends[2], ends[2]]
+    assert profile.meta.duration_ns == ends[-1]
+    assert [row["status"] for row in found] == ["ok"] * 2 + ["not counted"] * 2 + ["ok"] * 2
+    assert found[2]["value"] is None and found[5]["value"] == 0
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_cpus_cores_and_threads_are_told_apart(form: str) -> None:
+    cpus = rows(read((DATA / f"cpu.{form}").read_bytes()))
+    assert {(row["event"], row["cpu"], row["thread"]) for row in cpus} == {
+        (event, cpu, None) for event in ("cpu-clock", "page-faults") for cpu in (0, 1)
+    }
+    cores = read((DATA / f"core.{form}").read_bytes())
+    assert {(row["thread"], row["cpu"]) for row in rows(cores)} == {("S0-D0-C0", -1), ("S0-D0-C1", -1)}
+    assert set(cores.threads.column("kind").to_pylist()) == {"cpu"}
+    threads = read((DATA / f"thread.{form}").read_bytes())
+    assert threads.threads.column("name").to_pylist() == ["python3"] * 3
+    assert len(set(threads.threads.column("tid").to_pylist())) == 3
+    by_thread = [(row["thread"], row["status"]) for row in rows(threads)]
+    assert by_thread == [("python3", "ok")] * 2 + [("python3", "not counted")] * 2 + [("python3", "ok")] * 2
+
+
+def test_nodes_and_cgroups_are_named() -> None:
+    assert [row["thread"] for row in rows(read((DATA / "node.csv").read_bytes()))] == ["N0"]
+    for form in ("json", "csv"):
+        (row,) = rows(read((DATA / f"cgroup.{form}").read_bytes()))
+        assert (row["event"], row["thread"], row["status"]) == ("task-clock", "cgroup /", "not counted")
+
+
+def test_the_time_that_passed_may_be_an_event() -> None:
+    profile = read((DATA / "times.json").read_bytes())
+    assert profile.meta.duration_ns == 139_256_354
+    assert values("times.json") == {"duration_time": 139256354, "user_time": 71544000, "sched:sched_switch": 94}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_shared_counters_are_scaled_and_say_so(form: str) -> None:
+    profile = read((DATA / f"by-hand-hardware.{form}").read_bytes())
+    found = {row["event"]: row for row in rows(profile)}
+    scaling = dict(zip(*(profile.events.column(name).to_pylist() for name in ("name", "scaling")), strict=True))
+    assert found["cycles"]["value"] == 1_234_567_890 and scaling["cycles"] == 2.0
+    if form != "txt":
+        # The text has this share on the line of the metric.
+        assert scaling["instructions"] == pytest.approx(1.25)
+        assert (found["cycles"]["enabled_ns"], found["cycles"]["running_ns"]) == (500_000_000, 250_000_000)
+    assert scaling["LLC-loads"] is scaling["cpu/event=0x3c,umask=0x0/u"] is None
+    assert found["instructions"]["value"] == 2_469_135_780
+    assert found["power/energy-pkg/"]["value"] == 12.5 and found["power/energy-pkg/"]["unit"] == "Joules"
+    assert found["uncore_imc/cas_count_read/"]["value"] == 1.5 * 2**20
+    assert found["uncore_imc/cas_count_read/"]["unit"] == "bytes"
+    assert (found["cache-misses"]["status"], found["LLC-loads"]["status"]) == ("not counted", "not supported")
+    assert len(found) == 7
+
+
+def test_large_machines_and_newer_versions() -> None:
+    profile = read((DATA / "by-hand-places.csv").read_bytes())
+    found = [(row["thread"], row["cpu"], row["value"], row["start_ns"], row["end_ns"]) for row in rows(profile)]
+    first, second = 1_000_100_000, 2_000_200_000
+    assert found == [
+        ("S0-D0-C0", -1, 5, 0, first),
+        ("S1", -1, 6, 0, first),
+        ("S0-D0-L3-ID0", -1, 7, 0, first),
+        ("my comm-with-dash", -1, 8, first, second),
+        ("cgroup /kube/pod", 127, 9, first, second),
+    ]
+    assert rows(profile)[4]["deviation_percent"] == 1.25
+    assert profile.threads.column("tid").to_pylist() == [None, None, None, 77, None]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|", ":", "~", "@", " "])
+def test_any_separator_is_found_out(separator: str) -> None:
+    line = separator.join(["12", "", "page-faults", "1000", "100.00", "", ""])
+    assert separator_of(line) == separator
+    (row,) = rows(read(line.encode()))
+    assert row["event"] == "page-faults" and row["value"] == 12
+
+
+def test_other_output_among_the_lines_is_lost_and_told() -> None:
+    """As on a terminal, where the program's errors and perf's counts share one stream."""
+    noise = b"solver: step 1\n\x1b[31mwarning\x1b[0m <script>alert(1)</script>\n"
+    for form in FORMS:
+        data = noise + (DATA / f"run.{form}").read_bytes() + b"\xff\xfe" + b"x" * 30_000 + b"\n"
+        profile = read(data)
+        assert rows(profile) == rows(read((DATA / f"run.{form}").read_bytes()))
+        lost = profile.losses.to_pylist()
+        assert [row["count"] for row in lost] == [2, 1]
+        assert lost[0]["example"] == "line 1: solver: step 1" and "30,003 bytes" in lost[1]["example"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"\n\n",
+        b"# started on Sat Nov 21 10:17:12 2026\n\n",
+        b"main;work 12\nmain;rest 3\n",
+        b"a.out 1234 12.345678: 1 cycles:\n\t  401136 main+0x10 (/a.out)\n\n",
+        b'{"traceEvents": []}',
+        b'{"counter-value" : "12", "unit" : ""}\n',
+        b"1,2,3,4,5\n",
+        b"name,value\nx,1\n",
+        bytes(range(256)) * 20,
+        b"\0" * 4096,
+    ],
+)
+def test_what_is_something_else_is_not_taken(text: bytes) -> None:
+    assert not perf_stat.sniff(text)
+    with pytest.raises(UnreadableInput, match="no count of perf stat"):
+        perf_stat.read(io.BytesIO(text), "x.txt")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_cut_off_anywhere(form: str) -> None:
+    """Whatever is cut off, what stands before it is read or there is nothing to read."""
+    whole = (DATA / f"by-hand-hardware.{form}").read_bytes()
+    expected = rows(read(whole))
+    for cut in range(0, len(whole), 7):
+        try:
+            found = rows(perf_stat.read(io.BytesIO(whole[:cut])))
+        except UnreadableInput:
+            continue
+        assert [row["event"] for row in found[:-1]] == [row["event"] for row in expected[: len(found) - 1]]
+
+
+def test_a_stream_that_ends_too_early_says_so() -> None:
+    stream = io.BytesIO((DATA / "run.csv").read_bytes())
+    stream.defect = "The file ends in the middle."  # type: ignore[attr-defined]
+    meta = perf_stat.read(stream).meta
+    assert not meta.complete and meta.reasons == ("The file ends in the middle.",)
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_give_a_profile_or_a_message(data: bytes) -> None:
+    perf_stat.sniff(data)
+    try:
+        perf_stat.read(io.BytesIO(data))
+    except UnreadableInput as error:
+        assert error.message
+
+
+HOSTILE = st.lists(
+    st.sampled_from(
+        ["1", "1.5", ",", ",,", "<not counted>", "msec", "a/", "/", "%", "100.00", "-", "CPU1", " ", "#", "("]
+    )
+    | st.text(max_size=3),
+    max_size=200,
+).map("".join)
+
+
+@given(HOSTILE)
+def test_hostile_lines_are_dealt_with_quickly(line: str) -> None:
+    before = time.perf_counter()
+    parse_text(line)
+    parse_json("{" + line)
+    for separator in ",;":
+        parse_columns(line, separator)
+    assert time.perf_counter() - before < 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "," * 8000,
+        "1," * 4000,
+        "a/" * 4000,
+        "1,,a" + "/a/" * 2600,
+        "  1 a" + " #(" * 2600,
+        "1,,x," * 1600,
+        "a-1 " * 2000,
+    ],
+)
+def test_no_line_takes_long(line: str) -> None:
+    before = time.perf_counter()
+    parse_text(line)
+    assert separator_of(line) is None
+    assert time.perf_counter() - before < 2
+
+
+def test_what_perf_prints_here_is_read(tmp_path: Path) -> None:
+    perf = str(require("perf"))
+    for options in (["-j"], ["-x;"], []):
+        out = tmp_path / "out"
+        command = [perf, "stat", *options, "-o", str(out), "-e", "task-clock:u,page-faults:u", "--", "sleep", "0.01"]
+        subprocess.run(command, check=True, capture_output=True)
+        profile = read(out.read_bytes())
+        assert profile.losses.num_rows == 0
+        assert [(row["event"], row["unit"], row["status"]) for row in rows(profile)] == [
+            ("task-clock:u", "ns", "ok"),
+            ("page-faults:u", "count", "ok"),
+        ]
+        assert rows(profile)[1]["value"] > 10
