@@ -10,7 +10,7 @@ from typing import Any
 
 from flask import Flask, Response, request
 from werkzeug.exceptions import NotFound
-from werkzeug.utils import safe_join
+from werkzeug.security import safe_join
 
 from .security import public
 
@@ -43,7 +43,8 @@ def register(app: Flask) -> None:
         keep = head == version and not app.debug
         response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if keep else "no-cache"
         response.set_etag(hashlib.sha256(content).hexdigest()[:24])
-        return response.make_conditional(request)
+        response.make_conditional(request)
+        return response
 
     def add_version(endpoint: str, values: dict[str, Any]) -> None:
         if endpoint == "static" and not str(values.get("filename", "")).startswith(PREFIX):

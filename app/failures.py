@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import ClassVar
 
-from flask import Flask, Response, current_app, request
+from flask import Flask, Response, current_app, jsonify, request
 from werkzeug.exceptions import HTTPException
 
 from .domain.errors import PerfloomError
@@ -47,7 +47,7 @@ def register(app: Flask) -> None:
 def answer(status: int, message: str, *, field: str | None = None, error_id: str | None = None) -> Response:
     """An error as a page, or as `{"error", "field", "id"}`."""
     if is_api():
-        response: Response = current_app.json.response({"error": message, "field": field, "id": error_id})
+        response = jsonify(error=message, field=field, id=error_id)
         response.status_code = status
         return response
     page = ErrorPage(status=status, title=HTTPStatus(status).phrase, message=message, id=error_id, back=_back(status))

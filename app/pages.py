@@ -1,4 +1,4 @@
-"""The pages of a result: which there are, which a profile has data for, and how the selection goes from one to the next.
+"""The pages of a result: which there are, which a profile has data for, and how the selection goes between them.
 
 To add a page: a row in `RESULT_PAGES`, a view `/results/<id>/<key>` in app/views, a template that extends
 results/_layout.html. Bar, tabs and links follow from here.

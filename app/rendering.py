@@ -81,7 +81,7 @@ def shell() -> Shell:
         navigation=tuple(
             NavigationLink(url, label, _is_current(url, path)) for url, label in NAVIGATION if known.test(url)
         ),
-        notices=tuple(Notice(kind, text) for kind, text in get_flashed_messages(with_categories=True)),
+        notices=tuple(Notice(*pair) for pair in get_flashed_messages(with_categories=True)),
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import urlencode, urlsplit
 
-from flask import Blueprint, Flask, Response, current_app, redirect, request
+from flask import Blueprint, Flask, Response, current_app, jsonify, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from . import session, uploads
@@ -31,7 +31,7 @@ CONTENT_SECURITY_POLICY = (
 # of their own, and no network.
 SANDBOX_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-    "img-src data:; frame-ancestors 'self'"
+    "img-src data:; frame-ancestors 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
@@ -198,7 +198,7 @@ def _ask_for_token(*, wrong: bool) -> AnyResponse:
             if wrong
             else "Send the token of this server as `Authorization: Bearer TOKEN`."
         )
-        response: AnyResponse = current_app.json.response({"error": message, "field": None, "id": None})
+        response = jsonify(error=message, field=None, id=None)
         response.status_code = 401
         response.headers["WWW-Authenticate"] = 'Bearer realm="perfloom"'
         return response

@@ -74,8 +74,8 @@ class Selection:
             focus=last("focus"),
             ignore=last("ignore"),
             hide=last("hide"),
-            invert=_flag("invert", last("invert")),
-            recursion=_flag("recursion", last("recursion")),
+            invert=flag("invert", last("invert")),
+            recursion=flag("recursion", last("recursion")),
             step=last("step"),
         )
 
@@ -140,7 +140,8 @@ def _ns(word: str, text: str | None) -> int | None:
     return int(value * NS_PER_MS)
 
 
-def _flag(word: str, text: str | None) -> bool:
+def flag(word: str, text: str | None) -> bool:
+    """The yes or no of `word`; absent is no. Raises InvalidRequest for anything else."""
     if text in (None, "0", "false", "no"):
         return False
     if text in ("1", "true", "yes", "on"):

@@ -97,9 +97,7 @@ def as_csv(id: str) -> Response:
     """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "hotspots")
     rows = _rows(frame, profile, _by(), asked_order(SORTS, "-self"))
-    return csv_response(
-        f"{frame.name} hotspots.csv", list(rows.columns), rows.astype(object).itertuples(index=False, name=None)
-    )
+    return csv_response(f"{frame.name} hotspots.csv", rows)
 
 
 def _by() -> str:

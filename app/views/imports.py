@@ -14,8 +14,8 @@ from ..readers import READERS
 from ..rendering import Page, render
 from ..security import is_api
 from ..services import services
-from ..store.ids import new_id
 from ..store import Job
+from ..store.ids import new_id
 from ..uploads import keep_all, received, takes_files
 
 blueprint = Blueprint("imports", __name__)

@@ -55,6 +55,4 @@ def as_csv(id: str) -> Response:
     """The table; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "losses")
     rows = TABLES["losses"].compute(profile, frame.selection)
-    return csv_response(
-        f"{frame.name} losses.csv", list(rows.columns), rows.astype(object).itertuples(index=False, name=None)
-    )
+    return csv_response(f"{frame.name} losses.csv", rows)

@@ -4,7 +4,7 @@ import os
 import threading
 from collections import Counter
 
-from flask import Blueprint, Flask, Response, current_app, request
+from flask import Blueprint, Response, current_app, request
 from flask.blueprints import BlueprintSetupState
 
 from .. import __version__
@@ -36,7 +36,7 @@ class RequestCounts:
 
 @blueprint.record_once
 def _count_requests(state: BlueprintSetupState) -> None:
-    app: Flask = state.app
+    app = state.app
     counts = app.extensions[_REQUESTS] = RequestCounts()
 
     @app.after_request

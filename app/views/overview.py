@@ -12,6 +12,7 @@ from ..analysis.tables import TABLES, records
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.units import Quantity, quantity, scale_for, utc_iso, utc_text
+from ..exporters import EXPORTERS
 from ..rendering import Page, render
 from ..services import services
 from ..store import Job
@@ -74,6 +75,15 @@ class File:
 
 
 @dataclass(frozen=True)
+class Export:
+    """A form that the selection can be saved in."""
+
+    name: str
+    suffix: str
+    url: str
+
+
+@dataclass(frozen=True)
 class OverviewPage(Page):
     """`/results/<id>`. recorder: the exact command that recorded, where a job of ours did. facts: in the file's own
     words."""
@@ -98,6 +108,7 @@ class OverviewPage(Page):
     thread_count: int
     losses: tuple[Loss, ...]
     originals: tuple[File, ...]
+    exports: tuple[Export, ...]
     size: Quantity
 
 
@@ -137,6 +148,7 @@ def show(id: str) -> Response:
                 File(original.name, f"/results/{id}/original/{number}", quantity(original.bytes, "bytes"))
                 for number, original in enumerate(frame.result.originals, start=1)
             ),
+            exports=tuple(Export(e.name, e.suffix, frame.url(f"export/{e.name}")) for e in EXPORTERS.values()),
             size=quantity(frame.result.bytes, "bytes"),
         )
     )

@@ -15,8 +15,7 @@ from ..domain.units import Quantity, quantity, utc_iso, utc_text
 from ..pages import result_url
 from ..rendering import Page, render
 from ..services import services
-from ..store import Job
-from ..store import Result
+from ..store import Job, Result
 from .tables import Heading, Pager, asked_order, asked_page, attachment, heading, here, pager
 
 blueprint = Blueprint("results", __name__)

@@ -102,9 +102,7 @@ def as_csv(id: str) -> Response:
     """All rows that the search leaves; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "threads")
     rows = _rows(frame, profile, asked_order(SORTS, "-value"))
-    return csv_response(
-        f"{frame.name} threads.csv", list(rows.columns), rows.astype(object).itertuples(index=False, name=None)
-    )
+    return csv_response(f"{frame.name} threads.csv", rows)
 
 
 def _rows(frame: Frame, profile: Profile, order: Order) -> pd.DataFrame:

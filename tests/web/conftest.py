@@ -40,7 +40,7 @@ def profile(names: Sequence[str] = (), *, functions: int = 40, samples: int = 60
     chance = random.Random(seed)
     builder = ProfileBuilder("perf script text")
     called = list(names) or ["main", "parse", "multiply", "do_syscall_64"]
-    builder.run(called[0], called[-1])
+    builder.run(called[0], names[-1] if names else "node17")
     clock = builder.event("cpu-clock", "ns", sampling="frequency", rate=199.0)
     faults = builder.event(names[0] if names else "page-faults", "count", sampling="period", rate=1.0)
     modules = ["/usr/lib/libc.so.6", "[kernel.kallsyms]", *names]

@@ -1,0 +1,88 @@
+"""Every template compiles, and asks for nothing that its page's dataclass does not have."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from jinja2 import nodes
+
+import perfloom.views
+from perfloom import failures, security
+from perfloom.rendering import Page, Shell
+
+ROOT = Path(__file__).resolve().parents[2]
+TEMPLATES = sorted(str(path.relative_to(ROOT / "templates")) for path in (ROOT / "templates").rglob("*.html"))
+
+
+def pages() -> list[type[Page]]:
+    modules = [
+        importlib.import_module(f"perfloom.views.{info.name}") for info in pkgutil.iter_modules(perfloom.views.__path__)
+    ]
+    assert failures.ErrorPage in Page.__subclasses__() and security.LoginPage in Page.__subclasses__() and modules
+    found: list[type[Page]] = []
+    waiting = list(Page.__subclasses__())
+    while waiting:
+        kind = waiting.pop()
+        waiting += kind.__subclasses__()
+        found.append(kind)
+    return sorted(found, key=lambda kind: kind.__module__ + kind.__name__)
+
+
+def sources(app: Flask, name: str) -> Iterator[nodes.Template]:
+    """The syntax tree of a template, of what it extends and of what it includes."""
+    env = app.jinja_env
+    source = env.loader.get_source(env, name)[0]  # type: ignore[union-attr]
+    tree = env.parse(source, name)
+    yield tree
+    for node in tree.find_all((nodes.Extends, nodes.Include)):
+        if isinstance(node.template, nodes.Const):
+            try:
+                env.loader.get_source(env, node.template.value)  # type: ignore[union-attr]
+            except Exception:
+                assert isinstance(node, nodes.Include) and node.ignore_missing, node.template.value
+                continue
+            yield from sources(app, node.template.value)
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_it_compiles(app: Flask, name: str) -> None:
+    app.jinja_env.get_template(name)
+
+
+@pytest.mark.parametrize("kind", pages(), ids=lambda kind: f"{kind.__module__.rsplit('.', 1)[-1]}.{kind.__name__}")
+def test_its_page_has_all_it_asks_for(app: Flask, kind: type[Page]) -> None:
+    assert dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert kind.template in TEMPLATES
+    has = {"page": kind, "shell": Shell}
+    for tree in sources(app, kind.template):
+        for node in tree.find_all(nodes.Getattr):
+            owner = has.get(node.node.name) if isinstance(node.node, nodes.Name) else None
+            if owner is not None:
+                names = {field.name for field in dataclasses.fields(owner)} | set(vars(owner))
+                assert node.attr in names, f"{kind.template} asks for {node.node.name}.{node.attr}"
+
+
+def test_every_template_belongs_to_a_page_or_to_another_template(app: Flask) -> None:
+    used = {kind.template for kind in pages()}
+    for name in TEMPLATES:
+        for tree in sources(app, name):
+            for node in tree.find_all((nodes.Extends, nodes.Include, nodes.Import, nodes.FromImport)):
+                if isinstance(node.template, nodes.Const):
+                    used.add(node.template.value)
+    for path in (ROOT / "app").rglob("*.py"):
+        text = path.read_text()
+        used |= {name for name in TEMPLATES if f'"{name}"' in text}
+    assert set(TEMPLATES) <= used
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_no_inline_style_or_script(name: str) -> None:
+    text = (ROOT / "templates" / name).read_text()
+    assert " style=" not in text and "<style" not in text and "javascript:" not in text
+    assert "| safe" not in text and "|safe" not in text
