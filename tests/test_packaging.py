@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import configparser
+import importlib.metadata
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -157,3 +161,23 @@ def test_a_bare_checkout_serves_its_pages_through_wsgi(checkout: Path, tmp_path:
     found = crawl(fresh_python(tmp_path / "venv"), checkout, tmp_path / "data", "wsgi")
     assert Path(found["package"]).parent.samefile(checkout)
     assert_served(found, checkout)
+
+
+def test_what_is_imported_is_required(root: Path) -> None:
+    """A package that only comes along with another one goes when that other one changes its mind."""
+    parser = configparser.RawConfigParser()
+    parser.read(root / "setup.cfg")
+    lines = (
+        parser["options"]["install_requires"].splitlines() + parser["options.extras_require"]["postgres"].splitlines()
+    )
+    required = {match[0].lower() for line in lines if (match := re.match(r"[\w-]+", line))}
+    # celery[redis] is the requirement for all that speaks to the broker.
+    required |= {"redis", "kombu", "billiard"} if "celery" in required else set()
+    providers = importlib.metadata.packages_distributions()
+    for path in [*(root / "app").rglob("*.py"), *(root / "workers").rglob("*.py"), root / "wsgi.py"]:
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module or ""]
+            for name in {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"perfloom"}:
+                assert {d.lower() for d in providers.get(name, [name])} & required, f"{path} imports {name}"
