@@ -13,10 +13,9 @@ import numpy as np
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, ROOT, texts
-from .functions import function_id, functions_of
+from .functions import NAMES, function_id, functions_matching, functions_of
 from .grouping import Group, Groups, groups_of
 from .layout import LABEL_KIND, Order, Runs, laid_out, reordered, sibling_order, starts, subtree_totals
-from .patterns import NAMES, functions_matching
 from .picking import (
     Rows,
     below,
@@ -352,10 +351,12 @@ def _split(
     left = calls_kept(profile, selection)
     if shape.row_of_call is None:
         of_call = of_call[:-1]
+    group, weight = groups.of(profile, rows), samples.weight[rows]
     if left is not None:
         of_call = np.where(left, of_call, columns - 1)
     of_sample = of_call[samples.call][samples.stack[rows]]
-    group, weight = groups.of(profile, rows), samples.weight[rows]
+    if left is not None:
+        weight = np.where(of_sample < columns - 1, weight, 0)
     of_group = weights_on(group, weight, len(groups.labels), samples.peak)
     some = np.flatnonzero(of_group >= narrowest)
     parts = []
@@ -369,7 +370,8 @@ def _split(
         cell = mine[inside] * columns + of_sample[inside]
         table = weights_on(cell, weight[inside], len(these) * columns, samples.peak).reshape(len(these), columns)
         parts.append(_cells(shape, kept, these, table, narrowest))
-    return _joined(parts)
+    runs, kept, of_run, cut = _joined(parts)
+    return runs, kept, of_run, cut + int(((of_group > 0) & (of_group < narrowest)).sum())
 
 
 def _cells(shape: Shape, kept: Array, groups: Array, table: Array, narrowest: int) -> tuple[Runs, Array, Array, int]:

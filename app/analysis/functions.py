@@ -1,4 +1,9 @@
-"""Which rows of `functions` are one function: those with the same display name and module."""
+"""Functions: which rows of `functions` are one, and which match a pattern.
+
+Rows with the same display name and module are one function. What matches a pattern is defined as in pprof
+(google/pprof, profile/filter.go): a frame does when its function's name, its source file or its module does,
+anywhere in the text unless anchored.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,10 +13,12 @@ import numpy as np
 from ..domain.errors import NotFound
 from ..domain.profile import Profile
 from ..domain.tables import FrameKind
-from .patterns import distinct, shortened
+from .patterns import compiled, distinct, shortened
 from .remember import remembered
 
 Array = np.ndarray[Any, Any]
+NAMES = ("display",)
+NAMES_FILES_MODULES = ("display", "file", "module")
 KINDS = len(FrameKind)
 KIND_WORDS = tuple(kind.name.lower() for kind in FrameKind)
 
@@ -60,6 +67,31 @@ def functions_of(profile: Profile) -> Functions:
         return Functions(canonical, len(first) == table.num_rows, names, name, modules, module)
 
     return remembered(profile, "functions", build, pin=True)
+
+
+def functions_matching(
+    profile: Profile, pattern: str, word: str, columns: tuple[str, ...] = NAMES_FILES_MODULES
+) -> Array:
+    """Which rows of `functions` match, as bools; where one row of a function does, all of them do.
+
+    Each distinct text is looked at once, and the answer remembered. word: what the user calls the pattern. Raises
+    InvalidRequest for a pattern that is none.
+    """
+    expression = compiled(pattern, word)
+
+    def build() -> Array:
+        found = np.zeros(profile.functions.num_rows, bool)
+        for name in columns:
+            texts, codes = distinct(profile.functions.column(name))
+            # The last entry answers for null, whose code is -1.
+            matches = [expression.search(text) is not None for text in texts] + [False]
+            found |= np.array(matches, bool)[codes]
+        canonical = functions_of(profile).canonical
+        spoken_for = np.zeros(len(found), bool)
+        spoken_for[canonical[found]] = True
+        return spoken_for[canonical]
+
+    return remembered(profile, ("matching", pattern, columns), build)
 
 
 def function_id(profile: Profile, function: int | str) -> Array:

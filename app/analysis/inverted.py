@@ -67,7 +67,7 @@ def inverted(tree: CallTree, leaves: Array, label: Array) -> Chains:
     order = np.arange(n)
     slots = np.arange(n)
     here = leaves.astype(np.int64)
-    root = rows.add(np.array([-1]), 0, np.array([0]), np.array([n]), leaves[:1] if n else np.zeros(1, np.int64))
+    root = rows.add(np.array([-1]), 0, np.array([0]), np.array([max(n, 1)]), leaves[:1] if n else np.zeros(1, np.int64))
     group = np.zeros(n, np.int64)
     row_of_group = root
     row_of = np.zeros(n, np.int64)

@@ -1,8 +1,6 @@
-"""focus, ignore, hide and search: RE2 patterns over the distinct names of a profile.
+"""Patterns that users type, and the distinct texts they are tried on.
 
-RE2 takes time linear in the text whatever the pattern, so no pattern hangs a worker. What matches is defined as in
-pprof (google/pprof, profile/filter.go): a frame matches when its function's name, its source file or its module
-does, anywhere in the text unless anchored.
+RE2 takes time linear in the text whatever the pattern, so no pattern hangs a worker.
 """
 
 from typing import Any
@@ -13,12 +11,8 @@ import pyarrow.compute as pc
 import re2
 
 from ..domain.errors import InvalidRequest
-from ..domain.profile import Profile
-from .remember import remembered
 
 Array = np.ndarray[Any, Any]
-NAMES = ("display",)
-NAMES_FILES_MODULES = ("display", "file", "module")
 
 
 def compiled(pattern: str, word: str) -> Any:
@@ -41,24 +35,6 @@ def compiled(pattern: str, word: str) -> Any:
 def shortened(text: str, limit: int = 80) -> str:
     """`text`, cut for use in a message."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def functions_matching(
-    profile: Profile, pattern: str, word: str, columns: tuple[str, ...] = NAMES_FILES_MODULES
-) -> Array:
-    """Which rows of `functions` match, as bools. Each distinct text is looked at once and the answer remembered."""
-    expression = compiled(pattern, word)
-
-    def build() -> Array:
-        found = np.zeros(profile.functions.num_rows, bool)
-        for name in columns:
-            texts, codes = distinct(profile.functions.column(name))
-            # The last entry answers for null, whose code is -1.
-            matches = [expression.search(text) is not None for text in texts] + [False]
-            found |= np.array(matches, bool)[codes]
-        return found
-
-    return remembered(profile, ("matching", pattern, columns), build)
 
 
 def distinct(column: pa.ChunkedArray) -> tuple[list[str], Array]:

@@ -14,7 +14,8 @@ from ..domain.errors import InvalidRequest, UnreadableInput
 from ..domain.profile import Profile
 from ..domain.selection import Selection, thread_key
 from ..domain.tables import NO_ID, ROOT, column, texts
-from .patterns import functions_matching, shortened
+from .functions import functions_matching
+from .patterns import shortened
 from .remember import remembered
 from .trees import covered
 

@@ -12,8 +12,7 @@ import numpy as np
 from ..domain.calltree import merge_children, preorder
 from ..domain.profile import Profile
 from ..domain.tables import NO_ID, ROOT, FrameKind, column
-from .functions import KINDS, functions_of
-from .patterns import functions_matching
+from .functions import KINDS, functions_matching, functions_of
 from .remember import remembered
 from .trees import outermost, path_sums
 
