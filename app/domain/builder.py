@@ -173,6 +173,11 @@ class ProfileBuilder:
         known: int = self._events[name]["id"]
         return known
 
+    def event_like(self, name: str) -> tuple[str, bool] | None:
+        """Unit of the event of that name and whether it is weighted; None where there is no such event yet."""
+        known = self._events.get(name)
+        return (known["unit"], known["weighted"]) if known else None
+
     def sample(self, time_ns: int, thread: int, event: int, stack: int, weight: int, cpu: int = -1) -> None:
         """Add one sample."""
         self._rows.append((time_ns, thread, cpu, event, stack, weight))

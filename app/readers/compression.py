@@ -42,8 +42,7 @@ def open_plain(source: Path | BinaryIO, limit_bytes: int) -> "PlainStream":
     if not isinstance(source, Path):
         return PlainStream(source, limit_bytes, "standard input")
     try:
-        # Never wait for somebody to write into a pipe: that a path names one is for its owner to say.
-        file = io.FileIO(os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        file = io.FileIO(source)
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
         raise UnreadableInput(f"{source} cannot be read: {why}. Check the path and its permissions.") from None

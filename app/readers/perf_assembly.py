@@ -41,6 +41,9 @@ UNNAMED_EVENT = "samples"
 IN_ORDER = "order of samples"
 """The clock of a text without times: time_ns then counts samples, and the profile has no duration."""
 
+FIRST_SAMPLE = "clock of first sample"
+"""The fact that tells when the profile's zero was, in ns of the clock that perf used."""
+
 NO_SAMPLE = "line that belongs to no sample"
 NO_FRAME = "line inside a sample that is no frame"
 LOST_IN_KERNEL = "samples lost while recording"
@@ -163,7 +166,7 @@ class Assembly:
     def _meta(self, zero: int | None) -> Meta:
         facts = dict(self._facts)
         if zero is not None:
-            facts["clock of first sample"] = f"{zero} ns"
+            facts[FIRST_SAMPLE] = f"{zero} ns"
         start = None
         reference = _TOD.search(facts.get("reference time", ""))
         if reference and zero is not None:
@@ -221,11 +224,14 @@ class Assembly:
             task = parse_task(prefix)
             name = -1 if task.comm is None else self._names.setdefault(task.comm, len(self._names))
             nameless = task.pid is None and task.tid is None
-            thread = self.builder.thread(pid=task.pid, tid=task.tid, incarnation=name + 1 if nameless else 0)
+            thread = self._thread(task.pid, task.tid, name + 1 if nameless else 0)
             if thread == len(self._threads):
                 self._threads.append((task.pid, task.tid))
             known = self._tasks[prefix] = (thread, name, task.cpu)
         return known
+
+    def _thread(self, pid: int | None, tid: int | None, incarnation: int) -> int:
+        return self.builder.thread(pid=pid, tid=tid, host=self._facts.get("hostname"), incarnation=incarnation)
 
     def _event(self, raw: bytes, weighted: bool) -> int:
         event = self._events.get(raw)
@@ -421,7 +427,7 @@ class Assembly:
                 pid, tid = self._threads[split]
                 rows = np.flatnonzero(columns["thread"] == split)
                 for other in np.unique(columns["name"][rows])[1:].tolist():
-                    added = self.builder.thread(pid=pid, tid=tid, incarnation=other + 1)
+                    added = self._thread(pid, tid, other + 1)
                     columns["thread"][rows[columns["name"][rows] == other]] = added
         for row in np.flatnonzero(changed & (name >= 0)).tolist():
             self.builder.named(int(thread[row]), int(time_ns[row]), names[int(name[row])])
