@@ -72,6 +72,18 @@ def probe() -> HostFacts:
     )
 
 
+def quick() -> tuple[object, ...]:
+    """What costs nothing to look at and changes when the answers of `probe` do."""
+    perf = shutil.which("perf")
+    marks: tuple[object, ...] = ()
+    if perf is not None:
+        with contextlib.suppress(OSError):
+            found = os.stat(perf)
+            marks = (perf, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+    names = ("perf_event_paranoid", "kptr_restrict", "perf_event_max_sample_rate", "perf_event_mlock_kb")
+    return (*marks, *(_number(f"/proc/sys/kernel/{name}") for name in names))
+
+
 def find_perf() -> tuple[str | None, str | None, str | None]:
     """(path, why not, version) of a perf that runs. A distribution's `perf` may be a script with none behind it."""
     found = shutil.which("perf")

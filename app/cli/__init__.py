@@ -1,1 +1,78 @@
-"""The command line `perfloom`: one group, one file for each family of commands."""
+"""The command line `perfloom`: one group, one file for each family of commands.
+
+A family is a module with a list `commands`. Families are imported when one of their commands is called or listed, so
+that `perfloom report` does not wait for what `perfloom serve` needs.
+"""
+
+import importlib
+import os
+import sys
+import traceback
+
+import click
+
+from .. import __version__
+from ..domain.errors import PerfloomError
+
+FAMILIES = {
+    "serving": ("serve", "worker", "web", "demo"),
+    "recording": ("record",),
+    "files": ("import", "list", "delete", "report", "convert", "diff"),
+}
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+OUR_FAULT = 70
+"""EX_SOFTWARE of sysexits.h: 1 would say that a gate failed."""
+
+
+class Families(click.Group):
+    """A group whose commands are found in the families."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for family in FAMILIES for name in FAMILIES[family]]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        for family, names in FAMILIES.items():
+            if cmd_name in names:
+                module = importlib.import_module(f".{family}", __package__)
+                found: dict[str | None, click.Command] = {command.name: command for command in module.commands}
+                return found.get(cmd_name)
+        return None
+
+
+@click.command(cls=Families, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="perfloom")
+def cli() -> None:
+    """Record a program with perf, keep the result, and see where its time went."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command and end the process with its status: 0 done, 1 a gate failed, 2 usage, 3 input that cannot be
+    read, 4 no result."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command; returns the exit status, with what went wrong said on standard error."""
+    try:
+        status = cli.main(arguments, prog_name="perfloom", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except click.exceptions.Exit as exit:
+        return exit.exit_code
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except PerfloomError as error:
+        click.echo(f"perfloom: {error.message}", err=True)
+        return error.exit_status
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has enough. Nothing must be written to it when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except Exception:
+        traceback.print_exc()
+        click.echo("perfloom: This is a fault in Perfloom itself. Please report it with the lines above.", err=True)
+        return OUR_FAULT

@@ -1,0 +1,5 @@
+"""`python -m perfloom.cli` is `perfloom`."""
+
+from . import main
+
+main()

@@ -1,0 +1,128 @@
+"""serve, worker, web, demo: what stays in the foreground until it is told to end."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ..domain.errors import JobFailed
+from ..domain.jobs import CallGraph, JobSpec, JobState
+from .options import data_option, settings_of
+
+if TYPE_CHECKING:
+    from ..store.jobs import Job
+
+F = TypeVar("F", bound=Callable[..., Any])
+_verbose = click.option("--verbose", "-v", is_flag=True, help="Say on standard error what is done.")
+
+
+def _address(command: F) -> F:
+    """Where to listen."""
+    host = click.option("--host", metavar="ADDRESS", help="Address to listen on.  [default: 127.0.0.1]")
+    ports = click.IntRange(0, 65535)
+    port = click.option("--port", type=ports, help="Port to listen on; 0 takes a free one.  [default: 8000]")
+    return host(port(command))
+
+
+@click.command()
+@_address
+@data_option
+@_verbose
+def serve(host: str | None, port: int | None, data: Path | None, verbose: bool) -> None:
+    """Serve the pages and work on jobs, all in one, until Ctrl-C.
+
+    Nothing else needs to run: the catalogue is a file, and a private Redis is started beside it.
+    """
+    from ..workers import server
+
+    _log(verbose)
+    with server.running(settings_of(data, host=host, port=port)) as here:
+        click.echo(here.link("/"))
+        here.wait()
+
+
+@click.command()
+@_address
+@data_option
+@_verbose
+def demo(host: str | None, port: int | None, data: Path | None, verbose: bool) -> None:
+    """Serve, record a small bundled program, and print the address of its flame graph."""
+    from .. import workload
+    from ..workers import server
+
+    def watch(job: "Job") -> None:
+        if not job.state.final:
+            click.echo(f"perfloom: the demo is {job.state}", err=True)
+
+    graph = CallGraph(workload.call_graph())
+    spec = JobSpec(name="Demo: a text pipeline", command=tuple(workload.command()), call_graph=graph)
+    _log(verbose)
+    with server.running(settings_of(data, host=host, port=port)) as here:
+        click.echo(f"perfloom: the pages are at {here.link('/')}", err=True)
+        job = here.record(spec, watch)
+        if job is None:
+            return
+        if job.state is not JobState.STORED:
+            raise JobFailed(f"The demo could not be recorded. {job.reason or ''}".strip())
+        click.echo(f"perfloom: {workload.note()}", err=True)
+        click.echo(here.link(f"/results/{job.id}/flamegraph"))
+        click.echo("perfloom: Ctrl-C ends the server.", err=True)
+        here.wait()
+
+
+@click.command()
+@click.option(
+    "--queue",
+    "queues",
+    type=click.Choice(["launch", "read"]),
+    multiple=True,
+    help="Work on this queue only: launch starts and watches programs, read reads recordings.  [default: both]",
+)
+@data_option
+@_verbose
+def worker(queues: tuple[str, ...], data: Path | None, verbose: bool) -> None:
+    """Work on jobs of this data directory, until Ctrl-C. The programs are recorded on this machine."""
+    from ..workers import server
+
+    _log(verbose)
+
+    def said(text: str) -> None:
+        click.echo(f"perfloom: {text}", err=True)
+
+    server.work(settings_of(data), queues or ("launch", "read"), said)
+
+
+@click.command()
+@_address
+@click.option("--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Server processes.")
+@data_option
+@_verbose
+def web(host: str | None, port: int | None, processes: int, data: Path | None, verbose: bool) -> None:
+    """Serve the pages alone, until Ctrl-C. Jobs wait until a `perfloom worker` takes them."""
+    from ..store import open_store
+    from ..workers import server, web_server
+
+    settings = settings_of(data, host=host, port=port)
+    server.refuse_open_door(settings)
+    _log(verbose)
+    open_store(settings).close()
+    with web_server.listen(settings) as listening:
+        settings = replace(settings, port=listening.getsockname()[1])
+        where = "PERFLOOM_TOKEN" if settings.configured_token else f"the file {settings.data / 'token'}"
+        assert settings.token  # Made here, before several processes ask for it.
+        click.echo(f"http://{web_server.address(settings)}/ (the token is in {where})")
+        web_server.serve(settings, handle=listening.fileno(), processes=processes)
+
+
+def _log(verbose: bool) -> None:
+    from ..workers.celery_app import set_up_logging
+
+    if verbose:
+        os.environ["PERFLOOM_VERBOSE"] = "1"
+    set_up_logging(verbose)
+
+
+commands: list[click.Command] = [serve, worker, web, demo]

@@ -1,0 +1,59 @@
+"""A Celery worker for one of the two queues, as a process of its own: `celery_app launch|read PROCESSES`."""
+
+import logging
+import os
+import sys
+from typing import Any
+
+from celery import signals
+from celery.apps.worker import Worker
+
+from perfloom.config import Settings
+from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, celery_app
+from perfloom.workers import processes, tasks
+from perfloom.workers.facts_probe import host_name
+
+QUEUES = {"launch": LAUNCH_QUEUE, "read": READ_QUEUE}
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def set_up_logging(verbose: bool) -> None:
+    """To standard error: warnings, and what the steps do where asked for."""
+    logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT, force=True)
+    logging.getLogger("perfloom").setLevel(logging.INFO if verbose else logging.WARNING)
+    # It repeats at every start that a broker may be away for a while.
+    logging.getLogger("kombu").setLevel(logging.ERROR)
+
+
+def work(settings: Settings, queue: str, count: int) -> int:
+    """Work until told to end; returns the exit status. A first SIGTERM lets tasks end, SIGQUIT does not."""
+    app = celery_app(settings)
+    tasks.register(app, settings)
+    app.finalize()
+    worker: Any = Worker(
+        app=app,
+        hostname=f"{queue}-{os.getpid()}@{host_name()}",
+        queues=[QUEUES[queue]],
+        concurrency=count,
+        pool="prefork",
+        optimization="fair",
+        loglevel=logging.WARNING,
+        quiet=True,
+        without_gossip=True,
+        without_mingle=True,
+    )
+    worker.start()
+    return int(worker.exitcode or 0)
+
+
+@signals.setup_logging.connect
+def _keep_logging(**_: object) -> None:
+    """Celery shall leave the logging alone."""
+
+
+def main() -> None:
+    """`celery_app launch|read PROCESSES`; settings come from the environment."""
+    queue, count = sys.argv[1], int(sys.argv[2])
+    set_up_logging(bool(os.environ.get("PERFLOOM_VERBOSE")))
+    processes.name_process(f"perfloom-{queue}")
+    sys.exit(work(Settings.load(), queue, count))

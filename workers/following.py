@@ -1,0 +1,178 @@
+"""`perfloom record`: ask for a job and follow it to its end, by a running worker or, without one, in this process."""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import BinaryIO
+
+from perfloom.config import Settings
+from perfloom.domain.errors import PerfloomError
+from perfloom.domain.jobs import JobSpec
+from perfloom.queue import Queue
+from perfloom.store import Store, open_store
+from perfloom.store.ids import new_id
+from perfloom.store.jobs import Job
+from perfloom.workers import steps, supervised
+from perfloom.workers.facts_probe import host_name
+from perfloom.workers.jobfiles import JobFiles, keep_environment
+from perfloom.workers.road import open_road
+
+LOOK_S = 0.1
+SILENT_S = 30.0
+"""When the worker was not heard of for so long, this process takes the steps itself."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class OutputTail:
+    """Copies what the program prints, as it comes, from the job's log to a stream."""
+
+    def __init__(self, files: JobFiles, to: BinaryIO) -> None:
+        self._path = files.output
+        self._to = to
+        self._offset = 0
+
+    def copy(self) -> None:
+        """What has come since the last time. Of more than is kept, the middle is left out as in the log."""
+        try:
+            with open(self._path, "rb") as log:
+                log.seek(self._offset)
+                while data := log.read(1 << 16):
+                    # Past this the file is written anew while the program prints; its end is copied when it is done.
+                    room = max(0, supervised.HEAD_BYTES - self._offset)
+                    self._to.write(data[:room])
+                    self._offset += min(len(data), room)
+                    if len(data) >= room:
+                        break
+            self._to.flush()
+        except FileNotFoundError:
+            return
+
+    def finish(self) -> None:
+        """The rest, now that nobody writes to the log any more."""
+        with contextlib.suppress(FileNotFoundError), open(self._path, "rb") as log:
+            log.seek(self._offset)
+            while data := log.read(1 << 16):
+                self._to.write(data)
+                self._offset += len(data)
+            self._to.flush()
+
+
+@dataclass
+class Wishes:
+    """How often a person has asked for the end."""
+
+    count: int = 0
+    granted: int = 0
+
+
+def record(
+    settings: Settings,
+    spec: JobSpec,
+    name: str,
+    watch: Callable[[Job], None],
+    *,
+    output: BinaryIO = sys.stderr.buffer,
+) -> Job:
+    """Record, wait, and return the job in its final state.
+
+    watch: told whenever state or progress change. A first Ctrl-C (or SIGTERM) ends the program and keeps what was
+    recorded; a second one drops it. The program gets this process's environment.
+    """
+    store = open_store(settings)
+    queue = Queue(settings, store)
+    try:
+        id = new_id()
+        files = JobFiles(store.jobs.directory(id))
+        keep_environment(files, os.environ)
+        with _asked_to_end() as wishes:
+            by_worker = queue.worker_there(host_name())
+            # Not due before somebody was rung for: who comes by first would be another worker than ours.
+            job = store.jobs.create("record", spec.to_json(), name, id=id)
+            if by_worker:
+                queue.ring_job(id)
+            return _follow(settings, store, queue, job, files, wishes, watch, OutputTail(files, output), by_worker)
+    finally:
+        queue.close()
+        store.close()
+
+
+def _follow(
+    settings: Settings,
+    store: Store,
+    queue: Queue,
+    job: Job,
+    files: JobFiles,
+    wishes: Wishes,
+    watch: Callable[[Job], None],
+    tail: OutputTail,
+    by_worker: bool,
+) -> Job:
+    own = None if by_worker else _begin_own_steps(settings, store, job.id)
+    heard = time.monotonic()
+    said: object = None
+    while True:
+        job = store.jobs.get(job.id)
+        tail.copy()
+        if (now := (job.state, job.progress_text, job.progress)) != said:
+            said = now
+            watch(job)
+        if job.state.final:
+            if own is not None:
+                own.join()
+            tail.finish()
+            return job
+        _grant(store, queue, job, files, wishes)
+        if own is None and time.monotonic() - heard > SILENT_S / 3:
+            if queue.worker_there(host_name()):
+                heard = time.monotonic()
+            elif time.monotonic() - heard > SILENT_S:
+                own = _begin_own_steps(settings, store, job.id)
+        elif own is not None and not own.is_alive():
+            # What it stumbled over was the catalogue; here it is asked too, and raises.
+            own = _begin_own_steps(settings, store, job.id)
+        time.sleep(LOOK_S)
+
+
+def _grant(store: Store, queue: Queue, job: Job, files: JobFiles, wishes: Wishes) -> None:
+    """Hand on what a person asked for."""
+    if wishes.granted >= wishes.count:
+        return
+    wishes.granted = wishes.count
+    store.jobs.request_cancel(job.id)
+    if wishes.count > 1:
+        supervised.ask_to_end(files, at_once=True)
+    queue.ring_job(job.id)
+
+
+def _begin_own_steps(settings: Settings, store: Store, job_id: str) -> threading.Thread:
+    """Take the steps in a thread, so that this one can listen and report."""
+
+    def run() -> None:
+        with contextlib.suppress(PerfloomError):
+            steps.drive(open_road(settings, store), job_id)
+
+    thread = threading.Thread(target=run, name="steps", daemon=True)
+    thread.start()
+    return thread
+
+
+@contextlib.contextmanager
+def _asked_to_end() -> Iterator[Wishes]:
+    """Count the signals that ask for the end, in place of what they would do."""
+    wishes = Wishes()
+
+    def count(number: int, frame: FrameType | None) -> None:
+        wishes.count += 1
+
+    before = {number: signal.signal(number, count) for number in _SIGNALS}
+    try:
+        yield wishes
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,108 @@
+"""What every step of a job works with, and how a step reports and is stopped."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from perfloom.config import Settings
+from perfloom.domain.errors import NotFound
+from perfloom.domain.facts import HostFacts
+from perfloom.domain.jobs import JobState
+from perfloom.queue import Queue
+from perfloom.store import Store
+from perfloom.store.jobs import Job
+from perfloom.workers import processes
+from perfloom.workers.facts_probe import host_name, probe
+
+AGAIN_S = 5.0
+"""A job that somebody works on is looked at again after this, should that one be gone by then."""
+FRESH_S = 900.0
+"""Facts of a host that are older are found anew."""
+REPORT_S = 0.4
+
+Progress = Callable[[float | None, str], None]
+
+
+class Stopped(Exception):
+    """A person asked for the end while a step was at work, or the job was moved on by somebody else."""
+
+
+@dataclass(frozen=True)
+class Road:
+    """The parts that steps need. queue None: nobody is rung for, the caller takes the next step himself.
+
+    worker: who claims: host, pid and start of the process.
+    """
+
+    settings: Settings
+    store: Store
+    queue: Queue | None
+    host: str
+    worker: str
+
+    def facts(self) -> HostFacts:
+        """Those of this host: what its worker published where that is fresh, else found now."""
+        try:
+            known = self.store.hosts.get(self.host).facts
+        except NotFound:
+            known = None
+        if known is not None and time.time() - known.checked_at < FRESH_S and _same_user(known):
+            return known
+        return probe()
+
+
+def _same_user(facts: HostFacts) -> bool:
+    """A command line run as root is not bound by what a worker of another user found, nor the other way round."""
+    return facts.root == (os.geteuid() == 0)
+
+
+def open_road(settings: Settings, store: Store, queue: Queue | None = None) -> Road:
+    """The road of this process."""
+    return Road(settings, store, queue, host_name(), worker_name())
+
+
+def worker_name() -> str:
+    """This process, so that another one can tell whether it still lives: `HOST PID START BOOT`."""
+    who = processes.identity()
+    assert who is not None
+    return f"{host_name()} {who.pid} {who.started} {who.boot}"
+
+
+def worker_lives(name: str) -> bool | None:
+    """Whether the process of a `worker_name` lives; None where it is another host's and cannot be told from here."""
+    try:
+        host, pid, started, boot = name.split(" ")
+        who = processes.Identity(int(pid), int(started), boot)
+    except ValueError:
+        return None
+    return processes.alive(who) if host == host_name() else None
+
+
+def reporter(road: Road, job: Job) -> Progress:
+    """A function (progress 0–1 or null, text) that writes to the catalogue now and then.
+
+    It raises Stopped where the job's end was asked for, or somebody else has moved it on.
+    """
+    state = job.state
+    last = 0.0
+
+    def report(progress: float | None, text: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last < REPORT_S:
+            return
+        last = now
+        present = road.store.jobs.find(job.id)
+        if present is None or present.state is not state or present.cancel_requested:
+            raise Stopped
+        road.store.jobs.update(
+            job.id, expected=state, progress=progress, progress_text=text, due_at=time.time() + AGAIN_S
+        )
+
+    return report
+
+
+def done(job: Job | None) -> bool:
+    """Whether there is nothing (more) to do for it."""
+    return job is None or job.state.final or job.state is JobState.DRAFT

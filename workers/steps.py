@@ -1,0 +1,349 @@
+"""The steps of a job: what is done in each state. Each may be begun again after a crash at any point of it.
+
+    queued → staging → running → collecting → reading → stored        a recording
+    queued → reading → stored                                         an import
+
+A step works under the job's lock (a file lock, which its process's death releases), looks at what is really there,
+and does what is missing. Steps are short but for collecting and reading; nobody waits here for the user's program.
+The program is started at most once: see `launching`.
+"""
+
+import logging
+import shlex
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from perfloom.domain.errors import InvalidRequest, NotFound, PerfloomError, Unavailable, UnreadableInput
+from perfloom.domain.jobs import JobState, Outcome
+from perfloom.queue import reads
+from perfloom.recorders import recorder_of
+from perfloom.store.disk import remove_tree, unavailable
+from perfloom.store.jobs import Job
+from perfloom.workers import launching, outcomes, supervised
+from perfloom.workers.jobfiles import JobFiles, forget_environment
+from perfloom.workers.road import AGAIN_S, Road, Stopped, done, reporter
+
+TRIES = 3
+"""How often a step that fails for a passing reason (a full disk, say) is tried."""
+READING_TRIES = 5
+"""How often reading is begun when its worker is killed each time."""
+HOST_SILENT_S = 180.0
+"""A host whose worker was not heard of for so long is taken to be gone, with what ran on it."""
+
+log = logging.getLogger(__name__)
+Step = Callable[[Road, Job, JobFiles], None]
+
+
+def advance(road: Road, job_id: str, *, launch: bool = True, read: bool = True) -> None:
+    """Take a job as far as it goes now. launch, read: which of the two sorts of steps this worker may do.
+
+    Does nothing where another process has the job, or it has ended.
+    """
+    job = road.store.jobs.find(job_id)
+    if job is None or done(job):
+        return
+    files = JobFiles(road.store.jobs.directory(job_id))
+    was_busy = job.state in launching.BUSY
+    with files.lock() as mine:
+        if not mine:
+            return
+        left = _as_far_as_it_goes(road, job_id, files, launch, read)
+    if road.queue is None:
+        return
+    # Not before the lock is free, or who comes finds it taken.
+    if left is not None:
+        road.queue.ring(left)
+    present = road.store.jobs.find(job_id)
+    if was_busy and (present is None or present.state not in launching.BUSY):
+        launching.call_next(road)
+
+
+def _as_far_as_it_goes(road: Road, job_id: str, files: JobFiles, launch: bool, read: bool) -> Job | None:
+    """Step after step. Returns the job where the next one is of the sort that this worker may not do."""
+    while True:
+        job = road.store.jobs.find(job_id)
+        if job is None or done(job):
+            return None
+        # Ending what waits to be read is quick, and must not wait behind what is being read.
+        may = read if reads(job) and not job.cancel_requested else launch or reads(job)
+        if not may:
+            return job
+        _step(road, job, files)
+        now = road.store.jobs.find(job_id)
+        if now is None or (now.state, now.cancel_requested) == (job.state, job.cancel_requested):
+            return None
+
+
+def cancel(road: Road, job_id: str) -> None:
+    """End a job because a person asked. What was recorded so far is kept; asked again, it is dropped."""
+    if road.store.jobs.request_cancel(job_id):
+        advance(road, job_id)
+
+
+def drive(road: Road, job_id: str, watch: Callable[[Job], None] = lambda job: None) -> Job:
+    """Take all steps in this process until the job has ended. watch: told after each; may raise."""
+    while True:
+        advance(road, job_id)
+        job = road.store.jobs.get(job_id)
+        watch(job)
+        if done(job):
+            return job
+        wait = 0.25 if job.due_at is None else job.due_at - time.time()
+        time.sleep(min(0.25, max(0.02, wait)))
+
+
+def _step(road: Road, job: Job, files: JobFiles) -> None:
+    """One step, and what becomes of the job when it fails."""
+    try:
+        STEPS[job.state](road, job, files)
+    except Stopped:
+        _stopped(road, job, files)
+    except Unavailable as error:
+        if isinstance(error.__cause__, SQLAlchemyError):
+            raise  # The catalogue does not answer: nothing is known to have failed, and the sweep rings again.
+        _try_again(road, job, error.message)
+    except PerfloomError as error:
+        end(road, job, files, JobState.FAILED, error.message)
+    except OSError as error:
+        _try_again(road, job, unavailable(files.root, error).message)
+    except SQLAlchemyError:
+        raise
+    except Exception as error:
+        log.exception("job %s: %s failed", job.id, job.state)
+        text = f"Perfloom itself failed while {job.state}: {type(error).__name__}. The worker's log says where."
+        _try_again(road, job, text)
+
+
+def _try_again(road: Road, job: Job, reason: str) -> None:
+    failures = int(job.details.get("failures", 0)) + 1
+    if failures >= TRIES:
+        end(road, job, JobFiles(road.store.jobs.directory(job.id)), JobState.FAILED, reason)
+        return
+    log.warning("job %s: %s (try %d of %d)", job.id, reason, failures, TRIES)
+    due = time.time() + 2 * failures
+    details = job.details | {"failures": failures}
+    road.store.jobs.update(
+        job.id, expected=job.state, details=details, due_at=due, progress_text=f"Tries again. {reason}"
+    )
+
+
+def end(
+    road: Road,
+    job: Job,
+    files: JobFiles,
+    state: JobState,
+    reason: str | None,
+    outcome: Outcome | None = None,
+    **columns: Any,
+) -> None:
+    """Move a job to its final state."""
+    forget_environment(files)
+    if outcome is not None:
+        columns["outcome"] = outcome
+    if road.store.jobs.move(job.id, job.state, state, reason=reason, **columns):
+        log.info("job %s: %s%s", job.id, state, f": {reason}" if reason else "")
+
+
+def _stopped(road: Road, job: Job, files: JobFiles) -> None:
+    """A person asked for the end while a step was at work; what it did is dropped."""
+    job = road.store.jobs.get(job.id)
+    if done(job) or not job.cancel_requested:
+        return
+    outcome = job.outcome or Outcome(cancelled=True, reasons=("It was cancelled.",))
+    end(road, job, files, JobState.CANCELLED, f"It was cancelled while {job.state}.", outcome=outcome)
+    remove_tree(files.artefacts)
+
+
+def _queued(road: Road, job: Job, files: JobFiles) -> None:
+    if job.cancel_requested:
+        outcome = Outcome(cancelled=True, reasons=("It was cancelled.",))
+        end(road, job, files, JobState.CANCELLED, "It was cancelled before it began.", outcome=outcome)
+    elif job.kind == "import":
+        now = time.time()
+        road.store.jobs.move(
+            job.id, JobState.QUEUED, JobState.READING, started=now, due_at=now + AGAIN_S, claimed_by=road.worker
+        )
+    else:
+        launching.claim(road, job)
+
+
+def _staging(road: Road, job: Job, files: JobFiles) -> None:
+    if not _elsewhere(road, job):
+        launching.launch(road, job, files)
+
+
+def _running(road: Road, job: Job, files: JobFiles) -> None:
+    """Look at the program; hand on a cancel."""
+    if _elsewhere(road, job):
+        return
+    sight = supervised.look(files)
+    if sight.exit is not None or not sight.alive:
+        if sight.exit is not None:
+            ending = outcomes.ending(sight.exit, job.job_spec, cancel_requested=job.cancel_requested)
+        else:
+            supervised.clean_up(files, job.id)
+            ending = outcomes.vanished()
+        details = job.details | {
+            "short": list(ending.short),
+            "error": ending.error,
+            "vanished": sight.exit is None,
+            "failures": 0,
+        }
+        # The wish to cancel is fulfilled; asked again, it means what follows.
+        road.store.jobs.move(
+            job.id,
+            JobState.RUNNING,
+            JobState.COLLECTING,
+            outcome=ending.outcome,
+            details=details,
+            cancel_requested=False,
+            due_at=time.time(),
+        )
+        return
+    if job.cancel_requested:
+        supervised.ask_to_end(files)
+    now = time.time()
+    elapsed = now - (job.started or now)
+    limit = job.job_spec.duration_s
+    road.store.jobs.update(
+        job.id,
+        expected=JobState.RUNNING,
+        progress=min(1.0, elapsed / limit) if limit else None,
+        progress_text="Is being ended" if job.cancel_requested else _recorded_so_far(files),
+        due_at=now + (0.2 if job.cancel_requested else min(2.0, max(0.2, elapsed / 10))),
+    )
+
+
+def _recorded_so_far(files: JobFiles) -> str:
+    size = sum(path.stat().st_size for path in files.recorded())
+    return f"Records; {size / 1e6:.1f} MB so far" if size else "Records"
+
+
+def _collecting(road: Road, job: Job, files: JobFiles) -> None:
+    """The program has ended: bring what it left into text, where it was recorded."""
+    if _elsewhere(road, job):
+        return
+    if job.cancel_requested:
+        raise Stopped
+    spec, recorder = job.job_spec, recorder_of(job.job_spec)
+    there = {path.name: path for path in files.recorded()}
+    expected = recorder.artefacts(spec)
+    if expected[0].name not in there:
+        _nothing(road, job, files)
+        return
+    from perfloom.workers import reading  # Brings the readers, which a step of another sort does not need.
+
+    report = reporter(road, job)
+    report(None, "Looks up names of functions")
+    for artefact in expected:
+        if not artefact.text and artefact.name in there:
+            try:
+                reading.symbolise(road.settings, road.facts().perf, there[artefact.name], files.artefacts, report)
+            except UnreadableInput:
+                if _cut_short(job):
+                    _nothing(road, job, files)
+                    return
+                raise
+    due = time.time() + AGAIN_S
+    road.store.jobs.move(job.id, JobState.COLLECTING, JobState.READING, due_at=due)
+
+
+def _cut_short(job: Job) -> bool:
+    return bool(job.details.get("short") or job.details.get("vanished") or job.details.get("error"))
+
+
+def _nothing(road: Road, job: Job, files: JobFiles) -> None:
+    """There is nothing to read: say why, as far as it is known."""
+    outcome = job.outcome or Outcome()
+    short = tuple(job.details.get("short") or ())
+    if outcome.cancelled:
+        end(road, job, files, JobState.CANCELLED, "It was cancelled before anything was recorded.")
+    elif job.details.get("vanished"):
+        reason = f"{outcomes.VANISHED} Nothing was recorded until then. Submit the job again."
+        end(road, job, files, JobState.LOST, reason)
+    else:
+        ending = outcomes.Ending(outcome, short, job.details.get("error"))
+        reason = outcomes.no_recording(ending, files.tail(), Path((job.argv or ("perf",))[0]).name)
+        end(road, job, files, JobState.FAILED, reason)
+
+
+def _reading(road: Road, job: Job, files: JobFiles) -> None:
+    """Read what was recorded or uploaded into a result of the same id."""
+    if job.cancel_requested:
+        raise Stopped
+    tries = int(job.details.get("readings", 0)) + 1
+    if tries > READING_TRIES:
+        raise UnreadableInput(
+            f"Reading was begun {READING_TRIES} times, and each time its worker was killed. The machine may have too "
+            "little memory for it: look at the worker's log, then submit it again."
+        )
+    details = job.details | {"readings": tries}
+    road.store.jobs.update(job.id, expected=JobState.READING, details=details, claimed_by=road.worker)
+    from perfloom.workers import reading
+
+    report = reporter(road, job)
+    short = tuple(job.details.get("short") or ())
+    changes: dict[str, Any] = {"complete": False, "reasons": short} if short else {}
+    if job.kind == "record" and job.job_spec.command:
+        changes["command"] = shlex.join(job.job_spec.command)
+    reading.read_to_result(
+        road.settings,
+        road.store,
+        job.id,
+        _inputs(job, files),
+        name=job.name,
+        meta_changes=changes,
+        progress=report,
+    )
+    state = JobState.CANCELLED if job.outcome is not None and job.outcome.cancelled else JobState.STORED
+    end(road, job, files, state, " ".join(short) or None, result_id=job.id, progress=1.0)
+    _tidy_up(road, job, files)
+
+
+def _inputs(job: Job, files: JobFiles) -> tuple[Path, ...]:
+    """What is to be read: the files that an import names, or all that a recording left."""
+    if job.kind == "record":
+        return files.recorded()
+    names = [str(name) for name in job.spec.get("files", ())]
+    if not names or any(name != Path(name).name for name in names):
+        raise InvalidRequest("This import names no files. Import them again.")
+    return tuple(files.artefacts / name for name in names)
+
+
+def _tidy_up(road: Road, job: Job, files: JobFiles) -> None:
+    """The result has its own copy; compress it. Nobody waits for this, and `tidy` does what a crash left undone."""
+    try:
+        remove_tree(files.artefacts)
+        road.store.results.compress(job.id)
+    except (PerfloomError, OSError) as error:
+        log.warning("job %s: its original is not compressed yet: %s", job.id, error)
+
+
+def _elsewhere(road: Road, job: Job) -> bool:
+    """Whether the program is another host's and that host's worker sees to it.
+
+    Where that worker was not heard of for long, what the job left is taken over here as it lies.
+    """
+    if job.host in (None, road.host):
+        return False
+    try:
+        seen = road.store.hosts.get(str(job.host)).seen
+    except NotFound:
+        seen = 0.0
+    if time.time() - seen > HOST_SILENT_S:
+        return False
+    road.store.jobs.update(job.id, expected=job.state, due_at=time.time() + AGAIN_S)
+    return True
+
+
+STEPS: dict[JobState, Step] = {
+    JobState.QUEUED: _queued,
+    JobState.STAGING: _staging,
+    JobState.RUNNING: _running,
+    JobState.COLLECTING: _collecting,
+    JobState.READING: _reading,
+}

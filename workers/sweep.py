@@ -1,0 +1,140 @@
+"""The sweep: rings for every job that is due and that nobody sees to, so that even a lost queue loses no job.
+
+One sweeper at a time, by a lease in the catalogue. It does no step itself, so it can never be held up by one.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from perfloom.config import Settings
+from perfloom.domain.errors import PerfloomError
+from perfloom.domain.facts import HostFacts
+from perfloom.queue import Queue
+from perfloom.store import Store, open_store
+from perfloom.workers.facts_probe import host_name, probe, quick
+from perfloom.workers.road import AGAIN_S, worker_lives, worker_name
+
+LEASE = "sweep"
+LEASE_S = 8.0
+RENEW_S = 2.0
+TICK_S = 0.25
+BEAT_S = 4.0
+FACTS_S = 300.0
+TIDY_S = 3600.0
+
+log = logging.getLogger(__name__)
+
+
+class Sweeper:
+    """Sweeps, and tells the catalogue that this host's worker lives and what its host can do.
+
+    working: whether there are processes that take what is rung for; nothing is done while not. announce: whether this
+    host is one that programs are recorded on.
+    """
+
+    def __init__(
+        self, settings: Settings, working: Callable[[], bool] = lambda: True, *, announce: bool = True
+    ) -> None:
+        self._settings = settings
+        self._working = working
+        self._announce = announce
+        self._owner = worker_name()
+        self._renew_at = self._beat_at = self._facts_at = self._tidy_at = 0.0
+        self._mine = False
+        self._facts: HostFacts | None = None
+        self._looks: tuple[object, ...] = ()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sweep", daemon=True)
+        self._trouble = ""
+
+    def start(self) -> None:
+        """Begin, in a thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, and let another one begin at once."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(5)
+
+    def _run(self) -> None:
+        store = open_store(self._settings, migrate=False)
+        queue = Queue(self._settings, store)
+        try:
+            while not self._stop.is_set():
+                pause = TICK_S
+                try:
+                    if self._working():
+                        if self._announce:
+                            self._tell(store)
+                        self.sweep(store, queue)
+                    self._trouble = ""
+                except PerfloomError as error:
+                    # Once in a while, not four times a second.
+                    if error.message != self._trouble:
+                        log.warning("the sweep goes on in a moment: %s", error.message)
+                    self._trouble = error.message
+                    pause = 1.0
+                except Exception:
+                    log.exception("the sweep goes on in a moment")
+                    pause = 5.0
+                self._stop.wait(pause)
+            if self._mine:
+                store.leases.release(LEASE, self._owner)
+        except PerfloomError:
+            pass  # The lease ends by itself.
+        finally:
+            queue.close()
+            store.close()
+
+    def sweep(self, store: Store, queue: Queue) -> int:
+        """Ring for what is due; returns for how many. Nothing where another one sweeps."""
+        now = time.monotonic()
+        if now >= self._renew_at:
+            self._renew_at = now + (RENEW_S if self._mine else RENEW_S / 4)
+            self._mine = store.leases.take(LEASE, self._owner, LEASE_S) or self._inherit(store)
+        if not self._mine:
+            return 0
+        if now >= self._tidy_at and queue.ring_tidy():
+            self._tidy_at = now + TIDY_S
+        rung = 0
+        for id in store.jobs.due():
+            job = store.jobs.find(id)
+            if job is None or job.state.final:
+                continue
+            # Rung before it is noted: a crash in between rings twice, never not at all.
+            if not queue.ring(job):
+                break
+            store.jobs.update(id, expected=job.state, due_at=time.time() + AGAIN_S)
+            rung += 1
+        return rung
+
+    def _inherit(self, store: Store) -> bool:
+        """Take the lease of a sweeper that was killed on this host, without waiting for it to run out."""
+        holder = store.leases.holder(LEASE)
+        if holder is None or worker_lives(holder) is not False:
+            return False
+        store.leases.release(LEASE, holder)
+        return store.leases.take(LEASE, self._owner, LEASE_S)
+
+    def _tell(self, store: Store) -> None:
+        now = time.monotonic()
+        if now >= self._facts_at:
+            self._facts_at = now + FACTS_S / 10
+            looks = quick()
+            # perf is only asked again where something changed: asking costs a recording that runs some time.
+            if self._facts is None or looks != self._looks:
+                self._facts, self._looks = probe(), looks
+            else:
+                self._facts = _renewed(self._facts)
+            store.hosts.publish(self._facts)
+            self._beat_at = now + BEAT_S
+        if now >= self._beat_at:
+            self._beat_at = now + BEAT_S
+            store.hosts.beat(host_name())
+
+
+def _renewed(facts: HostFacts) -> HostFacts:
+    return HostFacts.from_json(facts.to_json() | {"checked_at": time.time()})

@@ -1,0 +1,55 @@
+"""The tasks that workers take from the queue. Each takes one id, may come twice or late, and looks before it acts."""
+
+import logging
+import os
+from functools import cache
+
+from celery import Celery
+
+from perfloom.config import Settings
+from perfloom.domain.errors import NotFound, PerfloomError
+from perfloom.queue import CHECK_TASK, LAUNCH_TASK, READ_TASK, TIDY_TASK, Queue
+from perfloom.store import open_store
+from perfloom.workers import steps
+from perfloom.workers.checks import check_json
+from perfloom.workers.road import Road, open_road
+from perfloom.workers.tidying import tidy
+
+log = logging.getLogger(__name__)
+
+
+def register(app: Celery, settings: Settings) -> None:
+    """Make the tasks known to `app`."""
+
+    @cache
+    def road_of(pid: int) -> Road:
+        # One for each process: neither connections nor the name of who claims survive a fork.
+        store = open_store(settings, migrate=False)
+        return open_road(settings, store, Queue(settings, store))
+
+    def road() -> Road:
+        return road_of(os.getpid())
+
+    @app.task(name=LAUNCH_TASK)
+    def launch(job_id: str) -> None:
+        steps.advance(road(), job_id, read=False)
+
+    @app.task(name=READ_TASK)
+    def read(job_id: str) -> None:
+        steps.advance(road(), job_id, launch=False)
+
+    @app.task(name=CHECK_TASK)
+    def check(check_id: str) -> None:
+        here = road()
+        try:
+            question = here.store.checks.get(check_id).question
+        except NotFound:
+            return
+        here.store.checks.answer(check_id, check_json(question, here.facts(), settings))
+
+    @app.task(name=TIDY_TASK)
+    def tidy_task() -> None:
+        try:
+            tidy(road())
+        except PerfloomError as error:
+            log.warning("tidying up will be tried again: %s", error)
