@@ -1,5 +1,6 @@
 """Events as a person writes them for `perf -e`, and the search in what a host offers."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from ..domain.facts import PerfEvent
 
 GROUPS = ("hardware", "cache", "software", "tracepoint", "raw")
 """The groups that a page shows first, in this order; perf's other ones follow by name."""
+_PLACEHOLDER = re.compile(r"rN+|.*(<\w+>|t1=v1|\[,|\[/).*")
+"""What `perf list` writes where a number or a term is to be put in: rNNN, cpu/t1=v1[,t2=v2]/, mem:<addr>[/len]."""
 PAGE = 60
 """Rows of one page of search results."""
 
@@ -51,6 +54,8 @@ def event_problem(event: str) -> str | None:
     """What is wrong with the text of one event, or None. Whether a host knows it is for the preflight to say."""
     if event.startswith("-"):
         return f"“{event}” starts with a hyphen, as an option does. Write the event's name alone."
+    if _PLACEHOLDER.fullmatch(event):
+        return f"“{event}” is a pattern. Put numbers in, as in r01c4, cpu/event=0x3c,umask=1/ or mem:0x1000:rw."
     if not event.isprintable() or any(character.isspace() for character in event):
         return f"“{event}” holds a blank or a control character. Write one event a line, without blanks."
     try:

@@ -16,6 +16,7 @@ from ..forms.check import FIELD_OF, relevant
 from ..forms.events import EventIndex, EventMatches
 from ..forms.job import JobFields, parse, to_fields
 from ..launchers import UNKNOWN_HOST, command_line
+from ..pages import with_query
 from ..recorders import RECORDERS
 from ..recorders.events import to_count, to_sample
 from ..recorders.preflight import Finding, Level, preflight
@@ -85,9 +86,10 @@ class Examined:
 
 @dataclass(frozen=True)
 class PresetLink:
-    """A preset in the form's menu. current: the form was filled from it."""
+    """A preset in the form's menu. url: fills the form. current: the form was filled from it."""
 
     name: str
+    url: str
     current: bool
 
 
@@ -299,7 +301,10 @@ def form_page(
         default_events=_default_events(host),
         event_query=query,
         event_matches=matches(host, query) if search else None,
-        presets=tuple(PresetLink(each.name, each.name == preset) for each in services().store.presets.list()),
+        presets=tuple(
+            PresetLink(each.name, preset_url(each.name), each.name == preset)
+            for each in services().store.presets.list()
+        ),
         preset_name=preset_name or preset,
         source=source,
         recorders=tuple(Choice(name.value, *RECORDER_TEXTS[name]) for name in RECORDERS),
@@ -308,6 +313,11 @@ def form_page(
         hidden_by=hidden_by(),
     )
     return render(page, status)
+
+
+def preset_url(name: str) -> str:
+    """The address of the form filled from a preset."""
+    return with_query("/jobs/new", [("preset", name)])
 
 
 @lru_cache

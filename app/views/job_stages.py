@@ -85,7 +85,8 @@ def stages(job: Job, now: float) -> tuple[Stage, ...]:
     road.sort(key=_ORDER.__getitem__)
     went_wrong = job.state.final and job.state is not JobState.STORED
     last = next((state for state, _ in reversed(job.history) if not state.final), JobState.QUEUED)
-    here = last if went_wrong else job.state
+    # A cancelled recording may have been read all the same: what there was is kept.
+    here = JobState.STORED if job.result_id else last if went_wrong else job.state
     return tuple(_stage(job, state, here, went_wrong, spent.get(state), now) for state in road)
 
 
@@ -123,9 +124,15 @@ def outcome_text(outcome: Outcome | None) -> str:
     return f"The program ended with exit status {outcome.exit_status}."
 
 
-ADVICE = {
+def advice(job: Job) -> str:
+    """What to do after an end that was not meant, where the reason does not say it."""
+    if job.result_id:
+        return "What was recorded until then is kept."
+    return _ADVICE.get(job.state, "")
+
+
+_ADVICE = {
     JobState.FAILED: "The output below may say more. Change what is wrong and submit again, or retry as it was.",
     JobState.CANCELLED: "Nothing of it runs any more. Submit it again, changed or as it was, to start anew.",
     JobState.LOST: "Whatever ran it went away, so that its program may have run partly. Retry starts it anew.",
 }
-"""What to do after an end without a result, where the reason does not say it."""

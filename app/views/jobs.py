@@ -1,5 +1,6 @@
 """Jobs: the list of them, the live page of one, and what can be done with one: cancel, retry, delete."""
 
+import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -83,9 +84,10 @@ class Fact:
 
 @dataclass(frozen=True)
 class JobPage(Page):
-    """`/jobs/<id>`. version: changes with everything on the page but the output. open_url: its best result page.
+    """`/jobs/<id>`. open_url: its best result page. waiting: why nothing happens yet, where that can be told.
 
-    waiting: why nothing happens yet, where that can be told. program: how the user's program ended.
+    program: how the user's program ended. stops: cancelling now ends the recording and keeps it; drops: cancelling
+    now drops what was recorded.
     """
 
     template: ClassVar[str] = "jobs/job.html"
@@ -95,7 +97,6 @@ class JobPage(Page):
     state: str
     label: str
     final: bool
-    version: str
     stages: tuple[Stage, ...]
     elapsed: str
     elapsed_s: float
@@ -105,7 +106,8 @@ class JobPage(Page):
     reasons: tuple[str, ...]
     waiting: str
     cancel_requested: bool
-    keeps: bool
+    stops: bool
+    drops: bool
     result_url: str | None
     open_url: str | None
     incomplete: tuple[str, ...]
@@ -116,6 +118,17 @@ class JobPage(Page):
     output: job_output.Piece
     output_text: str
     output_size: str
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """For each part of the page a mark that changes when it should be drawn again; running clocks aside."""
+        state = (self.name, self.state, self.label, self.reason, self.reasons, self.waiting, self.result_url)
+        parts = {
+            "state": (*state, self.open_url, self.incomplete, self.drops),
+            "rail": tuple((s.name, s.status, s.progress, s.text, s.since) for s in self.stages),
+            "facts": (self.command, self.facts),
+        }
+        return {name: hashlib.sha256(repr(part).encode()).hexdigest()[:12] for name, part in parts.items()}
 
 
 @dataclass(frozen=True)
@@ -202,7 +215,8 @@ def show(id: str) -> AnyResponse:
 
 @blueprint.get("/jobs/<id>/live")
 def live(id: str) -> Response:
-    """What has changed since `version`, and the output after byte `offset`, whose `mark` the client has."""
+    """The state, the parts of the page with their marks, and the output after byte `offset`, whose `mark` the client
+    has. `known`: the marks that the client has, with commas between; parts with these are left out."""
     job = services().store.jobs.get(id)
     offset = request.args.get("offset", "0")
     if not offset.isdecimal() or len(offset) > 18:
@@ -214,7 +228,6 @@ def live(id: str) -> Response:
         "state": page.state,
         "label": page.label,
         "final": page.final,
-        "version": page.version,
         "open_url": page.open_url,
         "output": {
             "reset": piece.offset != int(offset),
@@ -226,9 +239,12 @@ def live(id: str) -> Response:
             "size_text": page.output_size,
         },
     }
-    if page.version != request.args.get("version"):
-        names = ("state", "rail", "facts")
-        answer["regions"] = {name: render_template(f"jobs/_{name}.html", page=page) for name in names}
+    known = set(request.args.get("known", "").split(","))
+    answer["parts"] = {
+        name: {"mark": mark, "html": render_template(f"jobs/_{name}.html", page=page)}
+        for name, mark in page.versions.items()
+        if mark not in known
+    }
     return jsonify(answer)
 
 
@@ -320,18 +336,18 @@ def job_page(job: Job, piece: job_output.Piece | None = None) -> JobPage:
         state=job.state.value,
         label="Cancelling" if job.cancel_requested and not job.state.final else job_stages.LABELS[job.state],
         final=job.state.final,
-        version=f"{job.state}-{job.changed:.6f}-{bool(waiting):d}{job.cancel_requested:d}{result is not None:d}",
         stages=stages,
         elapsed=job_stages.elapsed(elapsed),
         elapsed_s=round(elapsed, 1),
         reason=job.reason or "",
-        advice=job_stages.ADVICE[job.state] if wrong else "",
+        advice=job_stages.advice(job) if wrong else "",
         # The worker's own sentences say the same, and more.
         program="" if job.outcome and job.outcome.reasons else job_stages.outcome_text(job.outcome),
         reasons=job.outcome.reasons if job.outcome else (),
         waiting=waiting,
         cancel_requested=job.cancel_requested,
-        keeps=spec is not None and spec.scope is not Scope.COMMAND,
+        stops=spec is not None and spec.scope is not Scope.COMMAND and job.state is JobState.RUNNING,
+        drops=job.kind == "record" and job.state in (JobState.COLLECTING, JobState.READING),
         result_url=result,
         open_url=best,
         incomplete=incomplete,

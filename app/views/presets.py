@@ -1,7 +1,5 @@
 """Named presets of the job form: save what stands in it, delete one. `/jobs/new?preset=` fills the form from one."""
 
-from urllib.parse import urlencode
-
 from flask import Blueprint, flash, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
@@ -9,7 +7,7 @@ from ..domain.errors import InvalidRequest
 from ..forms.job import JobFields, parse
 from ..recorders.preflight import Finding, Level
 from ..services import services
-from .job_form import Examined, form_page, present_host
+from .job_form import Examined, form_page, present_host, preset_url
 
 blueprint = Blueprint("presets", __name__)
 
@@ -30,7 +28,7 @@ def save() -> AnyResponse:
             found.append(Finding(Level.ERROR, "preset_name", error.message, ""))
         else:
             flash(f"Saved the preset “{preset.name}”.", "good")
-            return redirect("/jobs/new?" + urlencode({"preset": preset.name}), 303)
+            return redirect(preset_url(preset.name), 303)
     host = present_host()
     examined = Examined(None, tuple(found), "", host.name if host else "")
     return form_page(typed, host=host, examined=examined, tried=True, saving=True, preset_name=name, status=422)

@@ -29,6 +29,9 @@ export function splitEvents(text) {
   return events.map((event) => event.trim()).filter(Boolean);
 }
 
+// What perf list writes where a number or a term is to be put in: rNNN, cpu/t1=v1[,…]/, mem:<addr>[/len].
+const PLACEHOLDER = /^(r)N+$|^(.*?)(?:<\w+>|t1=v1|\[,|\[\/)/;
+
 function element(name, properties, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {
@@ -122,7 +125,12 @@ export class EventPicker {
 
   choose(option) {
     const name = option.dataset.event;
-    if (option.hasAttribute('data-typed')) {
+    const pattern = PLACEHOLDER.exec(name);
+    if (pattern) {
+      this.input.value = pattern[1] ?? pattern[2];
+      this.input.focus();
+      this.ask();
+    } else if (option.hasAttribute('data-typed')) {
       this.add(splitEvents(name));
       this.input.value = '';
       this.ask();

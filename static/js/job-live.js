@@ -8,6 +8,7 @@ import { getJSON } from './http.js';
 import { OutputView } from './job-output.js';
 
 const FIRST_MS = 300;
+const COUNTING_MS = 1000;
 const SLOWEST_MS = 3000;
 const HIDDEN_MS = 15000;
 const CHOICE = 'perfloom-open-result';
@@ -37,20 +38,25 @@ document.addEventListener('submit', (event) => {
   setTimeout(() => { button.disabled = true; button.textContent = 'Cancelling'; });
 });
 
-function place(regions) {
-  for (const [name, html] of Object.entries(regions)) {
-    const region = page.querySelector(`[data-region="${name}"]`);
-    if (!region) continue;
-    const focused = region.contains(document.activeElement) ? document.activeElement : null;
-    const key = focused && [focused.tagName, focused.textContent.trim()].join(' ');
-    region.innerHTML = html;
-    localTimes(region);
-    addCopyButtons(region);
-    if (!key) continue;
-    const same = [...region.querySelectorAll('a, button, input')];
-    (same.find((element) => [element.tagName, element.textContent.trim()].join(' ') === key) ?? same[0])?.focus();
+/** Put the parts that have changed in place of the old ones; whoever is at a button of one stays there. */
+function place(parts) {
+  for (const [name, { mark, html }] of Object.entries(parts)) {
+    const part = page.querySelector(`[data-part="${name}"]`);
+    if (!part) continue;
+    const focused = part.contains(document.activeElement) ? describe(document.activeElement) : '';
+    part.innerHTML = html;
+    part.dataset.mark = mark;
+    localTimes(part);
+    addCopyButtons(part);
+    if (!focused) continue;
+    const controls = [...part.querySelectorAll('a, button, input')];
+    (controls.find((control) => describe(control) === focused) ?? controls[0])?.focus();
   }
-  if (regions.state) showForward();
+  if (parts.state) showForward();
+}
+
+function describe(control) {
+  return `${control.tagName} ${control.textContent.trim()}`;
 }
 
 function announce(answer) {
@@ -63,7 +69,8 @@ async function ask() {
   // Two answers at once would both bring the same output.
   if (asking) return;
   asking = true;
-  const words = new URLSearchParams({ version: page.dataset.version });
+  const marks = [...page.querySelectorAll('[data-part]')].map((part) => part.dataset.mark);
+  const words = new URLSearchParams({ known: marks.join(',') });
   if (view) {
     words.set('offset', view.next);
     words.set('mark', view.mark);
@@ -84,18 +91,16 @@ async function ask() {
 }
 
 function take(answer) {
-  const changed = Boolean(answer.regions);
+  const changed = Object.keys(answer.parts).length > 0;
   const printed = view ? view.take(answer.output) : false;
-  if (changed) {
-    page.dataset.version = answer.version;
-    place(answer.regions);
-    announce(answer);
-  }
-  delay = changed || printed ? FIRST_MS : Math.min(SLOWEST_MS, delay * 1.5);
+  place(answer.parts);
+  if (answer.parts.state) announce(answer);
+  delay = answer.parts.state || printed ? FIRST_MS : Math.min(changed ? COUNTING_MS : SLOWEST_MS, delay * 1.5);
   // The end is the end once nothing of the output is missing.
   if (answer.final && !printed) {
     watched = false;
-    if (answer.open_url && localStorage.getItem(CHOICE) === 'yes') location.assign(answer.open_url);
+    const go = answer.state === 'stored' && answer.open_url && localStorage.getItem(CHOICE) === 'yes';
+    if (go) location.assign(answer.open_url);
   }
 }
 

@@ -43,6 +43,11 @@ def test_a_pair_that_stays_open_is_said(text: str, part: str) -> None:
     assert part in error.value.message
 
 
+@pytest.mark.parametrize("event", ["rNNN", "cpu/t1=v1[,t2=v2,t3 ...]/modifier", "mem:<addr>[/len][:access]"])
+def test_patterns_of_perf_list_are_to_be_filled_in(event: str) -> None:
+    assert "Put numbers in" in (event_problem(event) or "")
+
+
 @pytest.mark.parametrize("event", ["-o/etc/passwd", "two words", "a\x1b[31m", "a,b", "{a"])
 def test_texts_that_are_no_event(event: str) -> None:
     assert event_problem(event)

@@ -6,7 +6,7 @@ import pytest
 
 from perfloom.domain.jobs import JobState, Outcome
 from perfloom.store.jobs import Job
-from perfloom.views.job_stages import ADVICE, LABELS, Status, elapsed, outcome_text, stages
+from perfloom.views.job_stages import LABELS, Status, advice, elapsed, outcome_text, stages
 
 JOB = Job(
     id="abc123def456",
@@ -80,7 +80,26 @@ def test_an_end_without_a_result_stands_where_it_happened(end: JobState) -> None
         ("reading", "never", None),
         (end.value, "ended", None),
     ]
-    assert ADVICE[end]
+    assert advice(job)
+
+
+def test_a_cancelled_recording_that_was_kept_went_the_whole_way() -> None:
+    way = (
+        (JobState.STAGING, 101.0),
+        (JobState.RUNNING, 102.0),
+        (JobState.COLLECTING, 108.0),
+        (JobState.READING, 109.0),
+    )
+    job = at(JobState.CANCELLED, *way, result_id="abc123def456")
+    assert [(name, status) for name, status, _ in shape(job)] == [
+        ("queued", "done"),
+        ("staging", "done"),
+        ("running", "done"),
+        ("collecting", "done"),
+        ("reading", "done"),
+        ("cancelled", "ended"),
+    ]
+    assert "kept" in advice(job)
 
 
 def test_a_stage_entered_twice_counts_both_times() -> None:
