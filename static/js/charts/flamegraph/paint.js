@@ -4,7 +4,7 @@
 // rows; the browser then stretches it to the rows' height in one operation. So a frame of the animation costs what its
 // pixels cost, however many frames of the profile fall on them. Text is drawn over it.
 
-import { Labels } from "./labels.js";
+import { Labels, isAscii } from "./labels.js";
 
 const PADDING = 4;
 const LEAST_LABEL = 18;
@@ -85,6 +85,17 @@ export class Painter {
     this.#write(scene, labels);
   }
 
+  /** Marks above and below letters may be piled up as high as somebody likes. */
+  #writeClipped(text, left, top, room, baseline) {
+    const context = this.#context;
+    context.save();
+    context.beginPath();
+    context.rect(left, top, room, this.rowHeight / this.ratio);
+    context.clip();
+    context.fillText(text, left, baseline);
+    context.restore();
+  }
+
   get #gap() {
     return Math.max(1, Math.floor(this.ratio));
   }
@@ -153,7 +164,9 @@ export class Painter {
         const room = labels[i + 3] / ratio - PADDING - left;
         const text = this.#labels.fit(picture.func[labels[i]], room);
         if (text === "") continue;
-        context.fillText(text, left, (labels[i + 1] * this.rowHeight) / ratio + middle);
+        const top = (labels[i + 1] * this.rowHeight) / ratio;
+        if (isAscii(text)) context.fillText(text, left, top + middle);
+        else this.#writeClipped(text, left, top, room, top + middle);
         this.drawn.labels++;
       }
     }

@@ -71,8 +71,11 @@ export class Panel {
 
   /** Show what the state says. */
   async update(state) {
-    const grow = this.#root.dataset.grow ?? state.get("grow");
-    this.#view.grow(grow === "up");
+    const up = (this.#root.dataset.grow ?? state.get("grow")) === "up";
+    if (up !== this.#view.up) {
+      this.#view.grow(up);
+      if (this.picture && !this.picture.empty) this.#view.reveal(this.#view.zoomed);
+    }
     const mode = state.get("colour") || "kind";
     const asked = link(this.#root.dataset.source, state.asked());
     const zoom = numeric(state.get(this.zoomWord));
@@ -146,7 +149,6 @@ export class Panel {
       if (turn === this.#turn) this.#show(next, fresh);
     } catch (error) {
       if (error.name === "AbortError" || turn !== this.#turn) return;
-      if (error.status === 404 && this.#zoom !== null) return this.#lost();
       this.#fail(error);
     } finally {
       clearTimeout(waiting);
@@ -181,15 +183,18 @@ export class Panel {
     this.#legend(palette);
     this.#mark();
     this.#around();
-    this.#page.shown?.(this);
+    if (!before && this.#view.up && !picture.empty) this.#view.reveal(node);
+    this.#correct();
   }
 
-  /** The address names a frame that is not there (any more): show the whole instead. */
-  #lost() {
-    this.#zoom = null;
-    this.#page.state.correct({ [this.zoomWord]: "" });
-    this.#say("The frame that was zoomed to is not in this selection. The whole graph is shown.");
-    this.#load({ fresh: true });
+  /** The address may name a frame that has no weight in this selection: the server showed the next one above it. */
+  #correct() {
+    const { picture } = this.#view;
+    const shown = picture.top === 0 ? null : picture.ids[picture.top];
+    if (picture.empty || this.#zoom === null || this.#zoom === shown) return;
+    this.#zoom = shown;
+    this.#page.state.correct({ [this.zoomWord]: shown === null ? "" : String(shown) });
+    this.#say("The frame that was zoomed to is not in this selection. What is there of its callers is shown.");
   }
 
   #fail(error) {
@@ -265,6 +270,10 @@ export class Panel {
     const parts = [label, picture.event];
     if (!picture.empty && picture.depth[zoomed] > 0) parts.push(`zoomed to ${short(plain(picture.name(zoomed)))}`);
     this.#view.canvas.setAttribute("aria-label", parts.filter(Boolean).join(", "));
+    const { pruned } = picture;
+    this.#child("left").textContent = pruned
+      ? `${pruned.toLocaleString("en")} narrower frame${pruned === 1 ? " is" : "s are"} not drawn; zoom in to see more.`
+      : "";
     const list = this.#child("crumbs");
     if (!list) return;
     const path = picture.empty ? [] : picture.path(zoomed);

@@ -114,8 +114,8 @@ export class State {
   }
 }
 
-/** A path with a query, or alone. */
+/** A path with a query, or alone; the path may have a query of its own. */
 export function link(path, words) {
   const query = words.toString();
-  return query ? `${path}?${query}` : path;
+  return query ? `${path}${path.includes("?") ? "&" : "?"}${query}` : path;
 }

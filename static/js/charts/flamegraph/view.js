@@ -180,8 +180,8 @@ export class FlameView {
     const { row } = this.#painter;
     const box = this.#stage.getBoundingClientRect();
     const top = box.top + this.#rowOf(node) * row;
-    const cover = this.#covered();
-    const most = Math.max(cover, window.innerHeight - 2 * row);
+    const cover = this.#covered() + row;
+    const most = Math.max(cover, window.innerHeight - 3 * row);
     if (top < cover) window.scrollBy(0, top - cover);
     else if (top > most) window.scrollBy(0, top - most);
   }
