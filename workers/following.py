@@ -127,7 +127,7 @@ def _follow(
                 own.join()
             tail.finish()
             return job
-        _grant(store, queue, job, files, wishes)
+        _grant(store, queue if own is None else None, job, files, wishes)
         if own is None and time.monotonic() - heard > SILENT_S / 3:
             if queue.worker_there(host_name()):
                 heard = time.monotonic()
@@ -139,7 +139,7 @@ def _follow(
         time.sleep(LOOK_S)
 
 
-def _grant(store: Store, queue: Queue, job: Job, files: JobFiles, wishes: Wishes) -> None:
+def _grant(store: Store, queue: Queue | None, job: Job, files: JobFiles, wishes: Wishes) -> None:
     """Hand on what a person asked for."""
     if wishes.granted >= wishes.count:
         return
@@ -147,7 +147,8 @@ def _grant(store: Store, queue: Queue, job: Job, files: JobFiles, wishes: Wishes
     store.jobs.request_cancel(job.id)
     if wishes.count > 1:
         supervised.ask_to_end(files, at_once=True)
-    queue.ring_job(job.id)
+    if queue is not None:
+        queue.ring_job(job.id)
 
 
 def _begin_own_steps(settings: Settings, store: Store, job_id: str) -> threading.Thread:

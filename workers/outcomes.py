@@ -94,7 +94,10 @@ def no_recording(ending: Ending, output: str, program: str) -> str:
     missing = re.search(r"Failed to collect .* for the '(.*)' workload: (.*)", output)
     if missing:
         return f"{missing[1]} cannot be executed: {missing[2]}. Check its name and its permissions."
-    how = " ".join(ending.short) or f"{program} recorded nothing."
-    if said:
-        return f"{how} {program} recorded nothing and said: {said}"
-    return f"{how} Look at the output, correct the job and submit it again."
+    status = ending.outcome.exit_status
+    if status and not said:
+        return f"{program} ended with exit status {status} and recorded nothing. Look at the output and try again."
+    if status:
+        return f"{program} ended with exit status {status} and recorded nothing. It said: {said}"
+    how = " ".join((*ending.short, f"{program} recorded nothing."))
+    return f"{how} It said: {said}" if said else f"{how} Look at the output, correct the job and submit it again."

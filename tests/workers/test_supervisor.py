@@ -160,7 +160,8 @@ if os.fork() == 0:                      # one in a session of its own, which is 
     if os.fork() == 0: loop()
     os._exit(0)
 if os.fork() == 0:                      # one that forgot where it came from
-    os.execve(sys.executable, [sys.executable, "-c", f"import os,time; open({sys.argv[1]!r},'a').write(str(os.getpid())+chr(10)); time.sleep(60)"], {})
+    code = "import os, sys, time; open(sys.argv[1], 'a').write(f'{os.getpid()}\\\\n'); time.sleep(60)"
+    os.execve(sys.executable, [sys.executable, "-c", code, sys.argv[1]], {})
 loop()
 """
 

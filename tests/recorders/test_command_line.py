@@ -1,0 +1,140 @@
+"""From a job description to argv: what perf is told, option by option."""
+
+import shlex
+from dataclasses import replace
+from pathlib import PurePath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfloom.domain.facts import HostFacts, PerfEvent
+from perfloom.domain.jobs import CallGraph, JobSpec, RecorderName, Scope
+from perfloom.launchers import argv, command_line
+from perfloom.recorders import RECORDERS
+
+BARE = HostFacts("h", perf="/usr/bin/perf")
+FULL = replace(BARE, options=("-z", "-N", "--no-bpf-event", "--call-graph dwarf"), stat_options=("-j",))
+SPEC = JobSpec(command=("./a.out", "-x", "two words"))
+
+
+def words(spec: JobSpec, facts: HostFacts | None = FULL) -> list[str]:
+    return list(argv(spec, facts, PurePath("/d/artefacts")))
+
+
+def test_the_default_is_dwarf_at_199_hz() -> None:
+    assert words(SPEC) == [
+        *("/usr/bin/perf", "record", "-o", "/d/artefacts/perf.data", "-F", "199", "-e", "cpu-clock"),
+        *("--call-graph", "dwarf,8192", "-z", "-N", "--no-bpf-event", "--", "./a.out", "-x", "two words"),
+    ]
+
+
+def test_options_that_a_perf_lacks_are_left_out() -> None:
+    assert not {"-z", "-N", "--no-bpf-event"} & set(words(SPEC, BARE))
+
+
+def test_before_any_worker_has_spoken_there_is_a_command_line_all_the_same() -> None:
+    assert words(SPEC, None)[:2] == ["perf", "record"]
+
+
+def test_build_ids_are_never_left_out() -> None:
+    for facts in (None, BARE, replace(FULL, options=(*FULL.options, "-B"))):
+        assert "-B" not in words(SPEC, facts)
+
+
+@pytest.mark.parametrize(
+    ("facts", "event"),
+    [
+        ({"hardware_counters": True}, "cycles"),
+        ({"hardware_counters": False}, "cpu-clock"),
+        ({"hardware_counters": None}, "cpu-clock"),
+        ({"hardware_counters": True, "paranoid": 2}, "cycles:u"),
+        ({"paranoid": 2}, "cpu-clock:u"),
+        ({"paranoid": 4}, "cpu-clock:u"),
+        ({"paranoid": 1}, "cpu-clock"),
+        ({"paranoid": 2, "root": True}, "cpu-clock"),
+        ({"paranoid": 2, "perf_capabilities": ("cap_perfmon",)}, "cpu-clock"),
+        ({"paranoid": 2, "perf_capabilities": ("cap_syslog",)}, "cpu-clock:u"),
+    ],
+)
+def test_the_event_is_what_the_host_has_for_time(facts: dict[str, object], event: str) -> None:
+    line = words(SPEC, replace(BARE, **facts))  # type: ignore[arg-type]
+    assert line[line.index("-e") + 1] == event
+
+
+def test_events_that_were_asked_for_stay_as_typed() -> None:
+    line = words(replace(SPEC, events=("cycles:k", "{a,b}:S", "r1a8")), replace(BARE, paranoid=2))
+    assert [line[i + 1] for i, word in enumerate(line) if word == "-e"] == ["cycles:k", "{a,b}:S", "r1a8"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "rate"),
+    [
+        (SPEC, ["-F", "199"]),
+        (replace(SPEC, frequency=4000), ["-F", "4000"]),
+        (replace(SPEC, period=10_000), ["-c", "10000"]),
+        (replace(SPEC, events=("sched:sched_switch",)), ["-c", "1"]),
+        (replace(SPEC, events=("sched:sched_switch", "cpu-clock")), ["-F", "199"]),
+        (replace(SPEC, events=("cpu-clock:u",)), ["-F", "199"]),
+        (replace(SPEC, events=("sched:sched_switch",), frequency=99), ["-F", "99"]),
+    ],
+)
+def test_how_often(spec: JobSpec, rate: list[str]) -> None:
+    line = words(spec)
+    assert line[4:6] == rate and sum(word in ("-F", "-c") for word in line) == 1
+
+
+@pytest.mark.parametrize(
+    ("graph", "option"),
+    [(CallGraph.DWARF, "dwarf,16384"), (CallGraph.FP, "fp"), (CallGraph.LBR, "lbr"), (CallGraph.NONE, None)],
+)
+def test_call_graphs(graph: CallGraph, option: str | None) -> None:
+    line = words(replace(SPEC, call_graph=graph, stack_bytes=16384))
+    assert (line[line.index("--call-graph") + 1] if "--call-graph" in line else None) == option
+
+
+def test_scopes() -> None:
+    assert words(replace(SPEC, scope=Scope.PROCESS, pid=42))[-2:] == ["-p", "42"]
+    assert words(replace(SPEC, scope=Scope.SYSTEM))[-5:] == ["-a", "--", "./a.out", "-x", "two words"]
+    assert words(JobSpec(scope=Scope.SYSTEM))[-1] == "-a"
+    assert "--sample-cpu" in words(replace(SPEC, per_cpu=True))
+
+
+def test_counting() -> None:
+    spec = replace(SPEC, recorder=RecorderName.PERF_STAT, interval_ms=100, repeat=3, events=("cycles", "cpu-clock"))
+    assert words(spec) == [
+        *("/usr/bin/perf", "stat", "-o", "/d/artefacts/perf-stat.txt", "-j", "-r", "3", "-I", "100"),
+        *("-e", "cycles", "-e", "cpu-clock", "--", "./a.out", "-x", "two words"),
+    ]
+    assert words(spec, BARE)[4] == "-x;"
+    whole = words(replace(spec, scope=Scope.SYSTEM, per_cpu=True))
+    assert whole[whole.index("-a") - 1] == "-A"
+    assert "-A" not in words(replace(spec, per_cpu=True))
+
+
+def test_counting_names_its_events_where_none_were_asked_for() -> None:
+    spec = replace(SPEC, recorder=RecorderName.PERF_STAT)
+    assert "task-clock" in words(spec) and "cycles" not in words(spec)
+    assert {"cycles", "instructions"} <= set(words(spec, replace(FULL, hardware_counters=True)))
+    assert "task-clock:u" in words(spec, replace(FULL, paranoid=2))
+
+
+def test_a_listed_tracepoint_is_told_from_a_modifier() -> None:
+    facts = replace(FULL, events=(PerfEvent("e:pk", "tracepoint"),))
+    assert "-c" in words(replace(SPEC, events=("e:pk",)), facts)
+    assert "-c" not in words(replace(SPEC, events=("e:pk",)), FULL)
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=1, max_size=5))
+def test_what_is_shown_is_what_is_run(command: list[str]) -> None:
+    spec = JobSpec(command=tuple(command))
+    assert tuple(shlex.split(command_line(spec, FULL))) == argv(spec, FULL, PurePath("artefacts"))
+    assert argv(spec, FULL, PurePath("artefacts"))[-len(command) :] == tuple(command)
+
+
+def test_every_recorder_says_what_it_leaves() -> None:
+    for name, recorder in RECORDERS.items():
+        spec = JobSpec(recorder=name, command=("x",))
+        main = recorder.artefacts(spec)[0]
+        assert f"/d/artefacts/{main.name}" in words(spec)
+        assert main.text == (name is RecorderName.PERF_STAT) and main.title and recorder.title

@@ -1,0 +1,178 @@
+"""What will not work is said before anything is queued, with what to do."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from perfloom.domain.facts import HostFacts, PerfEvent
+from perfloom.domain.jobs import CallGraph, JobSpec, RecorderName, Scope
+from perfloom.recorders.events import group_of, parts, split
+from perfloom.recorders.preflight import Finding, Level, preflight
+
+LISTED = tuple(
+    PerfEvent(name, group)
+    for name, group in [
+        ("cpu-clock", "software"),
+        ("page-faults", "software"),
+        ("sched:sched_switch", "tracepoint"),
+        ("msr/tsc/", "pmu"),
+    ]
+)
+HOST = HostFacts(
+    "box",
+    perf="/usr/bin/perf",
+    user="ann",
+    paranoid=1,
+    kptr_restrict=0,
+    max_frequency=100_000,
+    hardware_counters=False,
+    lbr=False,
+    options=("-z", "-N", "--no-bpf-event", "--call-graph dwarf"),
+    events=LISTED,
+)
+SPEC = JobSpec(command=("true",))
+
+
+def about(spec: JobSpec, facts: HostFacts | None = HOST, **changes: Any) -> list[tuple[str, str]]:
+    facts = replace(facts, **changes) if facts else None
+    return [(finding.level.value, finding.field) for finding in preflight(spec, facts)]
+
+
+def test_nothing_to_say_about_what_works() -> None:
+    assert about(SPEC) == []
+
+
+def test_every_finding_says_what_to_do() -> None:
+    worst = replace(SPEC, events=("nonsense", "cycles:k", "sched:sched_switch", "instructions"), frequency=200_000)
+    worst = replace(worst, scope=Scope.SYSTEM, per_cpu=True, period=3, call_graph=CallGraph.LBR)
+    found = preflight(worst, replace(HOST, paranoid=2, kptr_restrict=1))
+    assert len(found) > 6
+    for finding in found:
+        assert finding.advice.strip() and finding.message.endswith(".")
+        assert Finding.from_json(finding.to_json()) == finding
+    order = [list(Level).index(finding.level) for finding in found]
+    assert order == sorted(order)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"command": ()}, ("error", "command")),
+        ({"command": ("",)}, ("error", "command")),
+        ({"command": ("a", "b\0c")}, ("error", "command")),
+        ({"environment": {"A=B": "c"}}, ("error", "environment")),
+        ({"environment": {"": "c"}}, ("error", "environment")),
+        ({"environment": {"A": "c\0"}}, ("error", "environment")),
+        ({"scope": Scope.PROCESS}, ("error", "pid")),
+        ({"scope": Scope.PROCESS, "pid": 0}, ("error", "pid")),
+        ({"scope": Scope.PROCESS, "pid": 7}, ("hint", "duration_s")),
+        ({"scope": Scope.SYSTEM, "command": ()}, ("hint", "duration_s")),
+        ({"duration_s": 0.0}, ("error", "duration_s")),
+        ({"duration_s": -1.0}, ("error", "duration_s")),
+        ({"duration_s": float("nan")}, ("error", "duration_s")),
+        ({"frequency": 99, "period": 99}, ("error", "frequency")),
+        ({"frequency": 0}, ("error", "frequency")),
+        ({"period": -5}, ("error", "period")),
+        ({"stack_bytes": 8191}, ("error", "stack_bytes")),
+        ({"stack_bytes": 65536}, ("error", "stack_bytes")),
+        ({"stack_bytes": 0}, ("error", "stack_bytes")),
+        ({"frequency": 20_000}, ("hint", "frequency")),
+        ({"call_graph": CallGraph.FP}, ("hint", "call_graph")),
+        ({"recorder": RecorderName.PERF_STAT, "interval_ms": 0}, ("error", "interval_ms")),
+        ({"recorder": RecorderName.PERF_STAT, "interval_ms": 10}, ("hint", "interval_ms")),
+        ({"recorder": RecorderName.PERF_STAT, "repeat": 101}, ("error", "repeat")),
+        ({"recorder": RecorderName.PERF_STAT, "per_cpu": True}, ("warning", "per_cpu")),
+    ],
+)
+def test_descriptions_that_no_host_can_carry_out(changes: dict[str, Any], expected: tuple[str, str]) -> None:
+    assert expected in about(replace(SPEC, **changes), None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "facts", "expected"),
+    [
+        ({}, {"perf": None}, ("error", "recorder")),
+        ({}, {"perf": None, "perf_problem": "The perf here does not run."}, ("error", "recorder")),
+        ({}, {"paranoid": 3}, ("error", "recorder")),
+        ({}, {"paranoid": 4}, ("error", "recorder")),
+        ({}, {"paranoid": 2}, ("hint", "events")),
+        ({"scope": Scope.SYSTEM}, {"paranoid": 1}, ("error", "scope")),
+        ({"events": ("cpu-clock:k",)}, {"paranoid": 2}, ("error", "events")),
+        ({"events": ("sched:sched_switch",)}, {}, ("error", "events")),
+        ({"scope": Scope.PROCESS, "pid": 7, "duration_s": 1.0}, {}, ("hint", "pid")),
+        ({"events": ("instructions",)}, {}, ("error", "events")),
+        ({"events": ("cache-misses:u",)}, {}, ("error", "events")),
+        ({"events": ("L1-dcache-load-misses",)}, {}, ("error", "events")),
+        ({"events": ("r1a8",)}, {}, ("error", "events")),
+        ({"events": ("{instructions,cpu-clock}",)}, {}, ("error", "events")),
+        ({"events": ("cpu-clock,instructions",)}, {}, ("error", "events")),
+        ({"events": ("cycles",)}, {}, ("warning", "events")),
+        ({"events": ("instructions",), "recorder": RecorderName.PERF_STAT}, {}, ("warning", "events")),
+        ({"events": ("bus-cycles",)}, {"hardware_counters": True}, ("error", "events")),
+        ({"events": ("cpu-clokc",)}, {}, ("warning", "events")),
+        ({"frequency": 100_001}, {}, ("warning", "frequency")),
+        ({"call_graph": CallGraph.LBR}, {}, ("error", "call_graph")),
+        (
+            {"call_graph": CallGraph.LBR, "events": ("cpu-clock",)},
+            {"lbr": True, "hardware_counters": True},
+            ("error", "call_graph"),
+        ),
+        ({}, {"options": ("-z",)}, ("error", "call_graph")),
+        ({}, {"options": ("--call-graph dwarf",)}, ("hint", "call_graph")),
+        ({}, {"kptr_restrict": 1}, ("hint", "events")),
+    ],
+)
+def test_what_a_host_cannot_do(changes: dict[str, Any], facts: dict[str, Any], expected: tuple[str, str]) -> None:
+    assert expected in about(replace(SPEC, **changes), HOST, **facts)
+
+
+@pytest.mark.parametrize("right", [{"root": True}, {"perf_capabilities": ("cap_perfmon",)}, {"paranoid": -1}])
+def test_who_has_the_right_is_not_bothered(right: dict[str, Any]) -> None:
+    spec = replace(SPEC, scope=Scope.SYSTEM, events=("cpu-clock:k", "sched:sched_switch"))
+    assert about(spec, replace(HOST, paranoid=2), **right) == []
+
+
+def test_lbr_where_there_is_such_a_cpu() -> None:
+    spec = replace(SPEC, call_graph=CallGraph.LBR)
+    assert about(spec, HOST, lbr=True, hardware_counters=True) == []
+
+
+def test_the_advice_names_the_perf_that_is_there() -> None:
+    found = preflight(replace(SPEC, scope=Scope.SYSTEM), replace(HOST, perf="/opt/perf"))
+    assert "setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep /opt/perf" in found[0].advice
+
+
+@pytest.mark.parametrize(
+    ("event", "single"),
+    [
+        ("cycles", ["cycles"]),
+        ("a,b", ["a", "b"]),
+        ("{a,b}:S", ["a", "b"]),
+        ("cpu/event=0x1,umask=2/u", ["cpu/event=0x1,umask=2/u"]),
+        ("{cpu/a,b/,c}", ["cpu/a,b/", "c"]),
+        ("", [""]),
+    ],
+)
+def test_single_events_of_what_was_typed(event: str, single: list[str]) -> None:
+    assert parts(event) == single
+
+
+@pytest.mark.parametrize(
+    ("event", "name", "modifiers", "group"),
+    [
+        ("cycles:u", "cycles", "u", "hardware"),
+        ("cycles:ppp", "cycles", "ppp", "hardware"),
+        ("sched:sched_switch", "sched:sched_switch", "", "tracepoint"),
+        ("sched:sched_switch:u", "sched:sched_switch", "u", "tracepoint"),
+        ("cpu/event=0x3c/u", "cpu/event=0x3c/", "u", "raw"),
+        ("msr/tsc/", "msr/tsc/", "", "pmu"),
+        ("r01a8:k", "r01a8", "k", "raw"),
+        ("dTLB-loads", "dTLB-loads", "", "cache"),
+        ("faults", "faults", "", "software"),
+        ("anything else", "anything else", "", None),
+    ],
+)
+def test_what_sort_an_event_is(event: str, name: str, modifiers: str, group: str | None) -> None:
+    assert split(event) == (name, modifiers)
+    assert group_of(event, HOST) == group

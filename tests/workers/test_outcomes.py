@@ -1,0 +1,80 @@
+"""How a recording ended, in words."""
+
+from typing import Any
+
+import pytest
+
+from perfloom.domain.jobs import JobSpec, Outcome, Scope
+from perfloom.workers.outcomes import Ending, complaint, ending, no_recording
+
+SPEC = JobSpec(command=("a.out",), duration_s=5.0)
+
+
+def end(spec: JobSpec = SPEC, cancel: bool = False, **exit: Any) -> Ending:
+    return ending(
+        {"exit_status": None, "signal": None, "stopped": "", "error": None} | exit, spec, cancel_requested=cancel
+    )
+
+
+def test_a_good_end() -> None:
+    assert end(exit_status=0) == Ending(Outcome(exit_status=0), ())
+
+
+def test_an_exit_status() -> None:
+    found = end(exit_status=3)
+    assert found.outcome.exit_status == 3 and found.short == ("The command ended with exit status 3.",)
+
+
+def test_a_signal() -> None:
+    found = end(signal=11)
+    assert found.outcome.signal == 11 and found.short == ("The command was ended by signal 11 (SIGSEGV).",)
+    assert "signal 99" in end(signal=99).short[0]
+
+
+def test_the_limit_cuts_a_command_short_and_is_the_plan_of_what_has_no_command() -> None:
+    cut = end(stopped="time_limit", signal=2)
+    assert cut.outcome == Outcome(time_limit=True, reasons=cut.short) and "limit of 5 s" in cut.short[0]
+    planned = end(JobSpec(scope=Scope.SYSTEM, duration_s=5.0), stopped="time_limit", signal=2)
+    assert planned.outcome.time_limit and planned.short == ()
+
+
+def test_cancelled_by_a_person_or_with_the_server() -> None:
+    person = end(cancel=True, stopped="cancelled", signal=2)
+    assert person.outcome.cancelled and person.outcome.signal is None and person.short
+    server = end(stopped="cancelled", signal=2)
+    assert not server.outcome.cancelled and "Perfloom was stopped" in server.short[0]
+
+
+def test_who_was_left_over() -> None:
+    found = end(exit_status=0, ended_processes=1)
+    assert found.short == () and "1 process was still running" in found.outcome.reasons[0]
+    assert "2 processes were" in end(exit_status=0, ended_processes=2).outcome.reasons[0]
+    assert "could not be ended: 7, 8" in end(exit_status=0, survivors=[7, 8]).outcome.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("", ""),
+        ("hello\n", "hello"),
+        (
+            "event syntax error: 'nonsense'\n                     \\___ parser error\nRun 'perf list' for a list of "
+            "valid events\n\n Usage: perf record [<options>] [<command>]\n    -e, --event <event>   event selector.\n",
+            "event syntax error: 'nonsense' \\___ parser error",
+        ),
+        ("my own output\nError:\nThe instructions event is not supported.\n", "Error: The instructions event is not"),
+        ("Couldn't create thread/CPU maps: No such process\n", "Couldn't create thread/CPU maps: No such process"),
+    ],
+)
+def test_what_perf_said(output: str, said: str) -> None:
+    assert complaint(output).startswith(said) and (said or not complaint(output))
+
+
+def test_why_there_is_nothing() -> None:
+    assert no_recording(Ending(Outcome(), (), "It does not exist."), "", "perf") == "It does not exist."
+    missing = "Failed to collect 'cpu-clock' for the '/x y' workload: No such file or directory\n"
+    assert no_recording(end(exit_status=255), missing, "perf").startswith("/x y cannot be executed: No such file")
+    text = no_recording(end(exit_status=255), "Error:\nThe instructions event is not supported.\n", "perf")
+    assert "exit status 255" in text and "not supported" in text
+    assert "try again" in no_recording(end(exit_status=1), "", "perf")
+    assert "limit of 5 s" in no_recording(end(stopped="time_limit"), "", "perf")

@@ -1,0 +1,244 @@
+"""perf.data made text by `perf script`, in a process that can do little harm.
+
+A perf.data file may come from anybody, and perf is a large parser of it. So perf runs below the limits that its
+parent (read_child) has put on itself, with an environment of its own, in an empty directory, and without anything
+that starts further programs or asks the network.
+"""
+
+import os
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
+
+import zstandard
+
+from perfloom.domain.errors import Unavailable, UnreadableInput
+from perfloom.readers import perf_data as format
+from perfloom.store.disk import disk_errors
+
+FIELDS = ("comm", "pid", "tid", "cpu", "time", "period", "event", "ip", "sym", "symoff", "dso")
+OPTIONS = ("--ns", "--header", "--no-inline", "--show-lost-events", "--force")
+NEEDED = frozenset({"comm", "event"})
+"""Without these fields there is no sense in trying on."""
+HEADING_BYTES = 16 << 20
+PIECE_BYTES = 1 << 20
+STDERR_BYTES = 64 << 10
+SUFFIX = ".script.zst"
+"""What the text of NAME is called: NAME + this."""
+INSTALL = "Install it (Debian: apt-get install linux-perf, Ubuntu: linux-tools-generic), then try again."
+
+_NO_FIELD = re.compile(r"Cannot print '(\w+)' field")
+_NO_OPTION = re.compile(r"unknown option [`'\"]-*([\w-]+)")
+_BAD_FIELD = re.compile(r"Invalid field requested|unknown field|invalid -F|Invalid -F", re.IGNORECASE)
+_HEADER = struct.Struct("16Q")
+_RECORD = struct.Struct("IHH")
+_DATA_OFFSET, _DATA_SIZE, _FEATURES = 5, 6, 9
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What to ask perf for. Older perfs and some recordings have less to offer."""
+
+    fields: tuple[str, ...] = FIELDS
+    options: tuple[str, ...] = OPTIONS
+
+    def argv(self, perf: str, perf_data: Path) -> list[str]:
+        return [perf, "script", "-i", str(perf_data), *self.options, "-F", ",".join(self.fields)]
+
+    def less(self, complaint: str) -> "Attempt | None":
+        """The attempt without what perf complains of; None where nothing can be left out."""
+        field = _NO_FIELD.search(complaint)
+        if field and field[1] in self.fields and field[1] not in NEEDED:
+            return replace(self, fields=tuple(f for f in self.fields if f != field[1]))
+        option = _NO_OPTION.search(complaint)
+        if option and (named := f"--{option[1].removeprefix('-')}") in self.options:
+            return replace(self, options=tuple(o for o in self.options if o != named))
+        if _BAD_FIELD.search(complaint) and "symoff" in self.fields:
+            return replace(self, fields=tuple(f for f in self.fields if f != "symoff"))
+        if "symbols requested but neither" in complaint and "ip" not in self.fields and "sym" in self.fields:
+            return replace(self, fields=tuple(f for f in self.fields if f not in ("sym", "symoff", "dso")))
+        return None
+
+
+class ScriptStream:
+    """The text that perf prints. `defect`: a sentence where it ends too early, known when it has come to its end."""
+
+    def __init__(
+        self, process: "subprocess.Popen[bytes]", begun: bytes, errors: IO[bytes], defect: str | None
+    ) -> None:
+        self._process = process
+        self._begun = begun
+        self._errors = errors
+        self.defect = defect
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes, fewer only at the end."""
+        assert self._process.stdout is not None
+        data, self._begun = self._begun[:size], self._begun[size:]
+        if len(data) < size:
+            data += self._process.stdout.read(size - len(data))
+        if len(data) < size:
+            self._ended()
+        return data
+
+    def _ended(self) -> None:
+        status = self._process.wait()
+        if status and self.defect is None:
+            self.defect = f"perf script did not come to the end of the recording: {complaint(self._errors, status)}"
+
+
+def find_perf(perf: str | None = None) -> str:
+    """The perf to use. Raises Unavailable where there is none."""
+    found = shutil.which(perf or "perf")
+    if found is None:
+        raise Unavailable(f"perf is needed to read a perf.data file and is not on this machine. {INSTALL}")
+    return found
+
+
+def script(perf: str, perf_data: Path, out: Path, scratch: Path) -> str | None:
+    """Write what `perf script` prints of `perf_data` to `out`, compressed (.zst).
+
+    The limits on memory, time and file size are those of this process. scratch: an empty directory to work in.
+    Returns a sentence where perf did not come to the end. Raises UnreadableInput where perf can print nothing,
+    Unavailable where the disk is full.
+    """
+    with opened(perf, perf_data, scratch) as stream, disk_errors(out), packed(out) as target:
+        while data := stream.read(PIECE_BYTES):
+            target.write(data)
+        return stream.defect
+
+
+@contextmanager
+def packed(out: Path) -> Iterator[IO[bytes]]:
+    """A file to write into that is compressed, flushed to disk, and there whole or not at all. Raises OSError."""
+    temporary = out.with_name(f".{out.name}.part")
+    try:
+        with open(temporary, "wb") as file:
+            with zstandard.ZstdCompressor(level=3, write_checksum=True).stream_writer(file, closefd=False) as writer:
+                yield writer
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(out)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def opened(perf: str, perf_data: Path, scratch: Path) -> Iterator[ScriptStream]:
+    """The text of `perf script` as a stream, while perf runs. Raises UnreadableInput, Unavailable (see `script`)."""
+    cut = mended(perf_data, scratch)
+    attempt: Attempt | None = Attempt()
+    said = ""
+    while attempt is not None:
+        with tempfile.TemporaryFile(dir=scratch) as errors:
+            process = _start(attempt.argv(perf, cut.path if cut else perf_data.absolute()), scratch, errors)
+            try:
+                begun = _heading(process)
+                if begun is not None:
+                    yield ScriptStream(process, begun, errors, cut.defect if cut else None)
+                    return
+                status = process.wait()
+                said = complaint(errors, status)
+                attempt = attempt.less(said)
+            finally:
+                process.kill()
+                process.wait()
+                if process.stdout:
+                    process.stdout.close()
+    raise UnreadableInput(f"perf cannot read this recording: {said} Record it again, or read it where it was recorded.")
+
+
+def _start(argv: list[str], scratch: Path, errors: IO[bytes]) -> "subprocess.Popen[bytes]":
+    environment = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": str(scratch),
+        "TMPDIR": str(scratch),
+        "LC_ALL": "C",
+        "PERF_CONFIG": os.devnull,
+    }
+    try:
+        return subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environment, cwd=scratch
+        )
+    except OSError as error:
+        raise Unavailable(f"{argv[0]} cannot be executed: {error.strerror}. {INSTALL}") from None
+
+
+def _heading(process: "subprocess.Popen[bytes]") -> bytes | None:
+    """What perf prints until there is more than a heading; None where it ended before, and not well."""
+    assert process.stdout is not None
+    begun = b""
+    while len(begun) < HEADING_BYTES:
+        data = os.read(process.stdout.fileno(), PIECE_BYTES)
+        begun += data
+        if not data:
+            return begun if process.wait() == 0 else None
+        if any(line and not line.startswith(b"#") for line in begun.split(b"\n")[:-1]):
+            break
+    return begun
+
+
+def complaint(errors: IO[bytes], status: int) -> str:
+    """What perf said before it ended with `status`, as a sentence."""
+    errors.seek(max(0, errors.seek(0, os.SEEK_END) - STDERR_BYTES))
+    lines = [line.strip() for line in errors.read().decode(errors="replace").splitlines()]
+    said = "; ".join(line for line in lines if line and not line.startswith("Usage:"))[:300].rstrip(".")
+    how = f"it was ended by signal {-status}" if status < 0 else f"it ended with status {status}"
+    return f"{said} ({how})." if said else f"{how}."
+
+
+@dataclass(frozen=True)
+class Mended:
+    """A copy of a recording that was cut short, with a header that says so. defect: what is missing, a sentence."""
+
+    path: Path
+    defect: str
+
+
+def mended(perf_data: Path, scratch: Path) -> Mended | None:
+    """A readable copy of a perf.data file whose end is missing; None where nothing is missing, or to be done.
+
+    perf refuses a file that is shorter than its header says. The header in the copy says what is there: its whole
+    records, and none of the sections that follow them. Layout: tools/perf/Documentation/perf.data-file-format.txt.
+    """
+    size = perf_data.stat().st_size
+    with open(perf_data, "rb") as file:
+        head = file.read(_HEADER.size)
+        if len(head) < _HEADER.size or not head.startswith(format.MAGIC) or format.is_piped(head):
+            return None
+        words = list(_HEADER.unpack(head))
+        start, length = words[_DATA_OFFSET], words[_DATA_SIZE]
+        if start + length <= size or start >= size:
+            return None
+        end = _last_whole_record(file, start, size)
+    if end <= start:
+        return None
+    words[_DATA_SIZE] = end - start
+    words[_FEATURES : _FEATURES + 4] = [0] * 4
+    copy = scratch / "cut.perf.data"
+    with disk_errors(copy):
+        shutil.copyfile(perf_data, copy)
+        with open(copy, "r+b") as file:
+            file.write(_HEADER.pack(*words)[: 8 * (_FEATURES + 4)])
+            file.truncate(end)
+    missing = start + length - size
+    return Mended(copy, f"The recording was cut short: its last {missing:,} bytes are missing.")
+
+
+def _last_whole_record(file: IO[bytes], start: int, size: int) -> int:
+    """Where the last record ends that is there whole."""
+    at = start
+    while at + _RECORD.size <= size:
+        file.seek(at)
+        _, _, length = _RECORD.unpack(file.read(_RECORD.size))
+        if length < _RECORD.size or at + length > size:
+            break
+        at += length
+    return at
