@@ -1,7 +1,10 @@
 # Perfloom's web half; the worker runs from the same image: docker run … perfloom worker.
 #
-# Both want a broker and a catalogue from outside, the same token and secret key, and the same data volume:
-#   PERFLOOM_BROKER_URL=redis://redis:6379/0   PERFLOOM_DATABASE_URL=postgresql://perfloom:…@db/perfloom
+# Both want the same data volume, a broker and a catalogue from outside, and a token chosen by you:
+#   PERFLOOM_BROKER_URL=redis://redis:6379/0
+#   PERFLOOM_DATABASE_URL=postgresql://perfloom:…@db/perfloom
+#   PERFLOOM_TOKEN=$(openssl rand -hex 24)
+#   PERFLOOM_TRUSTED_HOSTS=perfloom.example.org     the name under which browsers ask for it
 # To record inside a container, the worker needs: --cap-add PERFMON --cap-add SYS_PTRACE
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import configparser
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
+import time
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+
+from tests import servers
 
 Instruction = tuple[str, str]
 
@@ -72,3 +78,43 @@ def test_the_extras_it_installs_exist(root: Path, instructions: list[Instruction
     named = re.findall(r"perfloom\[([\w,]+)\]", " ".join(rest for word, rest in instructions if word == "RUN"))
     assert named
     assert {extra for names in named for extra in names.split(",")} <= set(parser["options.extras_require"])
+
+
+def test_its_command_starts_and_its_health_check_passes(
+    instructions: list[Instruction],
+    redis_server: servers.RedisServer,
+    postgres_database: str,
+    tmp_path: Path,
+) -> None:
+    """The image's two commands, run here with another port and a broker and a catalogue from outside."""
+    program, *arguments = json.loads(last(instructions, "CMD"))
+    check = json.loads(last(instructions, "HEALTHCHECK").partition("CMD")[2])
+    assert arguments[-2] == "--port"
+    environment = {
+        **os.environ,
+        "PERFLOOM_DATA": str(tmp_path / "data"),
+        "PERFLOOM_BROKER_URL": redis_server.url,
+        "PERFLOOM_DATABASE_URL": postgres_database,
+        "PERFLOOM_TOKEN": "a-token-that-was-chosen",
+        "PYTHONUNBUFFERED": "1",
+    }
+    beside = Path(sys.executable).parent
+    argv = ["setpriv", "--pdeathsig", "KILL", "--", str(beside / program), *arguments[:-1], "0"]
+    log = tmp_path / "log"
+    with log.open("w") as output, subprocess.Popen(argv, env=environment, stdout=output, stderr=output) as server:
+        try:
+            deadline = time.monotonic() + 30
+            while not (found := re.search(r"http://\S+?:(\d+)/", log.read_text())):
+                assert server.poll() is None, log.read_text()
+                assert time.monotonic() < deadline, log.read_text()
+                time.sleep(0.05)
+            code = check[-1].replace(f":{arguments[-1]}/", f":{found[1]}/")
+            assert code != check[-1]
+            for address in ("127.0.0.1", "localhost"):
+                asked = [sys.executable, "-c", code.replace("127.0.0.1", address)]
+                done = subprocess.run(asked, env=environment, capture_output=True, text=True)
+                assert done.returncode == 0, done.stderr + log.read_text()
+        finally:
+            server.terminate()
+        assert server.wait(20) == 0, log.read_text()
+    assert "a-token" not in log.read_text()

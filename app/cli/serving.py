@@ -114,7 +114,7 @@ def web(host: str | None, port: int | None, processes: int, data: Path | None, v
         where = "PERFLOOM_TOKEN" if settings.configured_token else f"the file {settings.data / 'token'}"
         assert settings.token  # Made here, before several processes ask for it.
         click.echo(f"http://{web_server.address(settings)}/ (the token is in {where})")
-        web_server.serve(settings, handle=listening.fileno(), processes=processes)
+        web_server.serve(settings, handle=listening.detach(), processes=processes)
 
 
 def _log(verbose: bool) -> None:
