@@ -9,12 +9,15 @@ from ..analysis.schema import records
 from ..domain.units import Quantity, Scale, scale_for
 from .frame import Frame
 
-SPECIAL = frozenset(r"\.+*?()|[]{}^$")
+
+LONGEST_URL = 4_000
+"""Servers and proxies refuse much longer ones; a C++ name may be longer than that by itself."""
 
 
 @dataclass(frozen=True)
 class FunctionRow:
-    """A function (module, thread) and what it weighs. bars: self and total in percent. url: its flame graph."""
+    """A function (module, thread) and what it weighs. bars: self and total in percent. url: its callers and
+    callees, empty where there is none."""
 
     name: str
     module: str
@@ -52,7 +55,7 @@ def function_rows(frame: Frame, rows: pd.DataFrame, scale: Scale | None = None) 
             total_percent=percents.quantity(row["total_percent"]),
             own_bar=_bar(row["self_percent"]),
             total_bar=_bar(row["total_percent"]),
-            url=frame.narrowed("flamegraph", focus=f"^{escaped(row['name'])}$") if row["name"] else "",
+            url=_sandwich(frame, row["name"] or ""),
         )
         for row in records(rows)
     )
@@ -63,9 +66,9 @@ def short_module(module: str) -> str:
     return module if module.startswith("[") else module.rsplit("/", 1)[-1]
 
 
-def escaped(text: str) -> str:
-    """A regular expression (RE2) that matches `text` and nothing else."""
-    return "".join(f"\\{c}" if c in SPECIAL else c for c in text)
+def _sandwich(frame: Frame, name: str) -> str:
+    url = frame.url("flamegraph", None, ("function", name)) if name else ""
+    return url if len(url) <= LONGEST_URL else ""
 
 
 def _place(row: dict[str, Any]) -> str:

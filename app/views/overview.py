@@ -46,14 +46,14 @@ class EventRow:
 
 @dataclass(frozen=True)
 class ThreadRow:
-    """A thread's share of the event. url: its hotspots."""
+    """A thread's share of the event. bar: of the largest, in percent. url: its hotspots."""
 
     name: str
     process: str
     url: str
     value: Quantity
-    percent: float
-    percent_text: Quantity
+    bar: float
+    percent: Quantity
 
 
 @dataclass(frozen=True)
@@ -199,16 +199,16 @@ def _sampling(row: dict[str, Any]) -> str:
 
 
 def _threads(frame: Frame, rows: list[dict[str, Any]]) -> tuple[ThreadRow, ...]:
-    scale = scale_for(max((row["value"] or 0 for row in rows), default=0), frame.unit)
+    largest = max((row["value"] or 0 for row in rows), default=0)
     percents = scale_for(100, "percent")
     return tuple(
         ThreadRow(
             name=row["name"] or row["key"] or "",
             process=row["process"] or "",
             url=frame.narrowed("hotspots", threads=(row["key"],)) if row["key"] else frame.url("hotspots"),
-            value=quantity(row["value"], scale.unit),
-            percent=row["percent"] or 0.0,
-            percent_text=percents.quantity(row["percent"]),
+            value=quantity(row["value"], frame.unit),
+            bar=100.0 * (row["value"] or 0) / largest if largest else 0.0,
+            percent=percents.quantity(row["percent"]),
         )
         for row in rows
     )

@@ -32,7 +32,7 @@ SORTS = ("name", "process", "host", "rank", "pid", "tid", "samples", "value")
 
 @dataclass(frozen=True)
 class Row:
-    """A thread and its share. only: its hotspots. flamegraph: its picture. Both None where it has no key."""
+    """A thread and its share. bar: of the largest, in percent. only: its hotspots. flamegraph: its picture. Both None where it has no key."""
 
     name: str
     process: str
@@ -71,7 +71,8 @@ def show(id: str) -> Response:
     frame, profile = open_frame(id, "threads")
     order, page = asked_order(SORTS, "-value"), asked_page()
     rows = _rows(frame, profile, order)
-    scale = scale_for(float(rows["value"].max()) if rows["value"].notna().any() else 0, frame.unit)
+    largest = float(rows["value"].max()) if rows["value"].notna().any() else 0.0
+    scale = scale_for(largest, frame.unit)
     window = rows.iloc[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
     return render(
         ThreadsPage(
@@ -88,7 +89,7 @@ def show(id: str) -> Response:
                 "samples": heading(order, "samples", "Samples", numeric=True, css="fit"),
                 "value": heading(order, "value", frame.event or "Value", numeric=True, css="fit", unit=scale.label),
             },
-            rows=tuple(_row(frame, row, scale) for row in records(window)),
+            rows=tuple(_row(frame, row, scale, largest) for row in records(window)),
             with_hosts=bool(rows["host"].notna().any()),
             with_ranks=bool(rows["rank"].notna().any()),
             pager=pager(page, len(rows), PAGE_SIZE, noun="thread"),
@@ -115,7 +116,7 @@ def _rows(frame: Frame, profile: Profile, order: Order) -> pd.DataFrame:
     return rows.sort_values(order.column, ascending=not order.descending, kind="stable", na_position="last")
 
 
-def _row(frame: Frame, row: dict[str, Any], scale: Scale) -> Row:
+def _row(frame: Frame, row: dict[str, Any], scale: Scale, largest: float) -> Row:
     def number(word: str) -> str:
         return "" if row[word] is None else str(row[word])
 
@@ -131,7 +132,7 @@ def _row(frame: Frame, row: dict[str, Any], scale: Scale) -> Row:
         samples=scale_for(0, "count").quantity(row["samples"]),
         value=scale.quantity(row["value"]),
         percent=scale_for(100, "percent").quantity(row["percent"]),
-        bar=min(100.0, max(0.0, row["percent"] or 0.0)),
+        bar=100.0 * max(0, row["value"] or 0) / largest if largest else 0.0,
         only=frame.narrowed("hotspots", threads=(key,)) if key else None,
         flamegraph=frame.narrowed("flamegraph", threads=(key,)) if key and row["samples"] else None,
     )

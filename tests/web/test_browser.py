@@ -1,0 +1,333 @@
+"""The pages in a real browser on the real server: no violation of the policy, no error, accessible, at every width."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from perfloom.store import open_store
+from tests.web.conftest import EVIL, ORDINARY, TOKEN
+from tests.web.serving import Served, served
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+RESULT = ("", "/hotspots", "/hotspots?by=thread", "/threads", "/counts", "/losses", "/edit", "/delete")
+NARROWED = "/hotspots?event=page-faults&thread=-/100/101&end-ms=3000&focus=main&ignore=nothing&hide=parse"
+PAGES = (
+    "/",
+    "/?search=nothing-like-it",
+    "/import",
+    "/compare",
+    "/nothing",
+    *(f"/results/{ORDINARY}{tab}" for tab in RESULT),
+)
+COMPARE = f"/compare?base={ORDINARY}&other=another00000"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("served"), filled=True) as here:
+        yield here
+
+
+@pytest.fixture(scope="module")
+def empty_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("empty"), filled=False) as here:
+        yield here
+
+
+class Watched:
+    """A browsing context that remembers everything that went wrong in it."""
+
+    def __init__(self, context: BrowserContext, entry: str) -> None:
+        self.faults: list[str] = []
+        self.expected: set[int] = set()
+        context.set_default_timeout(20_000)
+        context.on("weberror", lambda error: self.faults.append(f"uncaught: {error.error}"))
+        context.on("console", self._console)
+        self.page = context.new_page()
+        self.page.goto(entry)
+
+    def _console(self, message: Any) -> None:
+        status = re.search(r"status of (\d+)", message.text)
+        if status and int(status[1]) in self.expected:
+            return
+        if message.type in ("error", "warning") or "Content Security Policy" in message.text:
+            self.faults.append(f"{message.type} on {self.page.url}: {message.text}")
+
+
+@pytest.fixture
+def watch(browser: Browser, server: Served) -> Iterator[Callable[..., Watched]]:
+    opened: list[tuple[Any, Watched]] = []
+
+    def open(here: Served = server, **options: Any) -> Watched:
+        options.setdefault("viewport", {"width": 1280, "height": 800})
+        context = browser.new_context(**options)
+        watched = Watched(context, here.entry)
+        opened.append((context, watched))
+        return watched
+
+    yield open
+    for context, watched in opened:
+        context.close()
+        assert watched.faults == []
+
+
+@pytest.fixture
+def page(watch: Callable[..., Watched]) -> Page:
+    opened: Page = watch().page
+    return opened
+
+
+def accessible(page: Page) -> list[str]:
+    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]})
+    return [
+        f"{violation['id']}: {violation['help']}: {node['html'][:200]} {node.get('failureSummary', '')}"
+        for violation in found.response["violations"]
+        for node in violation["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_accessible(watch: Callable[..., Watched], server: Served, scheme: str) -> None:
+    watched = watch(color_scheme=scheme)
+    watched.expected = {404}
+    problems = {}
+    for path in (*PAGES, f"/results/{ORDINARY}{NARROWED}", f"/results/{EVIL}", COMPARE):
+        watched.page.goto(server.url + path)
+        found = accessible(watched.page)
+        if found:
+            problems[path] = found
+    assert problems == {}
+
+
+def test_the_login_and_the_welcome_are_accessible(
+    watch: Callable[..., Watched], browser: Browser, server: Served, empty_server: Served
+) -> None:
+    for scheme in ("light", "dark"):
+        welcome = watch(empty_server, color_scheme=scheme).page
+        assert "See where the time goes" in welcome.inner_text("main")
+        assert accessible(welcome) == []
+        context = browser.new_context(color_scheme=scheme)
+        login = context.new_page()
+        login.goto(f"{server.url}/?token=wrong")
+        assert "not the token" in login.inner_text("main")
+        assert accessible(login) == []
+        context.close()
+
+
+@pytest.mark.parametrize("width", [360, 768, 2560])
+def test_nothing_is_wider_than_the_window(watch: Callable[..., Watched], server: Served, width: int) -> None:
+    watched = watch(viewport={"width": width, "height": 800})
+    watched.expected = {404}
+    paths = (*PAGES, f"/results/{ORDINARY}{NARROWED}", COMPARE, f"/results/{EVIL}/hotspots", f"/results/{EVIL}/losses")
+    for path in paths:
+        watched.page.goto(server.url + path)
+        assert watched.page.evaluate("document.documentElement.scrollWidth") <= width, path
+        menu = watched.page.locator("details.menu")
+        if menu.count():
+            menu.first.locator("summary").click()
+            assert watched.page.evaluate("document.documentElement.scrollWidth") <= width, f"{path} with its menu"
+
+
+def test_no_hostile_name_does_anything(page: Page, server: Served) -> None:
+    for tab in RESULT[:-2]:
+        page.goto(f"{server.url}/results/{EVIL}{tab}")
+        assert page.evaluate("window.pwned") is None
+    page.goto(server.url)
+    assert page.evaluate("window.pwned") is None
+
+
+def test_the_token_leaves_the_address(page: Page, server: Served) -> None:
+    assert page.url == f"{server.url}/"
+    assert TOKEN not in page.content()
+    assert TOKEN not in server.log.read_text()
+
+
+def test_keys(page: Page, server: Served) -> None:
+    page.keyboard.press("?")
+    assert page.locator("#keys").is_visible()
+    assert accessible(page) == []
+    page.keyboard.press("Escape")
+    assert not page.locator("#keys").is_visible()
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "search"
+    page.keyboard.type("?/another")
+    assert page.input_value("#search") == "?/another"
+    page.fill("#search", "another")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{server.url}/?search=another")
+    page.click("h1")
+    page.keyboard.press("g")
+    page.keyboard.press("i")
+    page.wait_for_url(f"{server.url}/import")
+    page.goto(f"{server.url}/results/{ORDINARY}")
+    page.keyboard.press("3")
+    page.wait_for_url(f"{server.url}/results/{ORDINARY}/hotspots")
+
+
+def background(page: Page) -> str:
+    found: str = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    return found
+
+
+def test_colours(watch: Callable[..., Watched], server: Served) -> None:
+    page = watch(color_scheme="light").page
+    light = background(page)
+    page.click('[aria-label="Colours: Dark"]')
+    page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+    dark = background(page)
+    assert dark != light
+    page.goto(f"{server.url}/import")
+    assert background(page) == dark and page.get_attribute("html", "data-theme") == "dark"
+    page.click('[aria-label="Colours: As the system"]')
+    page.wait_for_function("document.documentElement.dataset.theme === 'system'")
+    assert background(page) == light
+    page.emulate_media(color_scheme="dark")
+    assert background(page) == dark
+
+
+def test_sorting_searching_and_sticky_headings(page: Page, server: Served) -> None:
+    page.goto(f"{server.url}/results/{ORDINARY}/hotspots")
+    page.click("thead >> text=Total")
+    page.wait_for_url("**sort=-total")
+    assert page.get_attribute("thead th[aria-sort]", "aria-sort") == "descending"
+    page.mouse.wheel(0, 1500)
+    page.wait_for_function("window.scrollY > 300")
+    box = page.locator("thead th").first.bounding_box()
+    assert box is not None and 0 <= box["y"] < 100
+    page.keyboard.press("/")
+    page.keyboard.type("function_44")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**sort=-total&search=function_44")
+    assert page.locator("tbody tr").count() <= 11
+
+
+def test_narrowing_by_the_form_and_taking_it_back(page: Page, server: Served) -> None:
+    page.goto(f"{server.url}/results/{ORDINARY}/threads")
+    page.click("text=Narrow…")
+    page.fill("#n-focus", "parse|main")
+    page.fill("#n-end", "1000")
+    page.click("button >> text=Narrow")
+    page.wait_for_url(f"{server.url}/results/{ORDINARY}/threads?focus=parse%7Cmain&end-ms=1000")
+    page.click("text=Hotspots")
+    page.wait_for_url("**/hotspots?end-ms=1000&focus=parse%7Cmain")
+    page.click('[aria-label="Remove Focus parse|main"]')
+    page.wait_for_url("**/hotspots?end-ms=1000")
+    page.click("text=Reset")
+    page.wait_for_url("**/hotspots")
+
+
+def test_a_command_can_be_copied(watch: Callable[..., Watched], server: Served) -> None:
+    page = watch(permissions=["clipboard-read", "clipboard-write"]).page
+    page.goto(f"{server.url}/results/{ORDINARY}")
+    page.locator("[data-copy]").first.click()
+    page.wait_for_selector("text=Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == "python3 -m workload"
+
+
+def test_deleting(browser: Browser, watch: Callable[..., Watched], tmp_path: Path) -> None:
+    with served(tmp_path, filled=True) as here:
+        page = watch(here).page
+        page.click('[aria-label="Delete another result"]')
+        page.click("button >> text=Delete")
+        page.wait_for_url(f"{here.url}/")
+        assert "Deleted “another result”." in page.inner_text("main")
+        assert "2 results" in page.inner_text("main")
+
+
+class TestImport:
+    @pytest.fixture
+    def recording(self, tmp_path: Path) -> Path:
+        path = tmp_path / "the run.perf.txt"
+        path.write_text("python3 100 1.000001: 10 cycles: \n\t7f00 main (/bin/x)\n\n")
+        return path
+
+    def jobs(self, server: Served) -> list[str]:
+        store = open_store(server.settings)
+        try:
+            return [job.name for job in store.jobs.list()]
+        finally:
+            store.close()
+
+    def test_by_the_dialog(self, page: Page, server: Served, recording: Path) -> None:
+        page.goto(f"{server.url}/import")
+        page.set_input_files("#file", recording)
+        assert "the run.perf.txt" in page.inner_text("[data-files]")
+        page.fill("#f-name", "from the dialog")
+        page.click("[data-send]")
+        page.wait_for_url("**/jobs/*")
+        assert "from the dialog" in self.jobs(server)
+
+    def test_by_dropping(self, page: Page, server: Served) -> None:
+        page.goto(f"{server.url}/import")
+        transfer = page.evaluate_handle(
+            "() => { const t = new DataTransfer(); t.items.add(new File(['x 1\\n'], 'dropped one.txt'));"
+            " t.items.add(new File(['y 1\\n'], 'dropped two.txt')); return t; }"
+        )
+        page.dispatch_event("[data-drop]", "dragenter", {"dataTransfer": transfer})
+        assert page.get_attribute("[data-drop]", "data-over") == ""
+        page.dispatch_event("[data-drop]", "drop", {"dataTransfer": transfer})
+        assert page.locator("[data-files] li").count() == 2
+        page.click("[data-send]")
+        page.wait_for_url(f"{server.url}/")
+        assert {"dropped one.txt", "dropped two.txt"} <= set(self.jobs(server))
+
+    def test_an_empty_file_is_seen_before_it_is_sent(self, page: Page, server: Served, tmp_path: Path) -> None:
+        (tmp_path / "empty.txt").touch()
+        page.goto(f"{server.url}/import")
+        page.set_input_files("#file", tmp_path / "empty.txt")
+        assert "empty.txt is empty" in page.inner_text("[data-failure]")
+        assert page.is_disabled("[data-send]")
+
+    def test_an_error_of_the_server_is_told(
+        self, watch: Callable[..., Watched], server: Served, recording: Path
+    ) -> None:
+        watched = watch()
+        watched.expected = {403}
+        page = watched.page
+        page.goto(f"{server.url}/import")
+        page.evaluate("document.querySelector('meta[name=csrf-token]').content = 'x'")
+        page.set_input_files("#file", recording)
+        page.click("[data-send]")
+        page.wait_for_selector("[data-failure]:not([hidden])")
+        assert "Reload the page" in page.inner_text("[data-failure]")
+        assert not page.is_disabled("[data-send]")
+
+    def test_without_scripts(self, watch: Callable[..., Watched], server: Served, recording: Path) -> None:
+        page = watch(java_script_enabled=False).page
+        page.goto(f"{server.url}/import")
+        page.set_input_files("#file", recording)
+        page.fill("#f-name", "without scripts")
+        page.click("[data-send]")
+        page.wait_for_url("**/jobs/*")
+        assert "without scripts" in self.jobs(server)
+
+
+def test_without_scripts(watch: Callable[..., Watched], server: Served) -> None:
+    page = watch(java_script_enabled=False).page
+    page.fill("#search", "ordinary")
+    page.keyboard.press("Enter")
+    page.click("text=an ordinary result")
+    page.click("nav[aria-label='Pages of this result'] >> text=Hotspots")
+    page.click("text=page-faults")
+    page.click("text=By module")
+    page.click("thead >> text=Total")
+    assert page.url.endswith("/hotspots?event=page-faults&by=module&sort=-total")
+    assert page.locator("tbody tr").count() == 2
+    page.click('[aria-label="Colours: Dark"]')
+    assert page.get_attribute("html", "data-theme") == "dark"
+    assert page.url.endswith("/hotspots?event=page-faults&by=module&sort=-total")
+    assert page.locator("[data-open]").is_hidden()
+    page.click("text=Edit", strict=False) if page.locator("text=Edit").count() else page.goto(
+        f"{server.url}/results/{ORDINARY}/edit"
+    )
+    page.fill("#f-notes", "written without scripts")
+    page.click("text=Save")
+    assert "written without scripts" in page.inner_text("main")
