@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from . import collapsed, svg
+from . import collapsed, stored, svg
 
 Options = Mapping[str, bool]
 Write = Callable[[Profile, Selection, Options], Iterator[bytes]]
@@ -32,6 +32,7 @@ EXPORTERS: dict[str, Exporter] = {
     exporter.name: exporter
     for exporter in (
         Exporter("collapsed", ".collapsed.txt", "text/plain; charset=utf-8", collapsed.write, collapsed.OPTIONS),
+        Exporter("profile", ".perfloom.tar", "application/x-tar", stored.write, stored.OPTIONS),
         Exporter("svg", ".svg", "image/svg+xml; charset=utf-8", svg.export, svg.OPTIONS),
     )
 }

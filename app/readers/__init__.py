@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Profile
-from . import collapsed, perf_data, perf_script, perf_stat
+from . import collapsed, perf_data, perf_script, perf_stat, stored
 
 HEAD_BYTES = 256 << 10
 """How much of a file, unpacked, is looked at to tell its format."""
@@ -31,6 +31,7 @@ class Reader:
 READERS: dict[str, Reader] = {
     reader.name: reader
     for reader in (
+        Reader(stored.FORMAT, "a profile that Perfloom exported", stored.sniff, stored.read),
         Reader(perf_data.FORMAT, "perf.data", perf_data.sniff, perf_data.read, needs_perf=True),
         Reader(perf_script.FORMAT, "perf script text", perf_script.sniff, perf_script.read),
         Reader(perf_stat.FORMAT, "perf stat output", perf_stat.sniff, perf_stat.read),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..domain.errors import NotFound
 from ..domain.profile import Profile
+from ..domain.stored import MANIFEST
 from . import columns
 
 KEPT = 8
@@ -29,7 +30,7 @@ class OpenProfiles:
     def get(self, directory: Path) -> Profile:
         """The profile in `directory`: the same object as long as it is kept. Raises NotFound where there is none."""
         try:
-            found = os.stat(directory / columns.MANIFEST)
+            found = os.stat(directory / MANIFEST)
         except FileNotFoundError:
             raise NotFound("The files of this result are gone; read its original again, or delete it.") from None
         version = (found.st_ino, found.st_mtime_ns)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 
+from perfloom.domain import stored
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import SCHEMAS, column
@@ -61,7 +62,7 @@ def test_a_mapped_profile_outlives_its_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_a_file_cut_short_is_noticed_at_once(tmp_path: Path, name: str) -> None:
     columns.write(small_profile(), tmp_path)
-    file = tmp_path / columns.file_name(name)
+    file = tmp_path / stored.file_name(name)
     size = file.stat().st_size
     for cut in {0, 1, size // 2, size - 1}:
         whole = file.read_bytes()
@@ -76,7 +77,7 @@ def test_a_file_cut_short_is_noticed_at_once(tmp_path: Path, name: str) -> None:
 
 def test_a_changed_byte_is_found_by_its_checksum(tmp_path: Path) -> None:
     columns.write(small_profile(), tmp_path)
-    file = tmp_path / columns.file_name("samples")
+    file = tmp_path / stored.file_name("samples")
     whole = bytearray(file.read_bytes())
     whole[len(whole) // 2] ^= 1
     file.write_bytes(whole)
@@ -86,9 +87,9 @@ def test_a_changed_byte_is_found_by_its_checksum(tmp_path: Path) -> None:
 
 def test_rows_are_counted(tmp_path: Path) -> None:
     columns.write(small_profile(), tmp_path)
-    manifest = json.loads((tmp_path / columns.MANIFEST).read_text())
+    manifest = json.loads((tmp_path / stored.MANIFEST).read_text())
     manifest["tables"]["samples"]["rows"] += 1
-    (tmp_path / columns.MANIFEST).write_text(json.dumps(manifest))
+    (tmp_path / stored.MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(UnreadableInput, match="rows are missing"):
         columns.read(tmp_path)
 
@@ -112,7 +113,7 @@ def test_rows_are_counted(tmp_path: Path) -> None:
 )
 def test_a_damaged_manifest_is_said_to_be_damaged(tmp_path: Path, text: bytes) -> None:
     columns.write(small_profile(), tmp_path)
-    (tmp_path / columns.MANIFEST).write_bytes(text)
+    (tmp_path / stored.MANIFEST).write_bytes(text)
     with pytest.raises(UnreadableInput, match="Read it again from the original"):
         columns.read(tmp_path)
 
@@ -124,21 +125,21 @@ def test_no_profile_at_all(tmp_path: Path) -> None:
 
 def test_a_newer_schema_asks_for_an_upgrade(tmp_path: Path) -> None:
     columns.write(small_profile(), tmp_path)
-    manifest = json.loads((tmp_path / columns.MANIFEST).read_text())
-    manifest["schema_version"] = columns.SCHEMA_VERSION + 1
-    (tmp_path / columns.MANIFEST).write_text(json.dumps(manifest))
+    manifest = json.loads((tmp_path / stored.MANIFEST).read_text())
+    manifest["schema_version"] = stored.SCHEMA_VERSION + 1
+    (tmp_path / stored.MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(UnreadableInput, match="newer version of Perfloom"):
         columns.read(tmp_path)
 
 
 def rewritten(tmp_path: Path, name: str, table: pa.Table) -> None:
     """Put another table in the place of one, with the manifest to fit."""
-    path = tmp_path / columns.file_name(name)
+    path = tmp_path / stored.file_name(name)
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
-    manifest = json.loads((tmp_path / columns.MANIFEST).read_text())
+    manifest = json.loads((tmp_path / stored.MANIFEST).read_text())
     manifest["tables"][name] |= {"rows": table.num_rows, "bytes": path.stat().st_size}
-    (tmp_path / columns.MANIFEST).write_text(json.dumps(manifest))
+    (tmp_path / stored.MANIFEST).write_text(json.dumps(manifest))
 
 
 def test_an_older_schema_is_filled_where_null_may_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +149,7 @@ def test_an_older_schema_is_filled_where_null_may_stand(tmp_path: Path, monkeypa
     with pytest.raises(UnreadableInput, match=r"no column threads\.rank"):
         columns.read(tmp_path)
     # To the version after this one, what was just written is of an older schema.
-    monkeypatch.setattr(columns, "SCHEMA_VERSION", columns.SCHEMA_VERSION + 1)
+    monkeypatch.setattr(stored, "SCHEMA_VERSION", stored.SCHEMA_VERSION + 1)
     assert columns.read(tmp_path).threads.column("rank").to_pylist() == [None, None]
 
     rewritten(tmp_path, "samples", profile.samples.drop_columns(["cpu"]))
@@ -158,13 +159,13 @@ def test_an_older_schema_is_filled_where_null_may_stand(tmp_path: Path, monkeypa
 
 def test_an_older_schema_without_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     columns.write(small_profile(), tmp_path)
-    (tmp_path / columns.file_name("counts")).unlink()
-    manifest = json.loads((tmp_path / columns.MANIFEST).read_text())
+    (tmp_path / stored.file_name("counts")).unlink()
+    manifest = json.loads((tmp_path / stored.MANIFEST).read_text())
     del manifest["tables"]["counts"]
-    (tmp_path / columns.MANIFEST).write_text(json.dumps(manifest))
+    (tmp_path / stored.MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(UnreadableInput, match=r"table counts .*missing"):
         columns.read(tmp_path)
-    monkeypatch.setattr(columns, "SCHEMA_VERSION", columns.SCHEMA_VERSION + 1)
+    monkeypatch.setattr(stored, "SCHEMA_VERSION", stored.SCHEMA_VERSION + 1)
     assert columns.read(tmp_path).counts.num_rows == 0
 
 

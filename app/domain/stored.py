@@ -1,0 +1,172 @@
+"""The stored form of a profile: one uncompressed Arrow IPC file a table, and a manifest in JSON.
+
+The manifest holds the schema version, the meta of the profile, and of each table its rows, bytes and SHA-256. The
+store keeps the files side by side and maps them; an exported profile holds the same bytes in one archive.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from .errors import UnreadableInput
+from .profile import Meta
+from .tables import REQUIRED, SCHEMAS, empty
+
+SCHEMA_VERSION = 1
+MANIFEST = "manifest.json"
+FOLDER = "perfloom-profile/"
+"""In an archive, every name begins with it."""
+MANIFEST_LIMIT_BYTES = 16 * 1024**2
+AGAIN = "Read it again from the original file."
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """What the manifest says of one table's file."""
+
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What stands in manifest.json."""
+
+    schema_version: int
+    meta: Meta
+    tables: dict[str, TableFile]
+
+    @property
+    def old(self) -> bool:
+        """Whether it was written by an earlier version, which may not have known every table and column."""
+        return self.schema_version < SCHEMA_VERSION
+
+
+def file_name(table: str) -> str:
+    """The name of a table's file."""
+    return f"{table}.arrow"
+
+
+def manifest_json(meta: Meta, tables: Mapping[str, TableFile]) -> bytes:
+    """The manifest of a profile written by this version."""
+    entries = {name: asdict(entry) for name, entry in tables.items()}
+    data = {"schema_version": SCHEMA_VERSION, "meta": meta.to_json(), "tables": entries}
+    return json.dumps(data, indent=1).encode()
+
+
+def encode(table: pa.Table, name: str, sink: Any) -> None:
+    """Write table `name` to a binary file as one record batch, so that a mapped column is one array to numpy."""
+    schema = SCHEMAS[name]
+    if table.schema != schema:
+        table = table.select(schema.names).cast(schema)
+    batches = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=schema)]
+    with pa.ipc.new_file(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def decode(source: Any, name: str, manifest: Manifest) -> pa.Table:
+    """Table `name` from a mapped file or a buffer, without a copy. `source` None: there is no such file.
+
+    Raises UnreadableInput where it is damaged, or not what the manifest says.
+    """
+    entry = manifest.tables.get(name)
+    if entry is None or source is None:
+        if entry is None and manifest.old:
+            return empty(name)
+        raise UnreadableInput(f"The table {name} of this result is missing. {AGAIN}")
+    if len(source) != entry.bytes if isinstance(source, pa.Buffer) else source.size() != entry.bytes:
+        raise UnreadableInput(f"The table {name} of this result is damaged: its length differs. {AGAIN}")
+    try:
+        table = pa.ipc.open_file(source).read_all()
+    except (OSError, pa.ArrowException) as error:
+        raise UnreadableInput(f"The table {name} of this result is damaged ({short(error)}). {AGAIN}") from None
+    if table.num_rows != entry.rows:
+        raise UnreadableInput(f"The table {name} of this result is damaged: rows are missing. {AGAIN}")
+    return fitted(table, name, manifest.old)
+
+
+def digest(data: Any) -> str:
+    """The SHA-256 of some bytes, as it stands in the manifest."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def fitted(table: pa.Table, name: str, old: bool) -> pa.Table:
+    """`table` with exactly the columns of `SCHEMAS[name]`.
+
+    old: it was written by an earlier version, and a column that did not exist then is filled with null. Raises
+    UnreadableInput where null cannot stand there, or a column has another type.
+    """
+    schema = SCHEMAS[name]
+    if table.schema == schema:
+        return table
+    columns = []
+    for field in schema:
+        if field.name in table.schema.names:
+            values = table.column(field.name)
+            if values.type != field.type:
+                try:
+                    values = values.cast(field.type)
+                except pa.ArrowException:
+                    raise UnreadableInput(
+                        f"The column {name}.{field.name} of this result is of another type. {AGAIN}"
+                    ) from None
+            columns.append(values)
+        elif old and (field.name not in REQUIRED[name] or not table.num_rows):
+            columns.append(pa.nulls(table.num_rows, field.type))
+        else:
+            raise UnreadableInput(f"This result has no column {name}.{field.name}. {AGAIN}")
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def parse_manifest(text: bytes) -> Manifest:
+    """A manifest from its JSON. Raises UnreadableInput where it is damaged or of a newer version."""
+    try:
+        if len(text) > MANIFEST_LIMIT_BYTES:
+            raise ValueError("too long")
+        data = json.loads(text)
+        version = int(data["schema_version"])
+        if version > SCHEMA_VERSION:
+            raise UnreadableInput(
+                f"This result was stored by a newer version of Perfloom (schema {version}, this one reads up to "
+                f"{SCHEMA_VERSION}). Upgrade Perfloom, or read the original file again."
+            )
+        tables = {
+            str(name): TableFile(rows=int(of["rows"]), bytes=int(of["bytes"]), sha256=str(of["sha256"]))
+            for name, of in data["tables"].items()
+        }
+        return Manifest(version, Meta.from_json(_checked_meta(data["meta"])), tables)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UnreadableInput(f"The manifest of this result is damaged ({error}). {AGAIN}") from None
+
+
+def _checked_meta(meta: dict[str, Any]) -> dict[str, Any]:
+    """`meta` with every value of the type that Meta declares. Raises ValueError."""
+    kinds: dict[str, tuple[type, ...]] = {
+        "format": (str,),
+        "duration_ns": (int, type(None)),
+        "start_epoch_ns": (int, type(None)),
+        "clock": (str, type(None)),
+        "main_event": (str, type(None)),
+        "command": (str, type(None)),
+        "complete": (bool,),
+        "reasons": (list,),
+        "facts": (dict,),
+    }
+    for name, value in meta.items():
+        if not isinstance(value, kinds.get(name, (object,))) or (isinstance(value, bool) and name != "complete"):
+            raise ValueError(f"meta.{name} is {type(value).__name__}")
+    texts = [*meta.get("reasons", ()), *meta.get("facts", {}).values()]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("meta holds something else than text")
+    return meta
+
+
+def short(error: Exception) -> str:
+    """The first line of what an exception says."""
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

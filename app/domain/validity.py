@@ -1,0 +1,126 @@
+"""What must hold between the tables of a profile. Analyses rely on it; a file from elsewhere is checked for it."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from .calltree import preorder
+from .profile import Meta, Profile
+from .tables import NO_ID, REQUIRED, SCHEMAS, FrameKind, ThreadKinds, column
+
+Array = np.ndarray[Any, Any]
+# table -> columns that hold row numbers of another table, and whether -1 (none) may stand there
+REFERENCES: dict[str, dict[str, tuple[str, bool]]] = {
+    "threads": {"run": ("runs", True)},
+    "thread_names": {"thread": ("threads", False)},
+    "frames": {"function": ("functions", False)},
+    "stacks": {"call": ("calls", False)},
+    "samples": {"thread": ("threads", False), "event": ("events", False), "stack": ("stacks", False)},
+    "counts": {"thread": ("threads", True), "event": ("events", False), "run": ("runs", True)},
+}
+
+
+def fault(profile: Profile) -> str | None:
+    """What is wrong with a profile, as part of a sentence; None where every analysis can work on it."""
+    for name, table in profile.tables().items():
+        if table.schema != SCHEMAS[name]:
+            return f"the table {name} has other columns"
+        try:
+            table.validate(full=True)
+        except pa.ArrowException as error:
+            return f"the table {name} is damaged ({str(error).splitlines()[0][:200]})"
+        for required in REQUIRED[name]:
+            if table.column(required).null_count:
+                return f"{name}.{required} has gaps"
+    return _wrong_reference(profile) or _wrong_tree(profile) or _wrong_value(profile) or _wrong_meta(profile.meta)
+
+
+def _wrong_reference(profile: Profile) -> str | None:
+    tables = profile.tables()
+    for name, references in REFERENCES.items():
+        for of, (target, none_allowed) in references.items():
+            ids = _known(tables[name], of)
+            low = NO_ID if none_allowed else 0
+            # A profile may have threads without having runs.
+            high = max(1, tables[target].num_rows) if target == "runs" else tables[target].num_rows
+            if len(ids) and (int(ids.min()) < low or int(ids.max()) >= high):
+                return f"{name}.{of} names rows that {target} does not have"
+    return None
+
+
+def _wrong_tree(profile: Profile) -> str | None:
+    stacks, calls, frames = profile.stacks, profile.calls, profile.frames
+    for name, table, item, items in (
+        ("stacks", stacks, "frame", frames.num_rows),
+        ("calls", calls, "function", profile.functions.num_rows),
+    ):
+        if not table.num_rows:
+            return f"the tree {name} has no root"
+        parent, ids = column(table, "parent"), column(table, item)
+        if parent[0] != NO_ID or ids[0] != NO_ID:
+            return f"the tree {name} does not begin with its root"
+        below = np.arange(1, table.num_rows)
+        if len(below) and not (parent[1:].min() >= 0 and (parent[1:] < below).all()):
+            return f"the tree {name} is not in order"
+        if len(below) and not (ids[1:].min() >= 0 and ids[1:].max() < items):
+            return f"{name}.{item} names rows that do not exist"
+        right = preorder(parent)
+        if not (
+            np.array_equal(right.place, np.arange(table.num_rows))
+            and np.array_equal(right.end, column(table, "end"))
+            and np.array_equal(right.depth, column(table, "depth"))
+        ):
+            return f"the tree {name} is not in order"
+    call, kinds = column(stacks, "call"), len(FrameKind)
+    for name, table in (("frames", frames), ("calls", calls)):
+        kind = column(table, "kind")
+        if len(kind) and not (kind.min() >= 0 and kind.max() < kinds):
+            return f"{name}.kind is none that is known"
+    if not np.array_equal(column(calls, "depth")[call], column(stacks, "depth")):
+        return "the trees stacks and calls differ"
+    if stacks.num_rows > 1:
+        frame = column(stacks, "frame")[1:]
+        if not (
+            np.array_equal(column(calls, "parent")[call[1:]], call[column(stacks, "parent")[1:]])
+            and np.array_equal(column(calls, "function")[call[1:]], column(frames, "function")[frame])
+            and np.array_equal(column(calls, "kind")[call[1:]], column(frames, "kind")[frame])
+        ):
+            return "the trees stacks and calls differ"
+    return None
+
+
+def _wrong_value(profile: Profile) -> str | None:
+    time_ns = column(profile.samples, "time_ns")
+    if len(time_ns) and (int(time_ns[0]) < 0 or (time_ns[1:] < time_ns[:-1]).any()):
+        return "the samples are not in order of time"
+    cpu = column(profile.samples, "cpu")
+    if len(cpu) and int(cpu.min()) < NO_ID:
+        return "samples.cpu is no number of a CPU"
+    kinds = set(profile.threads.column("kind").to_pylist())
+    if not kinds <= set(ThreadKinds):
+        return "threads.kind is none that is known"
+    names = profile.events.column("name").to_pylist()
+    if len(set(names)) != len(names):
+        return "two events have one name"
+    value = profile.counts.column("value")
+    if len(value) and not np.isfinite(value.drop_null().to_numpy()).all():
+        return "counts.value is no number"
+    count = column(profile.losses, "count")
+    if len(count) and int(count.min()) < 0:
+        return "losses.count is negative"
+    return None
+
+
+def _wrong_meta(meta: Meta) -> str | None:
+    for name, value in (("duration_ns", meta.duration_ns), ("start_epoch_ns", meta.start_epoch_ns)):
+        if value is not None and not -(2**63) <= value < 2**63:
+            return f"{name} is out of range"
+    if meta.duration_ns is not None and meta.duration_ns < 0:
+        return "duration_ns is negative"
+    return None
+
+
+def _known(table: pa.Table, name: str) -> Array:
+    known: Array = table.column(name).drop_null().to_numpy()
+    return known

@@ -1,0 +1,68 @@
+"""Reader of the stored form as one file (`convert --to profile`): the profile comes back to the last bit.
+
+The file may come from anybody: every name, length and checksum is compared with the manifest, and what must hold
+between the tables is checked before anything is made of it. Nothing of it is ever written under a name it gives.
+"""
+
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from ..domain import archive
+from ..domain.errors import UnreadableInput
+from ..domain.profile import Profile
+from ..domain.stored import FOLDER, MANIFEST, MANIFEST_LIMIT_BYTES, Manifest, decode, digest, file_name, parse_manifest
+from ..domain.tables import SCHEMAS
+from ..domain.validity import fault
+
+FORMAT = "profile"
+AGAIN = "Export it again."
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` is a stored profile."""
+    return archive.looks_like(head, FOLDER + MANIFEST)
+
+
+def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
+    """The profile in a file. `source` names it in messages.
+
+    Raises UnreadableInput where it is damaged, cut off, of a newer version, or made up so that analyses could not
+    work on it.
+    """
+    manifest: Manifest | None = None
+    buffers: dict[str, pa.Buffer] = {}
+    for member in archive.members(stream, source):
+        if manifest is None:
+            manifest = _manifest(stream, member, source)
+            continue
+        table = _table(member, manifest, buffers, source)
+        data = pa.py_buffer(archive.exactly(stream, member.size, source))
+        if digest(data) != manifest.tables[table].sha256:
+            raise UnreadableInput(f"{source} is damaged: the checksum of {table} differs. {AGAIN}")
+        buffers[table] = data
+    if manifest is None:
+        raise UnreadableInput(f"{source} is an empty archive. {AGAIN}")
+    profile = Profile(meta=manifest.meta, **{name: decode(buffers.get(name), name, manifest) for name in SCHEMAS})
+    wrong = fault(profile)
+    if wrong is not None:
+        raise UnreadableInput(f"{source} cannot be used: {wrong}. {AGAIN}")
+    return profile
+
+
+def _manifest(stream: BinaryIO, member: archive.Member, source: str) -> Manifest:
+    if member.name != FOLDER + MANIFEST:
+        raise UnreadableInput(f"{source} does not begin with the manifest of a stored profile. {AGAIN}")
+    if member.size > MANIFEST_LIMIT_BYTES:
+        raise UnreadableInput(f"{source} has a manifest that is too long. {AGAIN}")
+    return parse_manifest(bytes(archive.exactly(stream, member.size, source)))
+
+
+def _table(member: archive.Member, manifest: Manifest, met: dict[str, pa.Buffer], source: str) -> str:
+    """The table that a file of the archive holds."""
+    for name in SCHEMAS:
+        if member.name == FOLDER + file_name(name) and name in manifest.tables and name not in met:
+            if member.size != manifest.tables[name].bytes:
+                raise UnreadableInput(f"{source} is damaged: the length of {name} differs. {AGAIN}")
+            return name
+    raise UnreadableInput(f"{source} holds a file {member.name[:60]!r} that has no place there. {AGAIN}")

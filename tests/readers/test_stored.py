@@ -1,0 +1,292 @@
+"""A profile as one file: it comes back to the last bit, and nothing made up in its place gets through."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+
+from perfloom.domain.builder import ProfileBuilder
+from perfloom.domain.errors import InvalidRequest, UnreadableInput
+from perfloom.domain.profile import Meta, Profile
+from perfloom.domain.selection import Selection
+from perfloom.domain.stored import SCHEMA_VERSION
+from perfloom.domain.tables import SCHEMAS, column
+from perfloom.domain.validity import fault
+from perfloom.exporters import exporter
+from perfloom.readers import recognise, stored
+from tests.store.making import profiles, same, small_profile
+
+EMPTY = ProfileBuilder("nothing").finish()
+
+
+def export(profile: Profile, selection: Selection | None = None) -> bytes:
+    """The file of a profile."""
+    return b"".join(exporter("profile").write(profile, selection or Selection(), {}))
+
+
+def read(data: bytes) -> Profile:
+    """The profile in a file."""
+    return stored.read(io.BytesIO(data), "x.tar")
+
+
+def rebuilt(data: bytes, change: Callable[[list[tuple[tarfile.TarInfo, bytes]]], None]) -> bytes:
+    """The archive with its files changed, otherwise in order, as Python's tarfile writes it."""
+    files: list[tuple[tarfile.TarInfo, bytes]] = []
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        for info in archive:
+            content = archive.extractfile(info)
+            assert content is not None
+            files.append((info, content.read()))
+    change(files)
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for info, content in files:
+            archive.addfile(info, io.BytesIO(content))
+    return out.getvalue()
+
+
+def with_table(profile: Profile, name: str, /, **columns: Any) -> bytes:
+    """The file of a profile whose table `name` has other values, with checksums that fit."""
+    table = profile.tables()[name]
+    for key, values in columns.items():
+        place = table.schema.get_field_index(key)
+        table = table.set_column(place, table.schema.field(key), pa.array(values, table.schema.field(key).type))
+    return export(replace(profile, **{name: table}))
+
+
+@given(profiles())
+@hypothesis_settings(max_examples=60)
+def test_a_profile_comes_back_to_the_last_bit(profile: Profile) -> None:
+    data = export(profile)
+    assert recognise(data[:4096]).name == "profile"
+    assert same(read(data), profile) and fault(profile) is None
+    # The same profile is the same file, whoever writes it.
+    assert export(read(data)) == data
+
+
+def test_other_tools_can_look_inside() -> None:
+    with tarfile.open(fileobj=io.BytesIO(export(small_profile()))) as archive:
+        names = archive.getnames()
+        assert names == ["perfloom-profile/manifest.json", *(f"perfloom-profile/{name}.arrow" for name in SCHEMAS)]
+        samples = archive.extractfile("perfloom-profile/samples.arrow")
+        assert samples is not None
+        assert pa.ipc.open_file(samples.read()).read_all().equals(small_profile().samples)
+        assert all(info.isreg() and info.mtime == 0 and info.uid == 0 for info in archive.getmembers())
+
+
+def test_a_file_that_tar_packed_again_is_read() -> None:
+    assert same(read(rebuilt(export(small_profile()), lambda files: None)), small_profile())
+
+
+def test_sizes_beyond_octal_digits() -> None:
+    from perfloom.domain import archive
+
+    size = 9 * 1024**3
+    (member,) = [next(archive.members(io.BytesIO(archive.header("big", size)), "x"))]
+    assert member == archive.Member("big", size)
+
+
+def test_a_selection_leaves_its_samples() -> None:
+    profile = small_profile(weights=tuple(range(1, 9)))
+    cycles = read(export(profile, Selection(event="cycles")))
+    assert column(cycles.samples, "weight").tolist() == list(range(1, 9)) and cycles.meta.main_event == "cycles"
+    window = read(export(profile, Selection(start_ns=500, end_ns=1500)))
+    assert column(window.samples, "weight").tolist() == [2, 3]
+    assert window.meta.facts["selection"] == "start-ms=0.0005 end-ms=0.0015"
+    thread = read(export(profile, Selection(threads=("-/10/11",))))
+    assert column(thread.samples, "weight").tolist() == [1, 3, 5, 7]
+    assert column(read(export(profile, Selection(ignore="nanosleep"))).samples, "weight").tolist() == []
+    # pprof: with a pattern, samples without a stack are dropped.
+    assert column(read(export(profile, Selection(focus="nano"))).samples, "weight").tolist() == list(range(1, 9))
+    for part in (cycles, window, thread):
+        assert fault(part) is None and part.stacks.equals(profile.stacks)
+    for word in ("hide", "invert", "recursion"):
+        with pytest.raises(InvalidRequest, match=word):
+            export(profile, Selection(**{word: "x" if word == "hide" else True}))  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest, match="no event"):
+        export(profile, Selection(event="nonsense"))
+
+
+def counted() -> Profile:
+    """Two events counted in two intervals, by thread, and once for all."""
+    builder = ProfileBuilder("perf-stat")
+    threads = [builder.thread(tid=tid) for tid in (1, 2)]
+    for place, thread in enumerate([*threads, -1]):
+        for event in ("cycles", "faults"):
+            for start in (0, 1000) if thread >= 0 else (None,):
+                end = None if start is None else start + 1000
+                builder.count(
+                    event=builder.event(event, "count"),
+                    thread=thread,
+                    start_ns=start,
+                    end_ns=end,
+                    value=1.0 + place,
+                    status="ok",
+                )
+    return builder.finish(Meta("", duration_ns=2000))
+
+
+def test_a_selection_leaves_its_counts() -> None:
+    profile = counted()
+    assert same(read(export(profile)), profile) and profile.counts.num_rows == 10
+
+    def left(**selection: Any) -> int:
+        return read(export(profile, Selection(**selection))).counts.num_rows
+
+    assert left(event="cycles") == 5 and left(threads=("-/-/2",)) == 4 and left(start_ns=1000) == 4
+    assert left(end_ns=1000, event="faults") == 2 and left(focus="x") == 0
+
+
+def test_cut_off_anywhere_is_said() -> None:
+    whole = export(small_profile())
+    content = len(whole) - 1024
+    for cut in [*range(0, 3000, 37), *range(3000, content, 511), content - 1]:
+        with pytest.raises(UnreadableInput, match=r"cut off|no archive|empty archive"):
+            read(whole[:cut])
+    # Some tools leave the end mark out or add to it.
+    assert same(read(whole + bytes(10_000)), small_profile())
+    assert same(read(whole + b"garbage"), small_profile())
+
+
+def test_any_changed_byte_is_noticed_or_harmless() -> None:
+    profile = small_profile()
+    whole = bytearray(export(profile))
+    rng = np.random.default_rng(5)
+    for place in rng.integers(0, len(whole), 400).tolist():
+        whole[place] ^= 0x55
+        try:
+            assert same(read(bytes(whole)), profile) or place < 4096
+        except UnreadableInput as error:
+            assert error.message
+        whole[place] ^= 0x55
+
+
+def first_is(**changes: Any) -> Callable[[list[tuple[tarfile.TarInfo, bytes]]], None]:
+    """A change of the header of the second file."""
+
+    def change(files: list[tuple[tarfile.TarInfo, bytes]]) -> None:
+        for name, value in changes.items():
+            setattr(files[1][0], name, value)
+
+    return change
+
+
+def manifest_with(**changes: Any) -> Callable[[list[tuple[tarfile.TarInfo, bytes]]], None]:
+    """A change of the manifest."""
+
+    def change(files: list[tuple[tarfile.TarInfo, bytes]]) -> None:
+        info, text = files[0]
+        data = json.loads(text)
+        for name, value in changes.items():
+            if isinstance(data[name], dict):
+                data[name] |= value
+            else:
+                data[name] = value
+        text = json.dumps(data).encode()
+        info.size = len(text)
+        files[0] = (info, text)
+
+    return change
+
+
+TRAPS: dict[str, tuple[Callable[[list[tuple[tarfile.TarInfo, bytes]]], None], str]] = {
+    "a path that climbs": (first_is(name="perfloom-profile/../../etc/passwd"), "has no place there"),
+    "an absolute path": (first_is(name="/etc/passwd"), "has no place there"),
+    "a name for a terminal": (first_is(name="perfloom-profile/\x1b[31m.arrow"), "has no place there"),
+    "a link": (first_is(type=tarfile.SYMTYPE, linkname="/etc/passwd", size=0), "something else than plain files"),
+    "a hard link": (first_is(type=tarfile.LNKTYPE, linkname="/etc/passwd", size=0), "something else than plain files"),
+    "a device": (first_is(type=tarfile.CHRTYPE, size=0), "something else than plain files"),
+    "a long name": (first_is(name="x" * 300), "something else than plain files"),
+    "one twice": (lambda files: files.append(files[1]), "has no place there"),
+    "one missing": (lambda files: files.__delitem__(3), "missing"),
+    "the manifest last": (lambda files: files.append(files.pop(0)), "does not begin with the manifest"),
+    "no manifest": (lambda files: files.__delitem__(0), "does not begin with the manifest"),
+    "nothing": (lambda files: files.clear(), "empty archive"),
+    "a newer version": (manifest_with(schema_version=SCHEMA_VERSION + 1), "newer version of Perfloom"),
+    "another length": (manifest_with(tables={"runs": {"rows": 1, "bytes": 1, "sha256": ""}}), "length of runs differs"),
+    "a meta that is none": (manifest_with(meta={"facts": [1]}), "manifest .* is damaged"),
+    "a time out of range": (manifest_with(meta={"duration_ns": 10**30}), "duration_ns is out of range"),
+}
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_traps_are_refused(trap: str) -> None:
+    change, message = TRAPS[trap]
+    with pytest.raises(UnreadableInput, match=message):
+        read(rebuilt(export(small_profile()), change))
+
+
+def test_a_size_that_is_only_claimed_takes_no_memory() -> None:
+    from perfloom.domain import archive
+
+    head = archive.header("perfloom-profile/manifest.json", 2**60) + b"{}"
+    with pytest.raises(UnreadableInput, match="too long"):
+        read(head)
+    text = manifest_of(2**60)
+    data = archive.header("perfloom-profile/manifest.json", len(text)) + text + archive.padding(len(text))
+    with pytest.raises(UnreadableInput, match="cut off"):
+        read(data + archive.header("perfloom-profile/runs.arrow", 2**60) + b"x")
+
+
+def manifest_of(size: int) -> bytes:
+    """A manifest whose one table claims a size."""
+    table = {"rows": 1, "bytes": size, "sha256": ""}
+    return json.dumps({"schema_version": SCHEMA_VERSION, "meta": {"format": "x"}, "tables": {"runs": table}}).encode()
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "samples.thread names rows": {"samples": {"thread": [0, 2, 0]}},
+    "samples.event names rows": {"samples": {"event": [0, -1, 0]}},
+    "samples.stack names rows": {"samples": {"stack": [0, 3, 0]}},
+    "samples.weight has gaps": {"samples": {"weight": [1, None, 1]}},
+    "samples are not in order of time": {"samples": {"time_ns": [0, 9, 5]}},
+    "samples.cpu is no number": {"samples": {"cpu": [0, -2, 0]}},
+    "frames.function names rows": {"frames": {"function": [0, 2]}},
+    "frames.kind is none": {"frames": {"kind": [0, 99]}},
+    "stacks.call names rows": {"stacks": {"call": [0, 1, 9]}},
+    "tree stacks does not begin": {"stacks": {"parent": [0, 0, 1]}},
+    "tree stacks is not in order": {"stacks": {"parent": [-1, 2, 1]}},
+    "tree calls is not in order": {"calls": {"end": [3, 3, 2]}},
+    "stacks.frame names rows": {"stacks": {"frame": [-1, 0, 2]}},
+    "trees stacks and calls differ": {"calls": {"function": [-1, 1, 0]}},
+    "two events have one name": {"events": {"name": ["a", "a"]}},
+    "threads.kind is none": {"threads": {"kind": ["thread", "demon"]}},
+    "losses.count has gaps": {"losses": {"reason": ["x"], "count": [None], "example": ["y"]}},
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_what_analyses_could_not_work_on_is_refused(message: str) -> None:
+    ((table, columns),) = WRONG[message].items()
+    profile = small_profile()
+    if table == "losses":
+        data = export(replace(profile, losses=pa.table(columns, SCHEMAS["losses"])))
+    else:
+        data = with_table(profile, table, **columns)
+    with pytest.raises(UnreadableInput, match=f"cannot be used: .*{message}"):
+        read(data)
+
+
+def test_a_tree_without_a_root_is_refused() -> None:
+    with pytest.raises(UnreadableInput, match="no root"):
+        read(export(Profile(Meta("x"))))
+    assert same(read(export(EMPTY)), EMPTY)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"x", bytes(512), bytes(1024), b"perfloom-profile/manifest.json", b"\xff" * 2000]
+)
+def test_something_else_is_not_taken(data: bytes) -> None:
+    assert not stored.sniff(data)
+    with pytest.raises(UnreadableInput):
+        read(data)
