@@ -81,10 +81,16 @@ def _plain(profile: Profile, kinds: bool) -> CallTree:
             kind=np.array([FrameKind.UNKNOWN], np.int8),
             node=np.zeros(0, np.int32),
         )
-    if functions.distinct and kinds:
+    if functions.distinct and (kinds or not _siblings_alike(tree.parent, function)):
         return tree
     canonical = np.where(function < 0, NO_ID, functions.canonical[function]) if len(functions.canonical) else function
     return merged(tree.parent, canonical.astype(np.int32), tree.kind, None, kinds)
+
+
+def _siblings_alike(parent: Array, function: Array) -> bool:
+    """Whether some node has two children of one function."""
+    key = np.sort(parent[1:] * (int(function.max(initial=0)) + np.int64(1)) + function[1:])
+    return bool((key[1:] == key[:-1]).any())
 
 
 def _without(tree: CallTree, hidden: Array, kinds: bool) -> CallTree:

@@ -72,6 +72,23 @@ class Shape:
         """Of the tree."""
         return Levels.of(self.tree.depth)
 
+    @cached_property
+    def stride(self) -> int:
+        """More than any function id: what keys of row and function are made with."""
+        return int(self.tree.function.max(initial=0)) + 1
+
+    @cached_property
+    def children(self) -> tuple[Array, Array]:
+        """(parent row · stride + function of the first frame, ascending; the rows in that order), without the root.
+
+        Only of use where no two children of a row are one function: for shapes built without kinds.
+        """
+        rows = np.arange(1, len(self))
+        function = self.tree.function[self.nodes(rows, self.first[1:])].astype(np.int64)
+        key = self.parent[1:] * np.int64(self.stride) + function
+        order = np.argsort(key)
+        return key[order], rows[order]
+
     def weights(self, calls: Array) -> Array:
         """The rows' own weights (int64) from those of the nodes of `calls`."""
         if self.row_of_call is None:
@@ -107,9 +124,11 @@ def upright(tree: CallTree) -> Shape:
     )
 
 
-def upside_down(tree: CallTree, leaves: Array, leaf_of_call: Array) -> Shape:
+def upside_down(tree: CallTree, leaves: Array, leaf_of_call: Array, kinds: bool) -> Shape:
     """The inverted tree of the stacks that end at `leaves`. leaf_of_call: an index into them, or -1."""
-    label = tree.function.astype(np.int64) * KINDS + tree.kind
+    label = tree.function.astype(np.int64)
+    if kinds:
+        label = label * KINDS + tree.kind
     chains: Chains = inverted(tree, leaves, label)
     length = (chains.last - chains.first + 1).astype(np.int64)
     row_of = np.append(chains.row_of, np.int32(len(length)))
@@ -138,7 +157,7 @@ def shape_of(profile: Profile, selection: Selection, kinds: bool = True) -> Shap
         leaves = np.unique(node[_occupied(profile)])
         leaf_of_node = np.full(len(tree), -1, np.int64)
         leaf_of_node[leaves] = np.arange(len(leaves))
-        return upside_down(tree, leaves, leaf_of_node[node])
+        return upside_down(tree, leaves, leaf_of_node[node], kinds)
 
     return remembered(profile, ("shape", hide, recursion, invert, kinds), build)
 
@@ -163,7 +182,7 @@ def sandwich_shapes(
         under = covered(tree.end, hit)
         call_of_node = np.full(len(tree), -1, np.int64)
         call_of_node[under] = np.searchsorted(calls, np.flatnonzero(under), "right") - 1
-        callers = upside_down(tree, calls, call_of_node[node])
+        callers = upside_down(tree, calls, call_of_node[node], kinds)
         return callers, upright(_rooted_at(tree, calls, under, node, kinds))
 
     return remembered(profile, ("sandwich", hide, recursion, kinds, tuple(functions.tolist())), build)

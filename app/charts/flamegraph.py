@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.flamegraph import FlameTree, Group, Order, flame_tree
+from ..analysis.flamegraph import FlameTree, Group, Order, flame_diff, flame_tree
 from ..analysis.functions import KIND_WORDS, functions_of
 from ..domain.profile import Profile
 from ..domain.selection import Selection
@@ -40,6 +40,35 @@ def flame_payload(
     least = narrowest_share(width_px)
     tree = flame_tree(profile, selection, group=group, order=order, zoom=zoom, least=least)
     return payload(tree, profile, width_px=width_px)
+
+
+def difference_payload(
+    base: Profile,
+    other: Profile,
+    base_selection: Selection,
+    other_selection: Selection,
+    *,
+    group: Group = Group.COMM,
+    order: Order = Order.WEIGHT,
+    zoom: int | None = None,
+    width_px: int = 1600,
+    normalise: bool = True,
+    reverse: bool = False,
+) -> dict[str, Any]:
+    """`payload` of a differential flame graph: widths and functions are of `other`, with `reverse` of `base`."""
+    tree = flame_diff(
+        base,
+        other,
+        base_selection,
+        other_selection,
+        group=group,
+        order=order,
+        zoom=zoom,
+        least=narrowest_share(width_px),
+        normalise=normalise,
+        reverse=reverse,
+    )
+    return payload(tree, base if reverse else other, width_px=width_px)
 
 
 def narrowest_share(width_px: int) -> float:
@@ -150,7 +179,7 @@ def _columns(tree: FlameTree, names: _Names, chosen: Array, top: int, longest: i
     if tree.base_self is not None and tree.base_total is not None:
         nodes["base_self"] = tree.base_self[chosen].tolist()
         nodes["base_total"] = tree.base_total[chosen].tolist()
-        data["base"] = {"total": tree.base_sum}
+        data["base"] = {"total": tree.base_sum, "measured": tree.base_measured, "reversed": tree.reversed}
     return data
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..analysis.grouping import Group, groups_of
-from ..analysis.patterns import functions_matching
+from ..analysis.functions import functions_matching
 from ..analysis.picking import event_id, samples_kept
 from ..analysis.reshaping import nearest_above
 from ..domain.calltree import merge_children

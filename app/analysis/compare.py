@@ -1,0 +1,190 @@
+"""What changed between two profiles, function by function or stack by stack."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..domain.calltree import totals
+from ..domain.errors import InvalidRequest
+from ..domain.profile import Profile
+from ..domain.selection import Selection
+from ..domain.tables import ROOT, texts
+from .functions import functions_of
+from .hotspots import function_weights, percent
+from .matching import NOWHERE, function_map, paired_events, places_of
+from .picking import call_weights, event_names
+from .reshaping import call_tree
+from .schema import Column, frame
+from .shapes import shape_of
+
+Array = np.ndarray[Any, Any]
+BY = ("function", "stack")
+_DELTA = "What {0} grew by: the other's less the base's, the base scaled first where the comparison is normalised."
+COLUMNS = (
+    Column("name", "", "The function's name; by stack, the names of all frames from the outermost, joined by “;”."),
+    Column("module", "", "The program or library the function is in; by stack, that of the innermost frame."),
+    Column("event", "", "What was measured, as the other profile names it."),
+    Column("unit", "", "The unit of the weights: count, ns or bytes."),
+    Column("status", "", "grew, shrank, appeared, vanished or same, by total and where that is the same by self."),
+    Column("base_self", "event", "Weight in the base of the function itself, as it was measured.", "int64"),
+    Column("other_self", "event", "Weight in the other of the function itself, as it was measured.", "int64"),
+    Column("delta_self", "event", _DELTA.format("self"), "int64"),
+    Column("base_total", "event", "Weight in the base of the function and all it called, as measured.", "int64"),
+    Column("other_total", "event", "Weight in the other of the function and all it called, as measured.", "int64"),
+    Column("delta_total", "event", _DELTA.format("total"), "int64"),
+    Column("base_self_percent", "%", "base_self as a share of all that is selected in the base.", "float64"),
+    Column("other_self_percent", "%", "other_self as a share of all that is selected in the other.", "float64"),
+    Column(
+        "delta_self_percent",
+        "%",
+        "delta_self as a share of all that is selected in the base, scaled where the comparison is normalised: then it "
+        "is the difference of the two shares, in percentage points.",
+        "float64",
+    ),
+    Column("base_total_percent", "%", "base_total as a share of all that is selected in the base.", "float64"),
+    Column("other_total_percent", "%", "other_total as a share of all that is selected in the other.", "float64"),
+    Column("delta_total_percent", "%", "delta_total as a share of the same as delta_self_percent.", "float64"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """What is compared, on one side. self, total: int64 by item; whole: all that is selected."""
+
+    own: Array
+    total: Array
+    whole: int
+
+
+def differences(
+    base: Profile,
+    other: Profile,
+    base_selection: Selection,
+    other_selection: Selection,
+    by: str = "function",
+    normalise: bool = True,
+) -> pd.DataFrame:
+    """One row for each event and function (or stack) that has any weight in either; the greatest change of self first.
+
+    Functions are the same when display name and module are. Stacks are the same when all their functions are; those
+    at which a sample ends in either profile have a row. normalise: the base is multiplied by Σ other / Σ base of the
+    event, so that runs of different length compare by share and the deltas of all selves add up to zero (but for
+    rounding and samples without a stack); where either sum is zero nothing is scaled. Events: those selected, else
+    all that both have. `invert` changes nothing, and `recursion` only what a stack is.
+
+    Raises InvalidRequest where there is no event to compare.
+    """
+    if by not in BY:
+        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by!r}.", "by")
+    compared = _functions if by == "function" else _stacks
+    names, units = event_names(other), texts(other.events, "unit")
+    values: dict[str, list[Any]] = {column.name: [] for column in COLUMNS}
+    for before, after in paired_events(base, other, base_selection, other_selection):
+        part = compared(base, other, base_selection, other_selection, before, after, normalise)
+        part["event"] = [names[after]] * len(part["name"])
+        part["unit"] = [units[after]] * len(part["name"])
+        for column, added in part.items():
+            values[column] += added
+    return frame(COLUMNS, values)
+
+
+def _functions(
+    base: Profile, other: Profile, base_selection: Selection, other_selection: Selection, *rest: Any
+) -> dict[str, list[Any]]:
+    before, after, normalise = rest
+    rows, own, total, whole = function_weights(other, other_selection, after)
+    base_rows, base_own, base_total, base_whole = function_weights(base, base_selection, before)
+    place = function_map(other, base, rows)
+    known = place != NOWHERE
+    # Where each function of the base is in `function_weights`' answer, by its canonical id.
+    at = np.zeros(base.functions.num_rows, np.int64)
+    at[functions_of(base).canonical[base_rows]] = np.arange(len(base_rows))
+    match = at[place[known]]
+    alone = np.ones(len(base_rows), bool)
+    alone[match] = False
+    one = _beside(len(rows), known, match, base_own, base_total, alone, base_whole)
+    two = _Side(
+        np.r_[own, np.zeros(int(alone.sum()), np.int64)], np.r_[total, np.zeros(int(alone.sum()), np.int64)], whole
+    )
+    functions, base_functions = functions_of(other), functions_of(base)
+    names = functions.names_of(rows) + base_functions.names_of(base_rows[alone])
+    modules = functions.modules_of(rows) + base_functions.modules_of(base_rows[alone])
+    shown = np.flatnonzero((one.own != 0) | (one.total != 0) | (two.own != 0) | (two.total != 0))
+    columns, order = _measured(one, two, shown, normalise)
+    return {"name": [names[i] for i in order], "module": [modules[i] for i in order], **columns}
+
+
+def _stacks(
+    base: Profile, other: Profile, base_selection: Selection, other_selection: Selection, *rest: Any
+) -> dict[str, list[Any]]:
+    before, after, normalise = rest
+    sides = []
+    for profile, selection, event in ((other, other_selection, after), (base, base_selection, before)):
+        tree = call_tree(profile, selection.hide, selection.recursion, kinds=False)
+        shape = shape_of(profile, selection.only(invert=False), kinds=False)
+        own = shape.weights(call_weights(profile, selection, event))
+        total = totals(own, tree.end)
+        sides.append((profile, tree, shape, own, total))
+    (_, tree, _, own, total), (_, base_tree, base_shape, base_own, base_total) = sides
+    distinct, which = np.unique(tree.function[1:], return_inverse=True)
+    function = np.r_[NOWHERE, function_map(other, base, distinct)[which]]
+    places = places_of(base_shape, tree.parent, tree.depth, function, np.ones(len(tree), bool))
+    known = places.row != NOWHERE
+    match = places.row[known]
+    alone = np.ones(len(base_tree), bool)
+    alone[match] = False
+    one = _beside(len(tree), known, match, base_own, base_total, alone, int(base_total[ROOT]))
+    none = np.zeros(int(alone.sum()), np.int64)
+    two = _Side(np.r_[own, none], np.r_[total, none], int(total[ROOT]))
+    shown = np.flatnonzero((one.own != 0) | (two.own != 0))
+    shown = shown[shown != ROOT]
+    columns, order = _measured(one, two, shown, normalise)
+    base_nodes = np.flatnonzero(alone)
+    names, modules = [], []
+    for i in order:
+        profile, of, node = (other, tree, i) if i < len(tree) else (base, base_tree, int(base_nodes[i - len(tree)]))
+        functions = functions_of(profile)
+        modules.append(functions.module_of(int(of.function[node])))
+        path = []
+        while node != ROOT:
+            path.append(functions.name_of(int(of.function[node])))
+            node = int(of.parent[node])
+        names.append(";".join(reversed(path)))
+    return {"name": names, "module": modules, **columns}
+
+
+def _beside(count: int, known: Array, match: Array, own: Array, total: Array, alone: Array, whole: int) -> _Side:
+    """The base's weights: first of the `count` items of the other (zero where not `known`), then of those alone."""
+    sides = []
+    for weight in (own, total):
+        found = np.zeros(count, np.int64)
+        found[known] = weight[match]
+        sides.append(np.r_[found, weight[alone]])
+    return _Side(sides[0], sides[1], whole)
+
+
+def _measured(base: _Side, other: _Side, shown: Array, normalise: bool) -> tuple[dict[str, list[Any]], list[int]]:
+    """The columns of numbers for the items `shown`, and these in the order of the rows."""
+    factor = other.whole / base.whole if normalise and base.whole and other.whole else 1.0
+    data: dict[str, Array] = {}
+    for name in ("self", "total"):
+        before, after = (side.own if name == "self" else side.total for side in (base, other))
+        before, after = before[shown], after[shown]
+        scaled = before if factor == 1.0 else np.rint(before * factor).astype(np.int64)
+        data[f"base_{name}"], data[f"other_{name}"], data[f"delta_{name}"] = before, after, after - scaled
+        data[f"base_{name}_percent"] = percent(before, base.whole)
+        data[f"other_{name}_percent"] = percent(after, other.whole)
+        data[f"delta_{name}_percent"] = percent(after - before * factor, round(base.whole * factor))
+    data["status"] = _status(data)
+    order = np.lexsort((shown, -np.abs(data["delta_total"]), -np.abs(data["delta_self"])))
+    return {name: values[order].tolist() for name, values in data.items()}, shown[order].tolist()
+
+
+def _status(data: dict[str, Array]) -> Array:
+    delta = np.where(data["delta_total"] != 0, data["delta_total"], data["delta_self"])
+    status = np.where(delta > 0, "grew", np.where(delta < 0, "shrank", "same")).astype(object)
+    status[(data["base_total"] == 0) & (data["other_total"] != 0)] = "appeared"
+    status[(data["base_total"] != 0) & (data["other_total"] == 0)] = "vanished"
+    return status

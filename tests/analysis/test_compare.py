@@ -1,0 +1,217 @@
+"""Differences of two profiles against the definitions in plain Python, on random profiles."""
+
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfloom.analysis.compare import COLUMNS, differences
+from perfloom.analysis.flamegraph import Group, Order, flame_diff, flame_tree
+from perfloom.charts.flamegraph import difference_payload
+from perfloom.domain.errors import InvalidRequest
+from perfloom.domain.profile import Profile
+from perfloom.domain.selection import Selection
+from tests.analysis import brute
+from tests.analysis.test_flamegraph import GROUPS, PATTERNS, check_shape, paths_of
+from tests.profiles import profile_of, profiles
+
+
+@st.composite
+def shared_selections(draw: st.DrawFn) -> Selection:
+    """Selections that any two profiles can answer."""
+    return Selection(
+        focus=draw(PATTERNS),
+        ignore=draw(PATTERNS),
+        hide=draw(PATTERNS),
+        invert=draw(st.booleans()),
+        recursion=draw(st.booleans()),
+        start_ns=draw(st.none() | st.integers(0, 20)),
+    )
+
+
+def without_kinds(profile: Profile, selection: Selection, group: Group, event: str) -> dict[Any, tuple[int, int]]:
+    samples = brute.selected(profile, selection, event=event)
+    prefix = [() if group is Group.NONE else (brute.group_of(profile, s, group),) for s in samples]
+    paths = [(p + tuple(frame[:2] for frame in s.stack), s.weight) for p, s in zip(prefix, samples, strict=True)]
+    return brute.weighed(paths)
+
+
+@settings(max_examples=200)
+@given(
+    profiles(max_weight=1000),
+    profiles(max_weight=1000),
+    shared_selections(),
+    st.sampled_from(GROUPS),
+    st.booleans(),
+    st.booleans(),
+)
+def test_differential_flame_graph(
+    base: Profile, other: Profile, selection: Selection, group: Group, normalise: bool, reverse: bool
+) -> None:
+    tree = flame_diff(
+        base, other, selection, selection, group=group, normalise=normalise, reverse=reverse, order=Order.NAME
+    )
+    check_shape(tree)
+    event = other.meta.main_event
+    assert event is not None
+    shown, beside = (base, other) if reverse else (other, base)
+    weights = without_kinds(shown, selection, group, event)
+    before = without_kinds(beside, selection, group, event)
+    # Labels of groups are texts, and two groups may share one: the first of the other profile's is taken.
+    names = [groups_of_labels(profile, group) for profile in (shown, beside)]
+    if any(len(set(n)) != len(n) for n in names):
+        return
+    paths = [tuple(p if isinstance(p, str) else p[:2] for p in path) for path in paths_of(shown, tree)]
+    whole, whole_before = weights[()][1], before[()][1]
+    factor = whole / whole_before if normalise and whole and whole_before else 1
+    assert len(set(paths)) == len(paths)
+    assert tree.base_self is not None and tree.base_total is not None
+    found = dict(zip(paths, zip(tree.self_weight.tolist(), tree.total_weight.tolist(), strict=True), strict=True))
+    assert found == weights
+    for path, own, total in zip(paths, tree.base_self.tolist(), tree.base_total.tolist(), strict=True):
+        expected = before.get(path, (0, 0))
+        assert own == pytest.approx(expected[0] * factor, abs=0.5001)
+        assert total == pytest.approx(expected[1] * factor, abs=0.5001)
+    assert tree.base_measured == whole_before
+    assert tree.base_sum == round(whole_before * factor)
+    assert tree.reversed == reverse
+
+
+def groups_of_labels(profile: Profile, group: Group) -> tuple[str, ...]:
+    return flame_tree(profile, Selection(), group=group).labels
+
+
+@settings(max_examples=150)
+@given(profiles(max_weight=1000), profiles(max_weight=1000), shared_selections(), st.booleans())
+def test_functions_that_differ(base: Profile, other: Profile, selection: Selection, normalise: bool) -> None:
+    selection = selection.only(invert=False, recursion=False)
+    data = differences(base, other, selection, selection, normalise=normalise)
+    assert list(data.columns) == [column.name for column in COLUMNS]
+    common = [e for e in other.events["name"].to_pylist() if e in base.events["name"].to_pylist()]
+    for event in common:
+        sides = []
+        for profile in (base, other):
+            own: dict[Any, int] = defaultdict(int)
+            total: dict[Any, int] = defaultdict(int)
+            whole = 0
+            for sample in brute.selected(profile, selection, event=event):
+                whole += sample.weight
+                for name in {frame[:2] for frame in sample.stack}:
+                    total[name] += sample.weight
+                if sample.stack:
+                    own[sample.stack[-1][:2]] += sample.weight
+            sides.append((own, total, whole))
+        (base_own, base_total, base_whole), (own, total, whole) = sides
+        factor = whole / base_whole if normalise and whole and base_whole else 1
+        part = data[data["event"] == event]
+        assert len(part) == len({n for n, w in [*base_total.items(), *total.items()] if w})
+        for row in part.to_dict("records"):
+            key = row["name"], row["module"]
+            assert (row["base_self"], row["base_total"]) == (base_own[key], base_total[key])
+            assert (row["other_self"], row["other_total"]) == (own[key], total[key])
+            for name, before, after in (("self", base_own, own), ("total", base_total, total)):
+                assert row[f"delta_{name}"] == pytest.approx(after[key] - before[key] * factor, abs=0.5001)
+                assert row[f"base_{name}_percent"] == pytest.approx(100 * before[key] / base_whole if base_whole else 0)
+                assert row[f"other_{name}_percent"] == pytest.approx(100 * after[key] / whole if whole else 0)
+            assert row["status"] == status(base_total[key], total[key], row["delta_total"], row["delta_self"])
+        assert part["delta_self"].abs().is_monotonic_decreasing
+
+
+def status(before: int, after: int, delta: int, delta_self: int) -> str:
+    if not before or not after:
+        return "appeared" if after else "vanished" if before else "same"
+    change = delta or delta_self
+    return "grew" if change > 0 else "shrank" if change < 0 else "same"
+
+
+@settings(max_examples=150)
+@given(profiles(max_weight=1000), profiles(max_weight=1000), shared_selections())
+def test_stacks_that_differ(base: Profile, other: Profile, selection: Selection) -> None:
+    selection = selection.only(invert=False)
+    data = differences(base, other, selection, selection, by="stack", normalise=False)
+    events = [e for e in other.events["name"].to_pylist() if e in base.events["name"].to_pylist()]
+    found: dict[Any, list[tuple[int, ...]]] = defaultdict(list)
+    for row in data.to_dict("records"):
+        numbers = tuple(row[f"{side}_{name}"] for side in ("base", "other") for name in ("self", "total"))
+        found[row["event"], row["name"], row["module"]].append(numbers)
+    expected: dict[Any, list[tuple[int, ...]]] = defaultdict(list)
+    for event in events:
+        before, after = (without_kinds(p, selection, Group.NONE, event) for p in (base, other))
+        for path in {*before, *after} - {()}:
+            numbers = (*before.get(path, (0, 0)), *after.get(path, (0, 0)))
+            if numbers[0] or numbers[2]:
+                expected[event, ";".join(frame[0] for frame in path), path[-1][1]].append(numbers)
+    assert {k: sorted(v) for k, v in found.items()} == {k: sorted(v) for k, v in expected.items()}
+
+
+def test_statuses_and_shares() -> None:
+    base = profile_of([("main;old", 10), ("main;same", 20), ("main;more", 10)])
+    other = profile_of([("main;new", 20), ("main;same", 40), ("main;more", 60), ("main", 0)])
+    data = differences(base, other, Selection(), Selection()).set_index("name")
+    # Σ other / Σ base is 3, so "same" lost a third of its share.
+    assert data["status"].to_dict() == {
+        "old": "vanished",
+        "new": "appeared",
+        "same": "shrank",
+        "more": "grew",
+        "main": "same",
+    }
+    assert data["delta_self"].to_dict() == {"old": -30, "new": 20, "same": -20, "more": 30, "main": 0}
+    assert data["delta_self"].sum() == 0
+    assert data.loc["more", "delta_self_percent"] == pytest.approx(50 - 25)
+    raw = differences(base, other, Selection(), Selection(), normalise=False).set_index("name")
+    assert raw.loc["same", "status"] == "grew"
+    assert raw.loc["more", "delta_self_percent"] == pytest.approx(100 * 50 / 40)
+
+
+def test_a_profile_against_itself_is_all_the_same() -> None:
+    profile = profile_of([("a;b;a", 3), ("a;c", 4), ("", 5)])
+    for by in ("function", "stack"):
+        data = differences(profile, profile, Selection(), Selection(), by)
+        assert set(data["status"]) == {"same"}
+        assert (data["delta_self"] == 0).all() and (data["delta_total"] == 0).all()
+    tree = flame_diff(profile, profile, Selection(), Selection())
+    assert tree.base_total is not None
+    assert tree.base_total.tolist() == tree.total_weight.tolist()
+
+
+def test_nothing_in_common_is_said() -> None:
+    base, other = profile_of([("a", 1)]), profile_of([("a", 1)], events=(("faults", "count"),))
+    for call in (differences, flame_diff):
+        with pytest.raises(InvalidRequest, match=r"no event in common.*cycles.*faults"):
+            call(base, other, Selection(), Selection())
+    data = differences(base, other, Selection(event="cycles"), Selection(event="faults"))
+    assert data["event"].tolist() == ["faults"]
+    with pytest.raises(InvalidRequest, match="by is one of"):
+        differences(base, base, Selection(), Selection(), by="thread")
+
+
+@pytest.mark.parametrize("by", ["function", "stack"])
+def test_empty_sides(by: str) -> None:
+    some, none = profile_of([("a;b", 7)]), profile_of([])
+    data = differences(none, some, Selection(), Selection(), by)
+    assert set(data["status"]) == {"appeared"}
+    assert set(differences(some, none, Selection(), Selection(), by)["status"]) == {"vanished"}
+    assert len(differences(none, none, Selection(), Selection(), by)) == 0
+    no_events = profile_of([], events=())
+    assert len(differences(no_events, some, Selection(), Selection(), by)) == 0
+    for base, other in ((none, some), (some, none), (none, none), (no_events, some), (no_events, no_events)):
+        for group in Group:
+            wire = difference_payload(base, other, Selection(), Selection(), group=group)
+            assert len(wire["nodes"]["base_total"]) == len(wire["nodes"]["id"])
+
+
+def test_reversed_shows_what_vanished() -> None:
+    base, other = profile_of([("main;old", 10), ("main;kept", 10)]), profile_of([("main;kept", 40)])
+    wire = difference_payload(base, other, Selection(), Selection(), reverse=True, group=Group.NONE)
+    names = [wire["functions"]["name"][f] for f in wire["nodes"]["function"]]
+    weights = dict(zip(names, zip(wire["nodes"]["total"], wire["nodes"]["base_total"], strict=True), strict=True))
+    assert weights == {"all": (20, 20), "main": (20, 20), "old": (10, 0), "kept": (10, 20)}
+    assert wire["base"] == {"total": 20, "measured": 40, "reversed": True}
+
+
+def test_by_time_is_by_weight() -> None:
+    profile = profile_of([("a;b", 3), ("a;c", 4)])
+    assert flame_diff(profile, profile, Selection(), Selection(), order=Order.TIME).order is Order.WEIGHT
