@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import SCHEMAS
+from perfloom.domain.validity import fault
 from perfloom.readers import perf_stat, recognise
 from perfloom.readers.perf_stat_grammar import parse_columns, parse_json, parse_text, separator_of
 from tests.parts import require
@@ -49,7 +50,7 @@ def values(name: str) -> dict[str, float | None]:
 @pytest.mark.parametrize("name", sorted(path.name for path in DATA.iterdir() if path.suffix[1:] in FORMS))
 def test_every_line_of_every_file_is_understood(name: str) -> None:
     profile = read((DATA / name).read_bytes())
-    assert profile.losses.to_pylist() == []
+    assert profile.losses.to_pylist() == [] and fault(profile) is None
     assert profile.counts.num_rows >= 1 and profile.meta.format == "perf-stat" and profile.meta.complete
     assert profile.counts.schema == SCHEMAS["counts"] and profile.samples.num_rows == 0
     by_hand = sum(
