@@ -11,7 +11,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +21,7 @@ import zstandard
 
 from perfloom.domain.errors import Unavailable, UnreadableInput
 from perfloom.readers import perf_data as format
+from perfloom.readers.perf_assembly import INCOMPLETE
 from perfloom.store.disk import disk_errors
 
 FIELDS = ("comm", "pid", "tid", "cpu", "time", "period", "event", "ip", "sym", "symoff", "dso")
@@ -31,7 +32,7 @@ HEADING_BYTES = 16 << 20
 PIECE_BYTES = 1 << 20
 STDERR_BYTES = 64 << 10
 SUFFIX = ".script.zst"
-"""What the text of NAME is called: NAME + this."""
+MAX_NAME = 180
 INSTALL = "Install it (Debian: apt-get install linux-perf, Ubuntu: linux-tools-generic), then try again."
 
 _NO_FIELD = re.compile(r"Cannot print '(\w+)' field")
@@ -68,30 +69,37 @@ class Attempt:
 
 
 class ScriptStream:
-    """The text that perf prints. `defect`: a sentence where it ends too early, known when it has come to its end."""
+    """The text that perf prints. Where perf did not come to the end of the recording, the last line says so in a
+    comment that the reader understands."""
 
-    def __init__(
-        self, process: "subprocess.Popen[bytes]", begun: bytes, errors: IO[bytes], defect: str | None
-    ) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", begun: bytes, errors: IO[bytes], defect: str | None) -> None:
         self._process = process
         self._begun = begun
         self._errors = errors
-        self.defect = defect
+        self._defect = defect
+        self._ended = False
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes, fewer only at the end."""
+        """`size` bytes, fewer only at the end."""
         assert self._process.stdout is not None
+        while len(self._begun) < size and not self._ended:
+            data = self._process.stdout.read(size - len(self._begun))
+            self._begun += data or self._end()
         data, self._begun = self._begun[:size], self._begun[size:]
-        if len(data) < size:
-            data += self._process.stdout.read(size - len(data))
-        if len(data) < size:
-            self._ended()
         return data
 
-    def _ended(self) -> None:
+    def _end(self) -> bytes:
+        self._ended = True
         status = self._process.wait()
-        if status and self.defect is None:
-            self.defect = f"perf script did not come to the end of the recording: {complaint(self._errors, status)}"
+        if status and self._defect is None:
+            said = complaint(self._errors, status)
+            self._defect = f"perf script did not come to the end of the recording: {said}"
+        return f"\n# {INCOMPLETE} : {self._defect}\n".encode() if self._defect else b""
+
+
+def script_name(perf_data: str) -> str:
+    """What the file with the text of a perf.data file of that name is called."""
+    return f"{Path(perf_data).name[:MAX_NAME]}{SUFFIX}"
 
 
 def find_perf(perf: str | None = None) -> str:
@@ -102,17 +110,19 @@ def find_perf(perf: str | None = None) -> str:
     return found
 
 
-def script(perf: str, perf_data: Path, out: Path, scratch: Path) -> str | None:
+def script(perf: str, perf_data: Path, out: Path, scratch: Path, progress: Callable[[int], None]) -> None:
     """Write what `perf script` prints of `perf_data` to `out`, compressed (.zst).
 
     The limits on memory, time and file size are those of this process. scratch: an empty directory to work in.
-    Returns a sentence where perf did not come to the end. Raises UnreadableInput where perf can print nothing,
-    Unavailable where the disk is full.
+    progress: told how many bytes of text there are so far. Raises UnreadableInput where perf can print nothing,
+    Unavailable where there is no perf or the disk is full.
     """
+    taken = 0
     with opened(perf, perf_data, scratch) as stream, disk_errors(out), packed(out) as target:
         while data := stream.read(PIECE_BYTES):
             target.write(data)
-        return stream.defect
+            taken += len(data)
+            progress(taken)
 
 
 @contextmanager

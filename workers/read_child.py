@@ -1,6 +1,6 @@
 """The process that reads a recording: everything that comes from outside is parsed in one of these, below limits.
 
-It is given one request as JSON on standard input and answers in lines of JSON on standard output:
+It is given the name of a file with one request in JSON, and answers in lines of JSON on standard output:
 
     {"progress": 0.25, "text": "…"}                              progress: 0 to 1, or null where it is not known
     {"done": {"written": [path, …]}}                             the last line, when all went well
@@ -17,13 +17,13 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Iterator, cast
+from typing import IO, Any, BinaryIO, cast
 
-from perfloom.domain.errors import PerfloomError, TooLarge, Unavailable, UnreadableInput
+from perfloom.domain.errors import PerfloomError, TooLarge, UnreadableInput
 from perfloom.domain.profile import Meta, Profile
 from perfloom.readers import HEAD_BYTES, perf_data, recognise
 from perfloom.readers.compression import PlainStream, open_plain
@@ -32,7 +32,10 @@ from perfloom.store import columns
 from perfloom.store.disk import disk_errors, unavailable
 from perfloom.workers import perf_tool, processes
 
+Read = Callable[[BinaryIO, str], Profile]
 REPORT_S = 0.2
+NO_THREAD = "can't start new thread"
+"""What Python says where a thread's stack does not fit into what is left of the address space."""
 EXHAUSTED = 3
 """Exit status where the limit on memory was met."""
 
@@ -50,7 +53,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Input:
-    """A file to read. name: for messages. script: the text that perf printed of this perf.data, where there is one."""
+    """A file to read. path: "-" for standard input. name: for messages. script: the text that perf printed of this
+    perf.data, where there is one."""
 
     path: str
     name: str
@@ -88,7 +92,7 @@ class Request:
 
 def main() -> None:
     """Answer one request and end: status 0 with the result, 1 with an error that was told, 3 out of memory."""
-    request = Request.from_json(sys.stdin.read())
+    request = Request.from_json(Path(sys.argv[1]).read_text(encoding="utf-8"))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     processes.die_with_parent(signal.SIGKILL, request.parent)
     processes.name_process("perfloom-read")
@@ -102,7 +106,9 @@ def main() -> None:
     except PerfloomError as error:
         answers.error(error)
         sys.exit(1)
-    except MemoryError:
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and NO_THREAD not in str(error):
+            raise
         answers.give({"error": {"kind": "UnreadableInput", "message": too_much_memory(request.limits)}})
         os._exit(EXHAUSTED)
     except OSError as error:
@@ -113,8 +119,8 @@ def main() -> None:
 def too_much_memory(limits: Limits) -> str:
     """The message for a recording that needs more memory than it may have."""
     return (
-        f"Reading it needs more than {limits.memory_bytes / 1e9:.3g} GB of memory, which is the limit. Record a shorter "
-        "time or at a lower frequency, or raise PERFLOOM_READ_MEMORY_BYTES."
+        f"Reading it needs more than {limits.memory_bytes / 1e9:.3g} GB of memory, which is the limit. Record a "
+        "shorter time or at a lower frequency, or raise PERFLOOM_READ_MEMORY_BYTES."
     )
 
 
@@ -158,22 +164,25 @@ class Answers:
 
 
 class Watched:
-    """A stream that tells how far it was read, and writes what was read to a second file where one is wanted."""
+    """A stream that tells when it was read, and writes what was read to a second file where one is wanted."""
 
-    def __init__(self, stream: Any, tell: Any, copy: IO[bytes] | None = None) -> None:
+    def __init__(self, stream: Any, tell: Callable[[int], None], copy: IO[bytes] | None = None) -> None:
         self._stream = stream
         self._tell = tell
         self._copy = copy
+        self._taken = 0
 
     @property
     def defect(self) -> str | None:
-        return cast("str | None", self._stream.defect)
+        """See `PlainStream`."""
+        return getattr(self._stream, "defect", None)
 
     def read(self, size: int) -> bytes:
         data: bytes = self._stream.read(size)
         if self._copy is not None:
             self._copy.write(data)
-        self._tell()
+        self._taken += len(data)
+        self._tell(self._taken)
         return data
 
 
@@ -221,29 +230,25 @@ class _Reading:
         limit = self.request.limits.unpacked_bytes
         if self.wanted.script is not None:
             with open_plain(Path(self.wanted.script), limit) as text:
-                return self._profile(perf_data.read, text, text)
-        source: Path | BinaryIO = sys.stdin.buffer if self.wanted.path == "-" else Path(self.wanted.path)
-        with open_plain(source, limit) as stream:
+                return self._profile(perf_data.read, text)
+        with open_plain(sys.stdin.buffer if self.wanted.path == "-" else Path(self.wanted.path), limit) as stream:
             head = stream.peek(HEAD_BYTES)
             if not head and stream.defect:
                 raise UnreadableInput(f"{self.wanted.name} cannot be unpacked. {stream.defect} Copy it again.")
             reader = recognise(head, self.wanted.name)
-            if not reader.needs_perf:
-                if self.request.out is None:
-                    return None
-                return self._profile(reader.read, stream, stream)
-            with self._plain_file(stream) as path:
-                return self._by_perf(reader.read, path)
+            if reader.needs_perf:
+                with self._plain_file(stream) as path:
+                    return self._by_perf(reader.read, path)
+            return self._profile(reader.read, stream) if self.request.out is not None else None
 
-    def _profile(self, read: Any, stream: Any, plain: PlainStream, copy: IO[bytes] | None = None) -> Profile:
+    def _profile(self, read: Read, stream: PlainStream) -> Profile:
         size = _size(self.wanted.script or self.wanted.path)
 
-        def tell() -> None:
-            part = min(1.0, plain.read_bytes / size) if size else None
-            self.answers.progress(part, f"Reads{self.of}; {plain.unpacked_bytes / 1e6:,.0f} MB so far")
+        def tell(taken: int) -> None:
+            part = min(1.0, stream.read_bytes / size) if size else None
+            self.answers.progress(part, f"Reads{self.of}; {taken / 1e6:,.0f} MB so far")
 
-        profile: Profile = read(Watched(stream, tell, copy), self.wanted.name)
-        return profile
+        return read(cast(BinaryIO, Watched(stream, tell)), self.wanted.name)
 
     @contextmanager
     def _plain_file(self, stream: PlainStream) -> Iterator[Path]:
@@ -266,34 +271,27 @@ class _Reading:
                 file.flush()
             yield Path(file.name)
 
-    def _by_perf(self, read: Any, path: Path) -> Profile | None:
-        """Have perf print the recording; keep the text beside reading it."""
+    def _by_perf(self, read: Read, path: Path) -> Profile | None:
+        """Have perf print the recording; keep the text, and read it where that is wanted."""
         perf = perf_tool.find_perf(self.request.perf)
-        out = Path(self.request.text, f"{Path(self.wanted.name).name}{perf_tool.SUFFIX}")
-        self.answers.progress(None, f"Looks up names of functions{self.of}", now=True)
-        with ExitStack() as stack:
-            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=self.request.scratch)))
+        out = Path(self.request.text, perf_tool.script_name(self.wanted.name))
+        self._looks_up(0)
+        with tempfile.TemporaryDirectory(dir=self.request.scratch) as scratch:
             if self.request.out is None:
-                defect = perf_tool.script(perf, path, out, scratch)
+                perf_tool.script(perf, path, out, Path(scratch), self._looks_up)
                 profile = None
             else:
-                stream = stack.enter_context(perf_tool.opened(perf, path, scratch))
-                stack.enter_context(disk_errors(out))
-                copy = stack.enter_context(perf_tool.packed(out))
-                profile = self._of_text(read, stream, copy)
-                defect = None
+                with (
+                    perf_tool.opened(perf, path, Path(scratch)) as stream,
+                    disk_errors(out),
+                    perf_tool.packed(out) as copy,
+                ):
+                    profile = read(cast(BinaryIO, Watched(stream, self._looks_up, copy)), self.wanted.name)
         self.written.append(out)
-        del defect
         return profile
 
-    def _of_text(self, read: Any, stream: Any, copy: IO[bytes]) -> Profile:
-        taken = 0
-
-        def tell() -> None:
-            self.answers.progress(None, f"Looks up names of functions{self.of}; {taken / 1e6:,.0f} MB of text so far")
-
-        profile: Profile = read(Watched(stream, tell, copy), self.wanted.name)
-        return profile
+    def _looks_up(self, taken: int) -> None:
+        self.answers.progress(None, f"Looks up names of functions{self.of}; {taken / 1e6:,.0f} MB of text so far")
 
 
 def _size(path: str) -> int:
@@ -301,7 +299,3 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except OSError:
         return 0
-
-
-if __name__ == "__main__":
-    main()

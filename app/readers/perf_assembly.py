@@ -36,11 +36,14 @@ from .perf_grammar import (
 
 Array = np.ndarray[Any, Any]
 SHOWN = 160
+SHOWN_REASON = 500
 MAX_FACTS = 200
 UNNAMED_EVENT = "samples"
 IN_ORDER = "order of samples"
 """The clock of a text without times: time_ns then counts samples, and the profile has no duration."""
 
+INCOMPLETE = "incomplete"
+"""The name of a comment ("# incomplete : …") that says why the text does not hold all that was recorded."""
 FIRST_SAMPLE = "clock of first sample"
 """The fact that tells when the profile's zero was, in ns of the clock that perf used."""
 
@@ -187,7 +190,9 @@ class Assembly:
         """A line such as "# hostname : node7"."""
         name, colon, value = text(line.lstrip(b"# ")).partition(":")
         name, value = name.strip(), value.strip()
-        if colon and value and len(name) <= 40 and len(self._facts) < MAX_FACTS:
+        if name == INCOMPLETE and value:
+            self.reasons.append(value[:SHOWN_REASON])
+        elif colon and value and len(name) <= 40 and len(self._facts) < MAX_FACTS:
             if name == "event" and value.startswith("name = "):
                 name = f"event {value[7:].split(',')[0].strip()}"
             self._facts.setdefault(name, value)

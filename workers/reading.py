@@ -1,0 +1,255 @@
+"""Reading recordings into results, and for commands on files: always in a child process with limits.
+
+What is recorded elsewhere is hostile until it was read. The child (read_child) may take only so much memory, time and
+disk, knows none of the server's secrets, and whatever becomes of it, the caller gets a result or a PerfloomError.
+"""
+
+import json
+import logging
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from perfloom.config import Settings
+from perfloom.domain import errors
+from perfloom.domain.errors import PerfloomError, Unavailable, UnreadableInput
+from perfloom.domain.profile import Profile
+from perfloom.store import Result, Store, columns
+from perfloom.store.disk import disk_errors, remove_tree
+from perfloom.workers import processes
+from perfloom.workers.perf_tool import script_name
+from perfloom.workers.read_child import EXHAUSTED, Input, Limits, Request, too_much_memory
+
+Progress = Callable[[float | None, str], None]
+POLL_S = 0.25
+ANSWER_BYTES = 1 << 20
+STDERR_BYTES = 16 << 10
+TEXT_FOLDER = "text"
+OUT_FOLDER = "profile"
+
+log = logging.getLogger(__name__)
+
+
+def read_to_result(
+    settings: Settings,
+    store: Store,
+    job_id: str,
+    files: Sequence[Path],
+    *,
+    name: str,
+    meta_changes: Mapping[str, Any],
+    progress: Progress,
+) -> Result:
+    """Read the files of one run into the result `job_id`, which keeps them; the result there is where it exists.
+
+    A perf.data file beside which its text lies (see `symbolise`) is read from that. meta_changes: fields of Meta that
+    the caller knows better; `reasons` are added. progress: told how far it got, also as a sign of life; what it
+    raises ends the reading. Raises UnreadableInput, Unavailable (disk full, killed), or what `progress` raised.
+    """
+    known = store.results.find(job_id)
+    if known is not None and not known.missing:
+        return known
+    staged, scratch = store.results.stage(job_id), store.results.stage(job_id)
+    try:
+        written = _read(settings, files, scratch, staged, None, dict(meta_changes), progress)
+        return store.results.publish(job_id, staged, name=name, originals=[*files, *written], job_id=job_id)
+    finally:
+        remove_tree(scratch)
+        remove_tree(staged)
+
+
+def symbolise(settings: Settings, perf: str | None, perf_data: Path, directory: Path, progress: Progress) -> Path:
+    """The file in `directory` with what `perf script` prints of a recording, made where it is missing.
+
+    To be done where it was recorded: only there perf finds the binaries whose functions it names. perf: the program,
+    None for the one on PATH. Raises UnreadableInput, Unavailable, or what `progress` raised.
+    """
+    text = directory / script_name(perf_data.name)
+    if not text.exists():
+        with tempfile.TemporaryDirectory(dir=directory, prefix=".perf-") as scratch:
+            _read(settings, [perf_data], Path(scratch), None, perf, {}, progress, text_folder=directory)
+    if not text.exists():
+        raise UnreadableInput(f"{perf_data.name} is no recording of perf. Record it again.")
+    return text
+
+
+def read_profile(settings: Settings, files: Sequence[Path | str], progress: Progress | None = None) -> Profile:
+    """The profile in files of one run, without storing it. "-": standard input. Raises UnreadableInput, Unavailable."""
+    with tempfile.TemporaryDirectory(prefix="perfloom-") as folder:
+        out, scratch = Path(folder, OUT_FOLDER), Path(folder, "scratch")
+        scratch.mkdir()
+        _read(settings, files, scratch, out, None, {}, progress or (lambda part, text: None))
+        # What is mapped stays readable after its file was removed.
+        return columns.read(out)
+
+
+def _read(
+    settings: Settings,
+    files: Sequence[Path | str],
+    scratch: Path,
+    out: Path | None,
+    perf: str | None,
+    meta: dict[str, Any],
+    progress: Progress,
+    text_folder: Path | None = None,
+) -> list[Path]:
+    """Have a child read `files`. Returns what it wrote beside the profile: the texts of perf.data files."""
+    text = text_folder or scratch / TEXT_FOLDER
+    request = Request(
+        inputs=_inputs(files),
+        scratch=str(scratch),
+        text=str(text),
+        limits=Limits(
+            memory_bytes=settings.read_memory_bytes,
+            seconds=settings.read_seconds,
+            unpacked_bytes=settings.upload_limit_bytes,
+            free_bytes=settings.reserve_bytes,
+        ),
+        parent=os.getpid(),
+        out=None if out is None else str(out),
+        perf=perf,
+        meta=meta,
+    )
+    with disk_errors(scratch):
+        text.mkdir(mode=0o700, parents=True, exist_ok=True)
+        asked = scratch / "request.json"
+        asked.write_text(request.to_json(), encoding="utf-8")
+        with tempfile.TemporaryFile(dir=scratch) as said:
+            return _Child(request, asked, said, progress).answer()
+
+
+def _inputs(files: Sequence[Path | str]) -> tuple[Input, ...]:
+    """The files to read. What is the text of another one stands in for it."""
+    texts = {str(file): str(file) for file in files}
+    inputs = []
+    for file in files:
+        if file == "-":
+            inputs.append(Input("-", "standard input"))
+            continue
+        path = Path(file)
+        script = texts.pop(str(path.with_name(script_name(path.name))), None)
+        inputs.append(Input(str(path.absolute()), path.name, script))
+    standing_in = {one.script for one in inputs if one.script is not None}
+    return tuple(one for one, file in zip(inputs, files, strict=True) if str(file) not in standing_in)
+
+
+class _Child:
+    """One child at work."""
+
+    def __init__(self, request: Request, asked: Path, said: IO[bytes], progress: Progress) -> None:
+        self.request = request
+        self.asked = asked
+        self.said = said
+        self.progress = progress
+        self.last: tuple[float | None, str] = (None, "Reads")
+        self.final: dict[str, Any] | None = None
+
+    def answer(self) -> list[Path]:
+        """What it wrote. Raises PerfloomError, or what `progress` raises; the child is gone in any case."""
+        process = subprocess.Popen(
+            processes.python("perfloom.workers.read_child", str(self.asked)),
+            stdin=None if any(one.path == "-" for one in self.request.inputs) else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self.said,
+            env=_environment(self.request.scratch),
+            cwd=self.request.scratch,
+            start_new_session=True,
+        )
+        try:
+            self._listen(process)
+            status = process.wait()
+        finally:
+            # perf, which the child may have started, is of the same group.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
+        return self._outcome(status)
+
+    def _listen(self, process: "subprocess.Popen[bytes]") -> None:
+        assert process.stdout is not None
+        deadline = time.monotonic() + self.request.limits.seconds
+        rest = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while True:
+                if not selector.select(POLL_S):
+                    self.progress(*self.last)
+                    if time.monotonic() > deadline:
+                        raise UnreadableInput(_too_long(self.request.limits.seconds))
+                    continue
+                data = os.read(process.stdout.fileno(), 1 << 16)
+                if not data or len(rest) > ANSWER_BYTES:
+                    return
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    self._take(json.loads(line))
+
+    def _take(self, answer: dict[str, Any]) -> None:
+        if "progress" in answer:
+            self.last = (answer["progress"], answer["text"])
+            self.progress(*self.last)
+        else:
+            self.final = answer
+
+    def _outcome(self, status: int) -> list[Path]:
+        final = self.final or {}
+        if "error" in final:
+            raise _error(final["error"])
+        if "done" in final and status == 0:
+            return [Path(path) for path in final["done"]["written"]]
+        if status == EXHAUSTED:
+            raise UnreadableInput(too_much_memory(self.request.limits))
+        if status == -signal.SIGXCPU:
+            raise UnreadableInput(_too_long(self.request.limits.seconds))
+        if status == -signal.SIGKILL:
+            raise Unavailable(
+                "Reading was killed, most likely because the machine ran out of memory. Free some, or record a shorter "
+                "time or at a lower frequency, then read it again."
+            )
+        if status < 0:
+            name = signal.Signals(-status).name
+            raise UnreadableInput(
+                f"Reading this recording crashed ({name}); it is damaged, or made to do harm. Record it again."
+            )
+        self.said.seek(max(0, self.said.seek(0, os.SEEK_END) - STDERR_BYTES))
+        trace = self.said.read().decode(errors="replace")
+        log.error("reading failed with status %d:\n%s", status, trace)
+        raise RuntimeError(f"reading failed with status {status}: {trace.strip().rpartition(chr(10))[2]}")
+
+
+def _error(told: Mapping[str, str]) -> PerfloomError:
+    kind = getattr(errors, told["kind"], UnreadableInput)
+    if not (isinstance(kind, type) and issubclass(kind, PerfloomError)):
+        kind = UnreadableInput
+    return kind(told["message"])
+
+
+def _too_long(seconds: int) -> str:
+    return (
+        f"Reading took more than {seconds} seconds, which is the limit. Record a shorter time or at a lower frequency, "
+        "or raise PERFLOOM_READ_SECONDS."
+    )
+
+
+def _environment(scratch: str) -> dict[str, str]:
+    """Of the child: nothing of the server's, among which are secrets."""
+    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV") if name in os.environ}
+    return kept | {
+        "HOME": scratch,
+        "TMPDIR": scratch,
+        "LC_ALL": "C.UTF-8",
+        # Each of these keeps a library from reserving address space, which is what is limited.
+        "ARROW_DEFAULT_MEMORY_POOL": "system",
+        "MALLOC_ARENA_MAX": "2",
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+    }
