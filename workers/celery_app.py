@@ -1,12 +1,16 @@
 """A Celery worker for one of the two queues, as a process of its own: `celery_app launch|read PROCESSES`."""
 
+import importlib
 import logging
 import os
+import signal
 import sys
+import warnings
 from typing import Any
 
 from celery import signals
 from celery.apps.worker import Worker
+from celery.platforms import SecurityWarning
 
 from perfloom.config import Settings
 from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, celery_app
@@ -26,10 +30,13 @@ def set_up_logging(verbose: bool) -> None:
 
 
 def work(settings: Settings, queue: str, count: int) -> int:
-    """Work until told to end; returns the exit status. A first SIGTERM lets tasks end, SIGQUIT does not."""
+    """Work until told to end; returns the exit status."""
     app = celery_app(settings)
     tasks.register(app, settings)
     app.finalize()
+    if queue == "read":
+        # Once for all processes rather than in each.
+        importlib.import_module("perfloom.workers.reading")
     worker: Any = Worker(
         app=app,
         hostname=f"{queue}-{os.getpid()}@{host_name()}",
@@ -46,6 +53,12 @@ def work(settings: Settings, queue: str, count: int) -> int:
     return int(worker.exitcode or 0)
 
 
+@signals.worker_process_init.connect
+def _die_with_worker(**_: object) -> None:
+    """Whoever kills the worker ends what it works on, too. A program that it started is not part of that."""
+    processes.die_with_parent(signal.SIGKILL, os.getppid())
+
+
 @signals.setup_logging.connect
 def _keep_logging(**_: object) -> None:
     """Celery shall leave the logging alone."""
@@ -56,4 +69,6 @@ def main() -> None:
     queue, count = sys.argv[1], int(sys.argv[2])
     set_up_logging(bool(os.environ.get("PERFLOOM_VERBOSE")))
     processes.name_process(f"perfloom-{queue}")
+    # What comes over the broker is an id as JSON; whoever records as root has chosen to.
+    warnings.simplefilter("ignore", SecurityWarning)
     sys.exit(work(Settings.load(), queue, count))

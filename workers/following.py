@@ -1,4 +1,4 @@
-"""`perfloom record`: ask for a job and follow it to its end, by a running worker or, without one, in this process."""
+"""`perfloom record` and `perfloom import`: ask for a job and follow it to its end, by a running worker or, without one, in this process."""
 
 import contextlib
 import os
@@ -6,16 +6,17 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import BinaryIO
 
 from perfloom.config import Settings
-from perfloom.domain.errors import PerfloomError
+from perfloom.domain.errors import PerfloomError, TooLarge, UnreadableInput
 from perfloom.domain.jobs import JobSpec
 from perfloom.queue import Queue
 from perfloom.store import Store, open_store
+from perfloom.store.disk import disk_errors, remove_tree, safe_name
 from perfloom.store.ids import new_id
 from perfloom.store.jobs import Job
 from perfloom.workers import steps, supervised
@@ -23,6 +24,7 @@ from perfloom.workers.facts_probe import host_name
 from perfloom.workers.jobfiles import JobFiles, keep_environment
 from perfloom.workers.road import open_road
 
+_PIECE_BYTES = 4 << 20
 LOOK_S = 0.1
 SILENT_S = 30.0
 """When the worker was not heard of for so long, this process takes the steps itself."""
@@ -100,6 +102,61 @@ def record(
     finally:
         queue.close()
         store.close()
+
+
+def bring_in(settings: Settings, files: Sequence[str], name: str, watch: Callable[[Job], None]) -> Job:
+    """Import the files of one run ("-": standard input), wait, and return the job in its final state.
+
+    watch: told whenever state or progress change. Ctrl-C cancels it. Raises UnreadableInput, TooLarge, Unavailable.
+    """
+    store = open_store(settings)
+    queue = Queue(settings, store)
+    try:
+        id = new_id()
+        job_files = JobFiles(store.jobs.directory(id))
+        try:
+            kept = _keep(settings, job_files, files)
+        except BaseException:
+            remove_tree(job_files.root)
+            raise
+        with _asked_to_end() as wishes:
+            by_worker = queue.worker_there(host_name())
+            shown = name or kept[0] + (f" and {len(kept) - 1} more" if len(kept) > 1 else "")
+            job = store.jobs.create("import", {"files": kept}, shown, id=id)
+            if by_worker:
+                queue.ring_read(id)
+            tail = OutputTail(job_files, sys.stderr.buffer)
+            return _follow(settings, store, queue, job, job_files, wishes, watch, tail, by_worker)
+    finally:
+        queue.close()
+        store.close()
+
+
+def _keep(settings: Settings, job_files: JobFiles, files: Sequence[str]) -> list[str]:
+    """Copy files to where the steps look for them; returns their names there."""
+    kept: list[str] = []
+    job_files.prepare()
+    for file in files:
+        name = safe_name("standard input" if file == "-" else os.path.basename(file), set(kept))
+        disk = os.statvfs(job_files.root)
+        room = disk.f_bavail * disk.f_frsize - settings.reserve_bytes
+        try:
+            source = sys.stdin.buffer if file == "-" else open(file, "rb")
+        except OSError as error:
+            raise UnreadableInput(f"{file} cannot be read: {error.strerror}. Check its permissions.") from None
+        with source, disk_errors(job_files.root), open(job_files.artefacts / name, "xb") as target:
+            while data := source.read(_PIECE_BYTES):
+                room -= len(data)
+                if room < 0 or target.tell() > settings.upload_limit_bytes:
+                    raise TooLarge(
+                        f"{file} is too large: there is no room for it in {settings.data}, or it is past the limit of "
+                        f"{settings.upload_limit_bytes:,} bytes. Delete results, or raise PERFLOOM_UPLOAD_LIMIT_BYTES."
+                    )
+                target.write(data)
+            target.flush()
+            os.fsync(target.fileno())
+        kept.append(name)
+    return kept
 
 
 def _follow(

@@ -72,7 +72,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-_NOISE = re.compile(r"\[ perf record: |Run 'perf list'|^\s*Usage:|^\s*or: perf|^\s+-\w, --")
+_NOISE = re.compile(r"^\[ perf record: |Run 'perf list'|^\s*Usage:|^\s*or: perf|^\s+-\w, --")
 
 
 def complaint(output: str) -> str:
@@ -86,8 +86,8 @@ def complaint(output: str) -> str:
     return " ".join(lines[-2:])[-400:]
 
 
-def no_recording(ending: Ending, output: str, program: str) -> str:
-    """Why there is nothing to read, as sentences with what to do."""
+def no_recording(ending: Ending, output: str, recorder: str, *, wrote: bool = False) -> str:
+    """Why there is nothing to read, as sentences with what to do. wrote: the recorder wrote a file, with no sample."""
     if ending.error:
         return ending.error
     said = complaint(output)
@@ -95,9 +95,10 @@ def no_recording(ending: Ending, output: str, program: str) -> str:
     if missing:
         return f"{missing[1]} cannot be executed: {missing[2]}. Check its name and its permissions."
     status = ending.outcome.exit_status
-    if status and not said:
-        return f"{program} ended with exit status {status} and recorded nothing. Look at the output and try again."
-    if status:
-        return f"{program} ended with exit status {status} and recorded nothing. It said: {said}"
-    how = " ".join((*ending.short, f"{program} recorded nothing."))
+    if wrote:
+        how = f"{' '.join(ending.short)} No sample was taken until then.".strip()
+    elif status:
+        how = f"{recorder} ended with exit status {status} and recorded nothing."
+    else:
+        how = " ".join((*ending.short, f"{recorder} recorded nothing."))
     return f"{how} It said: {said}" if said else f"{how} Look at the output, correct the job and submit it again."

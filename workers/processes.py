@@ -46,6 +46,7 @@ class Status:
     state: str
     parent: int
     group: int
+    session: int
     started: int
 
 
@@ -61,7 +62,7 @@ def status(pid: int) -> Status | None:
             text = stat.read()
         # The name stands in parentheses and may hold anything, parentheses and spaces too.
         words = text[text.rindex(b")") + 2 :].split()
-        return Status(pid, words[0].decode(), int(words[1]), int(words[2]), int(words[19]))
+        return Status(pid, words[0].decode(), int(words[1]), int(words[2]), int(words[3]), int(words[19]))
     except (OSError, ValueError, IndexError):
         return None
 

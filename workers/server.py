@@ -18,7 +18,7 @@ from perfloom.store.jobs import Job
 from perfloom.workers import supervised, web_server
 from perfloom.workers.facts_probe import host_name
 from perfloom.workers.jobfiles import JobFiles
-from perfloom.workers.services import Household, only_server, start_redis, web_child, worker_children
+from perfloom.workers.services import REDIS, Household, only_server, start_redis, web_child, worker_children
 from perfloom.workers.sweep import Sweeper
 
 UP_S = 30.0
@@ -90,9 +90,8 @@ def running(settings: Settings) -> Iterator[Server]:
             note(f"http://{web_server.address(settings)}/")
             yield Server(settings, household, store)
         finally:
-            household.stop(["the web server"])
+            household.stop([child.name for child in household.children if child.name != REDIS])
             sweeper.stop()
-            household.stop([child.name for child in workers])
             end_recordings(store)
             household.stop()
             store.close()

@@ -19,14 +19,14 @@ from typing import Any
 
 from perfloom.config import SETTINGS, Settings
 from perfloom.domain.errors import Conflict, Unavailable
-from perfloom.store.disk import remove_tree
 from perfloom.workers import processes
 
 UP_S = 15.0
-STOP_S = 10.0
 RESTART_S = (0.2, 1.0, 5.0, 15.0, 60.0)
 """How long is waited before a process that ended by itself is started again: longer each time."""
 STEADY_S = 60.0
+
+REDIS = "the private Redis"
 
 log = logging.getLogger(__name__)
 
@@ -35,15 +35,13 @@ log = logging.getLogger(__name__)
 class Child:
     """A process of a household. essential: when it ends by itself, so does the household; others start again.
 
-    death_signal: what it gets when the household is killed. handles: file descriptors that it inherits.
+    handles: file descriptors that it inherits.
     """
 
     name: str
     argv: Sequence[str]
     environment: Mapping[str, str]
     essential: bool = False
-    death_signal: int = signal.SIGKILL
-    stop_s: float = STOP_S
     handles: tuple[int, ...] = ()
     output: Any = None
     process: subprocess.Popen[bytes] | None = None
@@ -56,12 +54,17 @@ class Child:
         """Whether it runs."""
         return self.process is not None and self.process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """Its process, or the last one it was."""
+        return self.process.pid if self.process is not None else 0
+
     def start(self) -> None:
         """Start it, in a session of its own so that a terminal's Ctrl-C does not reach it before it is asked to end.
 
-        It gets the death signal when the thread that calls this ends, however that happens.
+        It is killed when the thread that calls this ends, however that happens.
         """
-        words = (str(os.getpid()), str(int(self.death_signal)))
+        words = (str(os.getpid()), str(int(signal.SIGKILL)))
         guard = processes.python("perfloom.workers.guard", *words, isolated=True)
         self.process = subprocess.Popen(
             [*guard, *self.argv],
@@ -79,7 +82,8 @@ class Child:
 class Household:
     """Processes that one parent keeps running: each is started again when it ends, and all end with the parent.
 
-    Used from the main thread only, for the kernel ties a child to the thread that made it.
+    They are ended by SIGKILL and nothing gentler: each of them must stand that at any moment, so it is the one way
+    that is always tried. Used from the main thread only, for the kernel ties a child to the thread that made it.
     """
 
     children: list[Child] = field(default_factory=list)
@@ -124,29 +128,24 @@ class Household:
                 child.start()
 
     def stop(self, names: Sequence[str] | None = None) -> None:
-        """End the children (of those names), the last one first, waiting for each; who does not end is killed."""
+        """End the children (of those names) with all that belongs to them."""
         leaving = [child for child in reversed(self.children) if names is None or child.name in names]
-        for child in leaving:
-            if child.process is None:
-                continue
-            with contextlib.suppress(ProcessLookupError):
-                child.process.terminate()
+        # Their own children are in their sessions; what is recorded has a session of its own, and lives on.
+        below = [
+            one
+            for child in leaving
+            if child.alive
+            for one in processes.descendants(child.pid)
+            if one.session == child.pid
+        ]
         for child in leaving:
             if child.process is not None:
-                self._wait(child, child.process)
+                child.process.kill()
+        processes.send_all(below, signal.SIGKILL)
+        for child in leaving:
+            if child.process is not None:
+                child.process.wait()
             self.children.remove(child)
-
-    @staticmethod
-    def _wait(child: Child, process: subprocess.Popen[bytes]) -> None:
-        try:
-            process.wait(child.stop_s)
-        except subprocess.TimeoutExpired:
-            log.warning("%s does not end and is killed", child.name)
-            # Its own children too; they are all in its session.
-            for one in processes.descendants(process.pid):
-                processes.send(one, signal.SIGKILL)
-            process.kill()
-            process.wait()
 
 
 def environment_for(settings: Settings) -> dict[str, str]:
@@ -174,8 +173,6 @@ def worker_children(settings: Settings, queues: Sequence[str] = ("launch", "read
             name=f"the {queue} worker",
             argv=processes.python("perfloom.workers.celery_app", queue, str(counts[queue])),
             environment=environment,
-            # Tasks can be begun again, so there is nothing to wait long for.
-            stop_s=4.0,
         )
         for queue in queues
     ]
@@ -184,9 +181,7 @@ def worker_children(settings: Settings, queues: Sequence[str] = ("launch", "read
 def web_child(settings: Settings, handle: int) -> Child:
     """The web server, on a socket that is open already."""
     argv = processes.python("perfloom.workers.web_server", "1", str(handle))
-    # On SIGQUIT gunicorn ends at once, with its own children.
-    death = signal.SIGQUIT
-    return Child("the web server", argv, environment_for(settings), death_signal=death, stop_s=5.0, handles=(handle,))
+    return Child("the web server", argv, environment_for(settings), handles=(handle,))
 
 
 def redis_program() -> str:
@@ -206,31 +201,27 @@ def redis_program() -> str:
 
 
 def redis_child(settings: Settings) -> Child:
-    """The private Redis, not yet started. What it keeps are doorbells; what it loses is rung again."""
+    """The private Redis, not yet started. It writes nothing to disk: it holds doorbells, and what it loses is rung
+    again."""
     directory = settings.prepare_runtime() / "redis"
     directory.mkdir(mode=0o700, exist_ok=True)
     argv = [redis_program(), "--port", "0", "--unixsocket", str(settings.redis_socket), "--unixsocketperm", "700"]
-    argv += ["--save", "", "--appendonly", "yes", "--dir", str(directory), "--daemonize", "no"]
+    argv += ["--save", "", "--appendonly", "no", "--dir", str(directory), "--daemonize", "no"]
     argv += ["--logfile", str(directory / "redis.log"), "--loglevel", "warning"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PERFLOOM_")}
-    return Child("the private Redis", argv, environment, stop_s=5.0)
+    return Child(REDIS, argv, environment)
 
 
 def start_redis(household: Household, settings: Settings) -> Child:
     """Start the private Redis and wait until it answers. Raises Unavailable."""
     _await_old_redis(settings)
-    for attempt in range(2):
-        child = redis_child(settings)
-        household.add(child)
-        end = time.monotonic() + UP_S
-        while time.monotonic() < end and child.alive:
-            if ping(settings.redis_socket):
-                return child
-            time.sleep(0.01)
-        household.stop([child.name])
-        if attempt == 0:
-            # Its file may be damaged, by a full disk for instance; there is nothing in it that is needed.
-            remove_tree(settings.runtime / "redis")
+    child = redis_child(settings)
+    household.add(child)
+    end = time.monotonic() + UP_S
+    while time.monotonic() < end and child.alive:
+        if ping(settings.redis_socket):
+            return child
+        time.sleep(0.01)
     raise Unavailable(f"The private Redis does not start. {_end_of(settings.runtime / 'redis' / 'redis.log')}".strip())
 
 

@@ -8,6 +8,7 @@ and does what is missing. Steps are short but for collecting and reading; nobody
 The program is started at most once: see `launching`.
 """
 
+import io
 import logging
 import shlex
 import time
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import zstandard
 from sqlalchemy.exc import SQLAlchemyError
 
 from perfloom.domain.errors import InvalidRequest, NotFound, PerfloomError, Unavailable, UnreadableInput
@@ -33,6 +35,8 @@ READING_TRIES = 5
 """How often reading is begun when its worker is killed each time."""
 HOST_SILENT_S = 180.0
 """A host whose worker was not heard of for so long is taken to be gone, with what ran on it."""
+
+NO_SAMPLE = "No sample was taken: the command used too little time on the CPU, or what was asked for never happened."
 
 log = logging.getLogger(__name__)
 Step = Callable[[Road, Job, JobFiles], None]
@@ -107,7 +111,8 @@ def _step(road: Road, job: Job, files: JobFiles) -> None:
             raise  # The catalogue does not answer: nothing is known to have failed, and the sweep rings again.
         _try_again(road, job, error.message)
     except PerfloomError as error:
-        end(road, job, files, JobState.FAILED, error.message)
+        details = job.details | {"kind": type(error).__name__}
+        end(road, job, files, JobState.FAILED, error.message, details=details)
     except OSError as error:
         _try_again(road, job, unavailable(files.root, error).message)
     except SQLAlchemyError:
@@ -239,17 +244,38 @@ def _collecting(road: Road, job: Job, files: JobFiles) -> None:
 
     report = reporter(road, job)
     report(None, "Looks up names of functions")
-    for artefact in expected:
-        if not artefact.text and artefact.name in there:
-            try:
-                reading.symbolise(road.settings, road.facts().perf, there[artefact.name], files.artefacts, report)
-            except UnreadableInput:
-                if _cut_short(job):
-                    _nothing(road, job, files)
-                    return
-                raise
+    text = there[expected[0].name]
+    try:
+        if not expected[0].text:
+            text = reading.symbolise(road.settings, road.facts().perf, text, files.artefacts, report)
+        empty = not holds_anything(text)
+    except UnreadableInput:
+        if _cut_short(job):
+            _nothing(road, job, files)
+            return
+        raise
+    if empty and _ended_badly(job):
+        _nothing(road, job, files)
+        return
+    details = job.details | {"short": [*job.details.get("short", ()), *([NO_SAMPLE] if empty else [])]}
     due = time.time() + AGAIN_S
-    road.store.jobs.move(job.id, JobState.COLLECTING, JobState.READING, due_at=due)
+    road.store.jobs.move(job.id, JobState.COLLECTING, JobState.READING, due_at=due, details=details)
+
+
+def holds_anything(text: Path) -> bool:
+    """Whether there is a line that is neither empty nor a comment. text: as perf prints it, or compressed (.zst)."""
+    opener = zstandard.open if text.suffix == ".zst" else open
+    with opener(text, "rb") as stream:
+        for line in io.BufferedReader(stream):
+            if line.strip() and not line.startswith(b"#"):
+                return True
+    return False
+
+
+def _ended_badly(job: Job) -> bool:
+    """Whether the program did not come to a good end, or to the end that was planned."""
+    outcome = job.outcome or Outcome()
+    return bool(outcome.exit_status or outcome.signal or outcome.cancelled or job.details.get("vanished"))
 
 
 def _cut_short(job: Job) -> bool:
@@ -267,7 +293,8 @@ def _nothing(road: Road, job: Job, files: JobFiles) -> None:
         end(road, job, files, JobState.LOST, reason)
     else:
         ending = outcomes.Ending(outcome, short, job.details.get("error"))
-        reason = outcomes.no_recording(ending, files.tail(), Path((job.argv or ("perf",))[0]).name)
+        recorder = Path((job.argv or ("perf",))[0]).name
+        reason = outcomes.no_recording(ending, files.tail(), recorder, wrote=bool(files.recorded()))
         end(road, job, files, JobState.FAILED, reason)
 
 

@@ -104,10 +104,11 @@ class Sweeper:
             job = store.jobs.find(id)
             if job is None or job.state.final:
                 continue
-            # Rung before it is noted: a crash in between rings twice, never not at all.
-            if not queue.ring(job):
-                break
+            # Noted before it is rung for, or it would undo what the step that is rung for notes.
             store.jobs.update(id, expected=job.state, due_at=time.time() + AGAIN_S)
+            if not queue.ring(job):
+                store.jobs.update(id, expected=job.state, due_at=time.time())
+                break
             rung += 1
         return rung
 

@@ -76,5 +76,7 @@ def test_why_there_is_nothing() -> None:
     assert no_recording(end(exit_status=255), missing, "perf").startswith("/x y cannot be executed: No such file")
     text = no_recording(end(exit_status=255), "Error:\nThe instructions event is not supported.\n", "perf")
     assert "exit status 255" in text and "not supported" in text
-    assert "try again" in no_recording(end(exit_status=1), "", "perf")
+    assert "submit it again" in no_recording(end(exit_status=1), "", "perf")
+    failed = no_recording(end(exit_status=1), "no such option\n[ perf record: Woken up 1 times ]\n", "perf", wrote=True)
+    assert failed == ("The command ended with exit status 1. No sample was taken until then. It said: no such option")
     assert "limit of 5 s" in no_recording(end(stopped="time_limit"), "", "perf")
