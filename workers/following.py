@@ -1,4 +1,7 @@
-"""`perfloom record` and `perfloom import`: ask for a job and follow it to its end, by a running worker or, without one, in this process."""
+"""`perfloom record` and `perfloom import`: ask for a job and follow it to its end.
+
+A running worker takes the steps; without one this process does.
+"""
 
 import contextlib
 import os
@@ -8,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import BinaryIO
 
@@ -138,25 +142,29 @@ def _keep(settings: Settings, job_files: JobFiles, files: Sequence[str]) -> list
     job_files.prepare()
     for file in files:
         name = safe_name("standard input" if file == "-" else os.path.basename(file), set(kept))
-        disk = os.statvfs(job_files.root)
-        room = disk.f_bavail * disk.f_frsize - settings.reserve_bytes
         try:
-            source = sys.stdin.buffer if file == "-" else open(file, "rb")
+            with contextlib.nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb") as source:
+                _copy(settings, source, file, job_files.artefacts / name)
         except OSError as error:
             raise UnreadableInput(f"{file} cannot be read: {error.strerror}. Check its permissions.") from None
-        with source, disk_errors(job_files.root), open(job_files.artefacts / name, "xb") as target:
-            while data := source.read(_PIECE_BYTES):
-                room -= len(data)
-                if room < 0 or target.tell() > settings.upload_limit_bytes:
-                    raise TooLarge(
-                        f"{file} is too large: there is no room for it in {settings.data}, or it is past the limit of "
-                        f"{settings.upload_limit_bytes:,} bytes. Delete results, or raise PERFLOOM_UPLOAD_LIMIT_BYTES."
-                    )
-                target.write(data)
-            target.flush()
-            os.fsync(target.fileno())
         kept.append(name)
     return kept
+
+
+def _copy(settings: Settings, source: BinaryIO, shown: str, target: Path) -> None:
+    disk = os.statvfs(target.parent)
+    room = min(disk.f_bavail * disk.f_frsize - settings.reserve_bytes, settings.upload_limit_bytes)
+    with disk_errors(target.parent), open(target, "xb") as copy:
+        while data := source.read(_PIECE_BYTES):
+            room -= len(data)
+            if room < 0:
+                raise TooLarge(
+                    f"{shown} is too large: there is no room for it in {settings.data}, or it is past the limit of "
+                    f"{settings.upload_limit_bytes:,} bytes. Delete results, or raise PERFLOOM_UPLOAD_LIMIT_BYTES."
+                )
+            copy.write(data)
+        copy.flush()
+        os.fsync(copy.fileno())
 
 
 def _follow(

@@ -98,7 +98,7 @@ def record(
     from ..workers import following
 
     settings = settings_of(data)
-    with _Progress() as progress:
+    with Progress() as progress:
         job = following.record(settings, spec, name or default_name(spec), progress.show)
     if job.result_id is None:
         raise JobFailed(job.reason or f"The job ended as {job.state}, without a result.")
@@ -115,7 +115,7 @@ def default_name(spec: JobSpec) -> str:
     return f"PID {spec.pid}" if spec.scope is Scope.PROCESS else "Whole machine"
 
 
-class _Progress:
+class Progress:
     """What a person sees while waiting: on a terminal one line that changes, else a line for each state."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class _Progress:
         self._state = ""
         self._shown = 0
 
-    def __enter__(self) -> "_Progress":
+    def __enter__(self) -> "Progress":
         return self
 
     def __exit__(self, *_: object) -> None:

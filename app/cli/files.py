@@ -1,0 +1,367 @@
+"""import, list, delete, report, convert and diff: results, and files that were never stored."""
+
+import math
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+
+import click
+
+from ..domain.errors import InvalidRequest, JobFailed, NotFound, Unavailable, UnreadableInput
+from ..domain.selection import Selection
+from ..domain.units import utc_iso
+from .options import data_option, settings_of
+from .output import FORMATS, write_rows
+
+if TYPE_CHECKING:
+    from ..config import Settings
+    from ..domain.profile import Profile
+
+F = TypeVar("F", bound=Callable[..., Any])
+GATE_FAILED = 1
+STANDARD = "-"
+SWITCHES = {
+    "collapsed": ("pid", "tid", "kernel", "jit", "all", "addrs"),
+    "svg": ("flames", "static"),
+    "profile": (),
+}
+LIST_COLUMNS = (
+    *("id", "created", "name", "format", "host", "command", "duration_ms", "samples", "threads", "events", "bytes"),
+    *("complete", "tags"),
+)
+LIST_SHORT = ("id", "created", "name", "format", "duration_ms", "samples", "bytes")
+_ID = re.compile(r"[a-z0-9]{12}")
+_FILTERS = (
+    click.option("--event", metavar="NAME", help="Of this event."),
+    click.option("--thread", "thread", multiple=True, metavar="KEY|NAME", help="Of this thread; may be repeated."),
+    click.option("--rank", multiple=True, metavar="RANGES", help="Of these ranks, for example 0-63,128."),
+    click.option("--start-ms", metavar="MS", help="From this time on, in ms from the start."),
+    click.option("--end-ms", metavar="MS", help="Before this time, in ms from the start."),
+    click.option("--focus", metavar="REGEX", help="Keep stacks in which a function, file or module matches."),
+    click.option("--ignore", metavar="REGEX", help="Drop stacks in which one matches."),
+    click.option("--hide", metavar="REGEX", help="Take matching functions out of stacks."),
+    click.option("--invert", is_flag=True, help="Callers of the innermost functions."),
+    click.option("--recursion", is_flag=True, help="Collapse recursion."),
+    click.option("--step", metavar="STEPS", help="Of these steps."),
+)
+_format_option = click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+
+
+def filters(command: F) -> F:
+    """The options that select a part of a profile; they arrive as one argument `selection`'s words."""
+    for option in reversed(_FILTERS):
+        command = option(command)
+    return command
+
+
+def selection_of(words: Mapping[str, Any]) -> Selection:
+    """The selection that the options of `filters` ask for. Raises InvalidRequest."""
+    query: dict[str, list[str]] = {}
+    for word, value in words.items():
+        values = value if isinstance(value, tuple) else (value,)
+        query[word.replace("_", "-")] = ["1" if v is True else str(v) for v in values if v not in (None, False)]
+    return Selection.from_query(query)
+
+
+@contextmanager
+def _told() -> Iterator[Callable[[float | None, str], None]]:
+    """How far reading got, in one line of a terminal; nothing elsewhere."""
+    shown = 0
+
+    def show(part: float | None, text: str) -> None:
+        nonlocal shown
+        if sys.stderr.isatty():
+            width = os.get_terminal_size(sys.stderr.fileno()).columns - 1
+            line = f"perfloom: {text}{'' if part is None else f' ({part:.0%})'}"[:width]
+            sys.stderr.write("\r" + line.ljust(shown))
+            sys.stderr.flush()
+            shown = len(line)
+
+    try:
+        yield show
+    finally:
+        if shown:
+            sys.stderr.write("\r" + " " * shown + "\r")
+
+
+def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
+    """The profile of files or stored results: what exists as a path is a file, else an id. Several: ranks of one run.
+
+    Raises UnreadableInput where there is neither, or a file cannot be read.
+    """
+    are_files = [source == STANDARD or os.path.exists(source) for source in sources]
+    for source, is_file in zip(sources, are_files, strict=True):
+        if not is_file and not _ID.fullmatch(source):
+            raise UnreadableInput(f"There is no file {source!r}, and it is no id of a result. Check the path.")
+    if list(sources).count(STANDARD) > 1:
+        raise InvalidRequest("Standard input can be read only once; give - one time.")
+    from ..workers import reading
+
+    with _told() as progress:
+        if all(are_files):
+            return reading.read_profile(settings, sources, progress)
+        from ..readers.merge import merge
+
+        return merge(
+            [
+                reading.read_profile(settings, [source], progress) if is_file else _stored(settings, source)
+                for source, is_file in zip(sources, are_files, strict=True)
+            ]
+        )
+
+
+def _stored(settings: "Settings", id: str) -> "Profile":
+    from ..store import open_store
+
+    if not settings.data.exists():
+        raise UnreadableInput(f"There is no file {id!r}, and no result of that id in {settings.data}.")
+    store = open_store(settings)
+    try:
+        return store.results.open(store.results.get(id).id)
+    except NotFound:
+        raise UnreadableInput(f"There is no file {id!r}, and no result of that id; `perfloom list` has them.") from None
+    finally:
+        store.close()
+
+
+@click.command("import")
+@click.option("--name", default="", help="Name of the result.  [default: the file's]")
+@data_option
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+def import_(name: str, data: Path | None, files: tuple[str, ...]) -> int:
+    """Read FILE... into a stored result and print its id. Several files are the ranks of one run."""
+    for file in files:
+        if file != STANDARD and not os.path.isfile(file):
+            what = "is no plain file" if os.path.exists(file) else "does not exist"
+            raise UnreadableInput(f"The file {file!r} {what}. Check the path.")
+    if files.count(STANDARD) > 1:
+        raise InvalidRequest("Standard input can be read only once; give - one time.")
+    from ..workers import following
+    from .recording import Progress
+
+    settings = settings_of(data)
+    settings.prepare()
+    with Progress() as progress:
+        job = following.bring_in(settings, files, name, progress.show)
+    if job.result_id is None:
+        # A file that cannot be read is told from a job that failed for another reason.
+        kind = {"UnreadableInput": UnreadableInput, "TooLarge": UnreadableInput}.get(job.details.get("kind", ""))
+        raise (kind or JobFailed)(job.reason or f"The import ended as {job.state}, without a result.")
+    if job.reason:
+        click.echo(f"perfloom: {job.reason}", err=True)
+    click.echo(job.result_id)
+    return 0
+
+
+@click.command("list")
+@click.option("--search", default="", metavar="WORDS", help="Only results in which every word occurs.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only results with this tag; may be repeated.")
+@_format_option
+@data_option
+def list_(search: str, tags: tuple[str, ...], form: str, data: Path | None) -> int:
+    """Stored results, the newest first."""
+    from ..store import open_store
+
+    store = open_store(settings_of(data))
+    try:
+        rows: list[dict[str, Any]] = []
+        while True:
+            found, total = store.results.search(search, tags, offset=len(rows), limit=1000)
+            for result in found:
+                rows.append(
+                    {
+                        "id": result.id,
+                        "created": utc_iso(result.created),
+                        "name": result.name,
+                        "format": result.format,
+                        "host": result.host or None,
+                        "command": result.command or None,
+                        "duration_ms": None if result.duration_ns is None else result.duration_ns / 1e6,
+                        "samples": result.samples,
+                        "threads": result.threads,
+                        "events": [event.name for event in result.events],
+                        "bytes": result.bytes,
+                        "complete": result.complete,
+                        "tags": list(result.tags),
+                    }
+                )
+            if not found or len(rows) >= total:
+                break
+    finally:
+        store.close()
+    if form == "csv":
+        rows = [row | {"events": ", ".join(row["events"]), "tags": ", ".join(row["tags"])} for row in rows]
+    write_rows(LIST_SHORT if form == "table" else LIST_COLUMNS, rows, form)
+    return 0
+
+
+@click.command()
+@data_option
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+def delete(data: Path | None, ids: tuple[str, ...]) -> int:
+    """Delete stored results with their files."""
+    from ..store import open_store
+
+    store = open_store(settings_of(data))
+    try:
+        for id in ids:
+            store.results.get(id)
+        for id in ids:
+            store.results.delete(id)
+    finally:
+        store.close()
+    return 0
+
+
+@click.command()
+@filters
+@_format_option
+@data_option
+@click.argument("arguments", nargs=-1, required=True, metavar="SOURCE... TABLE")
+def report(form: str, data: Path | None, arguments: tuple[str, ...], **words: Any) -> int:
+    """Print TABLE of a file or stored result; several SOURCEs are the ranks of one run.
+
+    Tables: summary, hotspots, threads, counts, events, losses. A SOURCE that exists as a path is a file, else it is
+    an id; - is standard input.
+    """
+    *sources, name = arguments
+    from ..analysis.tables import TABLES, records
+
+    table = TABLES.get(name)
+    if table is None:
+        raise click.UsageError(f"There is no table {name!r}; the last argument is one of {', '.join(TABLES)}.")
+    if not sources:
+        raise click.UsageError(f"There is nothing to report: give a file or an id before {name}.")
+    selection = selection_of(words)
+    profile = open_sources(settings_of(data), sources)
+    found = table.compute(profile, selection)
+    write_rows([column.name for column in table.columns], records(found), form, single=table.single)
+    return 0
+
+
+@click.command()
+@click.option("--to", required=True, metavar="FORMAT", help=f"One of {', '.join(SWITCHES)}.")
+@click.option("--output", "-o", default=STANDARD, metavar="OUT", help="File to write; - is standard output.")
+@filters
+@click.option("--pid", is_flag=True, help="collapsed: the process id behind the command's name.")
+@click.option("--tid", is_flag=True, help="collapsed: process and thread id behind the command's name.")
+@click.option("--kernel", is_flag=True, help="collapsed: mark kernel functions with _[k].")
+@click.option("--jit", is_flag=True, help="collapsed: mark functions compiled at run time with _[j].")
+@click.option("--all", "all", is_flag=True, help="collapsed: mark both.")
+@click.option("--addrs", is_flag=True, help="collapsed: the address where a function is not known.")
+@click.option("--flames", is_flag=True, help="svg: callees above their callers.")
+@click.option("--static", is_flag=True, help="svg: without a script.")
+@data_option
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+def convert(to: str, output: str, data: Path | None, sources: tuple[str, ...], **words: Any) -> int:
+    """Write a file or stored result in another form; several SOURCEs are the ranks of one run."""
+    from ..exporters import exporter
+
+    form = exporter(to)
+    switches = {name: bool(words.pop(name)) for names in SWITCHES.values() for name in names}
+    for name in (name for name, on in switches.items() if on and name not in form.options):
+        raise click.UsageError(f"--{name} means nothing for {to}; leave it out.")
+    if output == STANDARD and form.media_type.startswith("application/") and sys.stdout.isatty():
+        raise click.UsageError(f"{to} is not for a terminal: give a file with -o.")
+    selection = selection_of(words)
+    profile = open_sources(settings_of(data), sources)
+    _name_other_events(profile, selection)
+    with _writing(output) as file:
+        for piece in form.write(profile, selection, switches):
+            file.write(piece)
+    return 0
+
+
+def _name_other_events(profile: "Profile", selection: Selection) -> None:
+    names = profile.events.column("name").to_pylist()
+    if selection.event is None and len(names) > 1:
+        others = ", ".join(name for name in names if name != profile.meta.main_event)
+        click.echo(f"perfloom: This is {profile.meta.main_event}; --event takes also: {others}", err=True)
+
+
+@contextmanager
+def _writing(output: str) -> Iterator[BinaryIO]:
+    """The file to write, which is there whole or as it was before."""
+    if output == STANDARD:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(output)
+    if path.exists() and not path.is_file():
+        # A device or pipe is written as it is.
+        with open(path, "wb") as device:
+            yield device
+        return
+    temporary: Path | None = None
+    try:
+        with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name[:40]}-", delete=False) as file:
+            temporary = Path(file.name)
+            yield file  # type: ignore[misc]
+        umask = os.umask(0o077)
+        os.umask(umask)
+        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~umask)
+        temporary.replace(path)
+        temporary = None
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be written: {error.strerror}. Check the path and the disk.") from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+@click.command()
+@click.option("--by", type=click.Choice(("function", "stack")), default="function", show_default=True)
+@click.option("--absolute", is_flag=True, help="Compare weights as they are, not shares of the whole.")
+@click.option(
+    "--fail-above",
+    type=click.FloatRange(min=0),
+    metavar="PCT",
+    help="End with status 1 where the own weight or the total of anything grew by more than this, in percent of all "
+    "that A weighs (without --absolute: in percentage points).",
+)
+@filters
+@_format_option
+@data_option
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+def diff(
+    by: str, absolute: bool, fail_above: float | None, form: str, data: Path | None, a: str, b: str, **words: Any
+) -> int:
+    """What changed from A to B, the greatest change first. Each is a file, an id, or - for standard input."""
+    from ..analysis.compare import COLUMNS, differences
+    from ..analysis.tables import records
+
+    if a == b == STANDARD:
+        raise InvalidRequest("Standard input can be read only once; give - one time.")
+    selection = selection_of(words)
+    settings = settings_of(data)
+    base, other = open_sources(settings, [a]), open_sources(settings, [b])
+    rows = records(differences(base, other, selection, selection, by=by, normalise=not absolute))
+    write_rows([column.name for column in COLUMNS], rows, form)
+    if fail_above is None:
+        return 0
+    grown = [row for row in rows if _growth(row) > fail_above]
+    if not grown:
+        return 0
+    worst = max(grown, key=_growth)
+    many = f", and {len(grown) - 1} more" if len(grown) > 1 else ""
+    sys.stdout.flush()
+    shown = worst["name"] if len(worst["name"]) <= 100 else worst["name"][:99] + "…"
+    click.echo(f"perfloom: {shown!r} grew by {_growth(worst):.2f} %, above {fail_above:g} %{many}.", err=True)
+    return GATE_FAILED
+
+
+def _growth(row: Mapping[str, Any]) -> float:
+    """By how much of the whole a row grew; what grew out of nothing at all grew without bound."""
+    if row["delta_total_percent"] is None:
+        return math.inf if row["delta_total"] > 0 else 0.0
+    return float(max(row["delta_self_percent"], row["delta_total_percent"]))
+
+
+commands: list[click.Command] = [import_, list_, delete, report, convert, diff]
+"""What this family adds to the group."""
