@@ -19,6 +19,7 @@ from perfloom.config import Settings
 from perfloom.domain.errors import PerfloomError, TooLarge, UnreadableInput
 from perfloom.domain.jobs import JobSpec
 from perfloom.queue import Queue
+from perfloom.readers.compression import HOLE, only_a_hole
 from perfloom.store import Store, open_store
 from perfloom.store.disk import disk_errors, remove_tree, safe_name
 from perfloom.store.ids import new_id
@@ -144,6 +145,8 @@ def _keep(settings: Settings, job_files: JobFiles, files: Sequence[str]) -> list
         name = safe_name("standard input" if file == "-" else os.path.basename(file), set(kept))
         try:
             with contextlib.nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb") as source:
+                if file != "-" and only_a_hole(source):
+                    raise UnreadableInput(f"{file} {HOLE}")
                 _copy(settings, source, file, job_files.artefacts / name)
         except OSError as error:
             raise UnreadableInput(f"{file} cannot be read: {error.strerror}. Check its permissions.") from None

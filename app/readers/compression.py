@@ -25,7 +25,7 @@ ZSTD_STEP_BYTES = 4 << 10
 GZIP, ZSTD, XZ = "gzip", "Zstandard", "xz"
 _MAGIC = {GZIP: b"\x1f\x8b\x08", ZSTD: b"\x28\xb5\x2f\xfd", XZ: b"\xfd7zXZ\x00"}
 _LONGEST_MAGIC = 6
-AGAIN = "Copy or record it again."
+HOLE = "holds nothing but zero bytes; its content was never written. Copy or record it again."
 
 
 def packed_as(head: bytes) -> str | None:
@@ -47,15 +47,15 @@ def open_plain(source: Path | BinaryIO, limit_bytes: int) -> "PlainStream":
         why = os.strerror(error.errno) if error.errno else str(error)
         raise UnreadableInput(f"{source} cannot be read: {why}. Check the path and its permissions.") from None
     try:
-        if _only_a_hole(file):
-            raise UnreadableInput(f"{source} holds nothing but zero bytes; its content was never written. {AGAIN}")
+        if only_a_hole(file):
+            raise UnreadableInput(f"{source} {HOLE}")
         return PlainStream(file, limit_bytes, str(source))
     except BaseException:
         file.close()
         raise
 
 
-def _only_a_hole(file: io.FileIO) -> bool:
+def only_a_hole(file: BinaryIO | io.FileIO) -> bool:
     """Whether the filesystem knows at once that nothing was ever written into a file."""
     try:
         if os.fstat(file.fileno()).st_size == 0:
