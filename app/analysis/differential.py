@@ -83,7 +83,7 @@ def _weights_beside(
         kept = np.unique(np.append(places.row[places.row >= 0], ROOT))
         split = by_group(beside, selection, rows, there, groups, kept)
         own, total = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        for these, own_of, total_of in split.tables(np.intersect1d(group, np.flatnonzero(split.of_group))):
+        for these, own_of, total_of in split.tables():
             number = np.full(len(groups.labels) + 1, NOWHERE, np.int64)
             number[these] = np.arange(len(these))
             mine = np.flatnonzero((number[group] >= 0) & (places.row >= 0))

@@ -125,36 +125,47 @@ def _under_root(shape: Shape, runs: Runs, kept: Array, group: Array, everything:
 class ByGroup:
     """What some rows of a shape weigh in each group.
 
-    kept: the rows, ascending, and with every row the one above it. of_group: what each group weighs in all. The rest
-    is by sample: its group, its column in a table of group × column, its weight. A row has two columns: what it
-    weighs itself, and what lies in other rows below it; one column more is for all that is not drawn at all.
+    kept: the rows, ascending, and with every row the one above it; end: where their subtrees end among them. groups:
+    how many there are. The rest is by sample: its group, its column in a table of group × column, its weight. A row
+    has two columns: what it weighs itself, and what lies in other rows below it; one column more is for all that is
+    not drawn at all.
     """
 
     kept: Array
     end: Array
-    of_group: Array
+    groups: int
     group: Array
     column: Array
     weight: Array
     peak: int
 
-    def tables(self, groups: Array) -> Iterator[tuple[Array, Array, Array]]:
-        """(numbers of groups, self, total: int64 by group and kept row) for these groups, some at a time."""
+    def tables(self, narrowest: int = 1) -> Iterator[tuple[Array, Array, Array]]:
+        """(numbers of groups, self, total: int64 by group and kept row), some groups at a time.
+
+        Where they are too many for one table, those below `narrowest` in all are left out.
+        """
         columns = 2 * len(self.kept) + 1
+        if self.groups * columns <= CELLS:
+            yield np.arange(self.groups), *self._table(self.groups, self.group, self.column, self.weight)
+            return
+        of_group = weights_on(self.group, self.weight, self.groups, self.peak)
+        some = np.flatnonzero(of_group >= narrowest)
         per_turn = max(1, CELLS // columns)
-        for turn in range(0, len(groups), per_turn):
-            these = groups[turn : turn + per_turn]
-            group, column, weight = self.group.astype(np.int64), self.column, self.weight
-            if len(these) < len(self.of_group):
-                number = np.full(len(self.of_group), -1, np.int64)
-                number[these] = np.arange(len(these))
-                group = number[group]
-                inside = np.flatnonzero(group >= 0)
-                group, column, weight = group[inside], column[inside], weight[inside]
-            table = weights_on(group * columns + column, weight, len(these) * columns, self.peak)
-            table = table.reshape(len(these), columns)
-            own = table[:, 0:-1:2]
-            yield these, own, subtree_totals(own + table[:, 1:-1:2], self.end)
+        for turn in range(0, len(some), per_turn):
+            these = some[turn : turn + per_turn]
+            number = np.full(self.groups, -1, np.int32)
+            number[these] = np.arange(len(these))
+            group = number[self.group]
+            inside = np.flatnonzero(group >= 0)
+            yield these, *self._table(len(these), group[inside], self.column[inside], self.weight[inside])
+
+    def _table(self, groups: int, group: Array, column: Array, weight: Array) -> tuple[Array, Array]:
+        columns = 2 * len(self.kept) + 1
+        cell = group.astype(np.int64) * columns
+        cell += column
+        table = weights_on(cell, weight, groups * columns, self.peak).reshape(groups, columns)
+        own = table[:, 0:-1:2]
+        return own, subtree_totals(own + table[:, 1:-1:2], self.end)
 
 
 def by_group(profile: Profile, selection: Selection, rows: Rows, shape: Shape, groups: Groups, kept: Array) -> ByGroup:
@@ -163,7 +174,7 @@ def by_group(profile: Profile, selection: Selection, rows: Rows, shape: Shape, g
     wide = np.zeros(len(shape), bool)
     wide[kept] = True
     elsewhere = 2 * len(kept)
-    column = 2 * np.searchsorted(kept, nearest_above(shape.end, wide)) + ~wide
+    column = 2 * (np.cumsum(wide, dtype=np.int32) - 1)[nearest_above(shape.end, wide)] + ~wide
     of_call = column if shape.row_of_call is None else np.append(column, elsewhere)[shape.row_of_call]
     left = calls_kept(profile, selection)
     if left is not None:
@@ -175,7 +186,7 @@ def by_group(profile: Profile, selection: Selection, rows: Rows, shape: Shape, g
     return ByGroup(
         kept=kept,
         end=np.searchsorted(kept, shape.end[kept]),
-        of_group=weights_on(group, weight, len(groups.labels), samples.peak),
+        groups=len(groups.labels),
         group=group,
         column=of_sample,
         weight=weight,
@@ -192,8 +203,8 @@ def _split(
     """
     found: list[tuple[Array, ...]] = [(np.zeros(0, np.int64),) * 4]
     split = by_group(profile, selection, rows, shape, groups, kept)
-    cut = int(((split.of_group > 0) & (split.of_group < narrowest)).sum())
-    for these, own, total in split.tables(np.flatnonzero(split.of_group >= narrowest)):
+    cut = 0
+    for these, own, total in split.tables(narrowest):
         wide = total >= narrowest
         cut += int(((total > 0) & ~wide).sum())
         number, slot = np.nonzero(wide)

@@ -16,12 +16,15 @@ from ..domain.profile import Profile
 from ..domain.selection import Selection
 from .grouping import Groups
 from .picking import Rows, calls_kept, samples_of, weights_on
+from .remember import remembered
 from .reshaping import nearest_above
 from .shapes import Shape
 
 Array = np.ndarray[Any, Any]
 OTHER_THREAD, OTHER_GROUP, NOTHING = 0, -1, -2
 """What neighbours share: of two threads the root or their group, of two groups not even that."""
+FEW = 10
+"""Below one in so many samples, sorting them is faster than looking them up among all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +50,13 @@ class Boxes:
 
 @dataclass(frozen=True, eq=False)
 class _Sequence:
-    """Samples by group, thread and time: the row of the shape each ends on, its weight, its row in `samples`, its
-    group, and what it shares with the one before it for reasons of thread or group (-1, 0; else more than any depth).
+    """Samples by group, thread and time: the row of the shape each ends on, its weight, its row in `samples`,
+    and what it shares with the one before it for reasons of thread or group (-1, 0; else more than any depth).
     """
 
     row: Array
     weight: Array
     sample: Array
-    group: Array
     bound: Array
 
 
@@ -97,17 +99,15 @@ def in_time(
     last = np.r_[[step.high for step in path], high].astype(np.int64)
     above = len(path)
     running = np.concatenate(([0], np.cumsum(sequence.weight)))
-    some = np.minimum(first, max(len(sequence.row) - 1, 0))
-    none = not len(sequence.row)
+    # Without any sample there is but the root, which stands on none.
+    sample = sequence.sample[first].astype(np.int64) if len(sequence.row) else np.zeros(1, np.int64)
     return Boxes(
-        id=np.zeros(1, np.int64)
-        if none
-        else np.where(depth == root.depth, 0, 1 + sequence.sample[some] * stride + depth - root.depth),
+        id=np.where(depth == root.depth, 0, 1 + sample * stride + depth - root.depth),
         parent=_parents(depth - root.depth),
         end=np.r_[np.full(above, len(depth)), np.searchsorted(low, high) + above],
         depth=depth,
-        row=np.zeros(1, np.int64) if none else sequence.row[some],
-        group=np.zeros(1, np.int64) if none else sequence.group[some],
+        row=sequence.row[first] if len(sequence.row) else np.zeros(1, np.int64),
+        group=groups.of(profile, sample) if groups is not None and len(sequence.row) else np.zeros(1, np.int64),
         start=np.maximum(running[first] - running[top.low], 0),
         own=np.r_[[0] * (above - 1), found.own_at_top, found.own[order]].astype(np.int64),
         total=running[last] - running[first],
@@ -118,27 +118,56 @@ def in_time(
 
 def _sequence(profile: Profile, selection: Selection, rows: Rows, shape: Shape, groups: Groups | None) -> _Sequence:
     samples = samples_of(profile)
-    row_of_call = np.arange(len(shape)) if shape.row_of_call is None else shape.row_of_call
+    sample = _by_thread(profile, rows, groups)
+    call = samples.call[samples.stack[sample]]
     kept = calls_kept(profile, selection)
     if kept is not None:
-        row_of_call = np.where(kept, row_of_call, len(shape))
-    row = row_of_call[samples.call][samples.stack[rows]]
-    sample = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-    inside = row < len(shape)
-    if not inside.all():
-        row, sample = row[inside], sample[inside]
+        left = np.flatnonzero(kept[call])
+        sample, call = sample[left], call[left]
+    row = call if shape.row_of_call is None else shape.row_of_call[call]
     thread = samples.thread[sample]
-    group = np.zeros(len(sample), np.int32) if groups is None else groups.of(profile, sample)
-    key = group.astype(np.int64) * profile.threads.num_rows + thread
-    if key.max(initial=0) < 1 << 16:
-        key = key.astype(np.uint16)
-    order = np.argsort(key, kind="stable")
-    row, sample, group, thread = row[order], sample[order], group[order], thread[order]
     bound = np.full(len(row), np.iinfo(np.int32).max, np.int32)
-    bound[1:][thread[1:] != thread[:-1]] = OTHER_THREAD
-    bound[1:][group[1:] != group[:-1]] = OTHER_GROUP
+    edges = np.flatnonzero(thread[1:] != thread[:-1]) + 1
+    if groups is not None and groups.of_sample is not None:
+        group = groups.of_sample[sample]
+        edges = np.union1d(edges, np.flatnonzero(group[1:] != group[:-1]) + 1)
+    bound[edges] = OTHER_THREAD
+    if groups is not None:
+        before, after = (groups.of(profile, sample[at]) for at in (edges - 1, edges))
+        bound[edges[before != after]] = OTHER_GROUP
     bound[:1] = NOTHING
-    return _Sequence(row, samples.weight[sample], sample, group, bound)
+    return _Sequence(row, samples.weight[sample], sample, bound)
+
+
+def _by_thread(profile: Profile, rows: Rows, groups: Groups | None) -> Array:
+    """The rows of `samples` in the order of group, thread and time."""
+    samples = samples_of(profile)
+    count = len(samples.thread)
+    many = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+    if many < count // FEW:
+        return _sorted(profile, np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows, groups)
+    which = None if groups is None else groups.labels
+    every = remembered(profile, ("by thread", which), lambda: _sorted(profile, np.arange(count), groups))
+    if many == count:
+        return every
+    if isinstance(rows, slice):
+        inside = (every >= rows.start) & (every < rows.stop)
+    else:
+        chosen = np.zeros(count, bool)
+        chosen[rows] = True
+        inside = chosen[every]
+    found: Array = every[inside]
+    return found
+
+
+def _sorted(profile: Profile, sample: Array, groups: Groups | None) -> Array:
+    key = samples_of(profile).thread[sample].astype(np.int64)
+    if groups is not None:
+        key += groups.of(profile, sample).astype(np.int64) * profile.threads.num_rows
+    # numpy sorts 16-bit integers by radix.
+    narrow = key.astype(np.uint16) if int(key.max(initial=0)) < 1 << 16 else key
+    found: Array = sample[np.argsort(narrow, kind="stable")].astype(np.int32 if len(sample) < 1 << 31 else np.int64)
+    return found
 
 
 def _path(sequence: _Sequence, shape: Shape, zoom: int, stride: int, root: int) -> list[_Step]:
@@ -196,20 +225,24 @@ def _below(sequence: _Sequence, shape: Shape, top: _Step, least: float) -> _Foun
     wide = by_row >= narrowest
     kept = np.flatnonzero(wide)
     nearest = nearest_above(shape.end, wide)
-    exact = wide[row]
-    slot = np.searchsorted(kept, nearest).astype(np.int32)[row]
+    # One look-up a sample: which kept row it is on or below, and whether it ends there.
+    code = (2 * (np.cumsum(wide, dtype=np.int32) - 1)[nearest] + wide).astype(np.int32)[row]
+    slot = code >> 1
     bound = sequence.bound[top.low : top.high]
-    starts = np.flatnonzero(np.r_[True, (slot[1:] != slot[:-1]) | (bound[1:] <= OTHER_THREAD)])
+    edge = np.ones(len(slot), bool)
+    np.not_equal(slot[1:], slot[:-1], out=edge[1:])
+    edge[bound <= OTHER_THREAD] = True
+    starts = np.flatnonzero(edge)
     ends = np.r_[starts[1:], len(slot)]
     slot, bound = slot[starts], bound[starts]
     running = np.concatenate(([0], np.cumsum(weight)))
-    running_exact = np.concatenate(([0], np.cumsum(np.where(exact, weight, 0))))
+    running_exact = np.concatenate(([0], np.cumsum(weight * (code & 1))))
     deep = shape.last[kept][slot]
     shared = np.minimum(_neighbours(slot, shape.first[kept]), bound)
     shared[0] = NOTHING
     low, high, depth, pruned = _runs(shared, deep, running[starts], running[ends], top.depth, narrowest)
     # A box's own weight: of the pieces in it that end at its depth.
-    by_deep = np.argsort(deep, kind="stable")
+    by_deep = np.argsort(deep.astype(np.uint16) if int(deep.max()) < 1 << 16 else deep, kind="stable")
     pieces = len(deep)
     key = deep[by_deep].astype(np.int64) * pieces + by_deep
     own = (running_exact[ends] - running_exact[starts])[by_deep]

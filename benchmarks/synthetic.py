@@ -1,0 +1,83 @@
+"""A large made-up profile: the shape of a real one, from a seed."""
+
+import numpy as np
+
+from perfloom.domain.builder import ProfileBuilder
+from perfloom.domain.profile import Profile
+from perfloom.domain.tables import FrameKind
+
+PHASE = 500
+COMMS = ("server", "worker", "io", "compactor", "logger", "gc", "flusher", "main")
+
+
+def profile(
+    *,
+    samples: int = 1_000_000,
+    stacks: int = 100_000,
+    threads: int = 64,
+    functions: int = 20_000,
+    events: int = 3,
+    depth: int = 40,
+    seed: int = 1,
+) -> Profile:
+    """Call stacks grown at random from one tree, hot ones hotter, in runs of time as a program has them."""
+    random = np.random.default_rng(seed)
+    builder = ProfileBuilder("synthetic")
+    modules = [f"/usr/lib/libpart{n}.so" for n in range(40)]
+    kinds = [FrameKind.USER] * 8 + [FrameKind.KERNEL, FrameKind.INLINED]
+    frames = []
+    for n in range(functions):
+        module = modules[n % len(modules)]
+        function = builder.function(
+            f"part{n % 40}::component{n % 700}::operation_{n}(unsigned long, char const*)", module
+        )
+        frames.append(builder.frame(function, kind=kinds[n % len(kinds)], address=n * 64))
+    nodes: list[int] = []
+    popularity: list[float] = []
+    # Beside every frame of a path, how popular what is below it is: hot callers have hot callees.
+    paths: list[list[tuple[int, float]]] = [[(frames[0], 0.0)]]
+    seen: set[int] = set()
+    # Half of the frames are drawn from few functions, as a hot loop's are; a tenth repeats its caller's caller.
+    while len(nodes) < stacks:
+        base = paths[int(random.integers(len(paths)))]
+        path = base[: int(random.integers(len(base) // 2, len(base) + 1)) or 1]
+        for _ in range(int(random.integers(1, 8))):
+            if len(path) >= depth:
+                break
+            draw = random.random()
+            if draw < 0.1 and len(path) > 2:
+                frame = path[-2][0]
+            else:
+                frame = frames[int(random.integers(200 if draw < 0.55 else functions))]
+            path = [*path, (frame, path[-1][1] + float(random.normal(0, 0.9)))]
+        node = builder.stack([frame for frame, _ in path])
+        if node not in seen:
+            seen.add(node)
+            nodes.append(node)
+            popularity.append(path[-1][1])
+            paths.append(path)
+    kinds_of_event = (("cycles", "count"), ("cpu-clock", "ns"), ("faults", "count"))
+    numbers = [builder.event(name, unit) for name, unit in kinds_of_event[:events]]
+    for n in range(threads):
+        named = builder.thread(pid=1000 + n // 8, tid=1000 + n)
+        builder.named(named, 0, COMMS[n % len(COMMS)])
+    # How popular a stack is differs by orders of magnitude. Half of the samples follow that alone; the other half come
+    # in phases, in which a thread stays in one part of the program.
+    order = np.argsort(nodes)
+    known = np.array(nodes, np.int64)[order]
+    share = np.cumsum(np.exp(np.array(popularity)[order]))
+    place = np.searchsorted(share, random.random(samples) * share[-1])
+    thread = random.integers(0, threads, samples)
+    order = np.argsort(thread, kind="stable")
+    centre = np.repeat(place[: samples // PHASE + 1], PHASE)[:samples]
+    phased = np.clip(centre + random.integers(-200, 200, samples), 0, stacks - 1)
+    place[order] = np.where(np.arange(samples) // PHASE % 2 == 0, phased, place[order])
+    builder.samples(
+        time_ns=np.sort(random.integers(0, 60_000_000_000, samples)),
+        thread=thread,
+        cpu=random.integers(0, 32, samples),
+        event=np.array(numbers)[random.integers(0, len(numbers), samples)],
+        stack=known[place],
+        weight=random.integers(900_000, 1_100_000, samples),
+    )
+    return builder.finish()
