@@ -88,7 +88,8 @@ class Bar:
 class Graph:
     """One graph on a page. source: of its pictures; part: the key of the answer that holds them, empty where it is
     the answer. zoom_word: of the query. grow: "up" or "down" where that is fixed. sandwich, hotspots: pages to link to
-    from a frame. static: the SVG for a page without scripts. nothing: what to say where there is nothing.
+    from a frame; functions: address that tells of a function by its id. static: the SVG for a page without scripts.
+    nothing: what to say where there is nothing.
     """
 
     label: str
@@ -100,6 +101,7 @@ class Graph:
     grow: str = ""
     sandwich: str = ""
     hotspots: str = ""
+    functions: str = ""
 
 
 @dataclass(frozen=True)
@@ -244,6 +246,7 @@ def _whole_graph(frame: Frame) -> Graph:
         nothing=_nothing(frame),
         sandwich=f"/results/{frame.id}/flamegraph",
         hotspots=f"/results/{frame.id}/hotspots",
+        functions=f"/api/v1/results/{frame.id}/functions",
     )
 
 
@@ -259,6 +262,7 @@ def _sandwich_graphs(frame: Frame, function: str) -> tuple[Graph, ...]:
             grow="up" if part == "callers" else "down",
             sandwich=f"/results/{frame.id}/flamegraph",
             hotspots=f"/results/{frame.id}/hotspots",
+            functions=f"/api/v1/results/{frame.id}/functions",
         )
         for part in PARTS
     )

@@ -4,8 +4,9 @@
 // are plain forms and links.
 
 import { copyText } from "../copy.js";
+import { getJSON } from "../http.js";
 import { isTyping } from "../keys.js";
-import { exactly } from "./flamegraph/format.js";
+import { exactly, isShortened } from "./flamegraph/format.js";
 import { Menu } from "./flamegraph/menu.js";
 import { ModuleColours, Palette } from "./flamegraph/palette.js";
 import { Panel } from "./flamegraph/panel.js";
@@ -15,6 +16,8 @@ import { Tooltip } from "./flamegraph/tooltip.js";
 
 // What the server draws around the graph and what depends on the selection.
 const SURROUNDINGS = [".tabs", ".selection", "[data-flame-actions]"];
+
+const LONGEST_SEARCH = 900;
 
 const shared = {
   state: null,
@@ -26,7 +29,7 @@ const shared = {
   entries,
 };
 let palette = null;
-let panels = [];
+let shown = [];
 let search = null;
 let form = null;
 let surroundings = "";
@@ -36,12 +39,12 @@ function start() {
   const roots = [...document.querySelectorAll("[data-flamegraph]")];
   if (!roots.length) return;
   shared.state = new State(update);
-  panels = roots.map((root) => new Panel(root, shared));
+  shown = roots.map((root) => new Panel(root, shared));
   form = document.querySelector("form[data-flame-controls]");
   if (form?.elements.q) {
     search = new Search(form, shared.state, {
-      found: (ids) => panels.forEach((panel) => panel.match(ids)),
-      next: (step) => panels[0].nextMatch(step),
+      found: (ids) => shown.forEach((panel) => panel.match(ids)),
+      next: (step) => shown[0].nextMatch(step),
     });
   }
   surroundings = shared.state.selection().toString();
@@ -55,7 +58,7 @@ function start() {
 function update(state) {
   showControls(state);
   showSurroundings(state);
-  for (const panel of panels) panel.update(state);
+  for (const panel of shown) panel.update(state);
   search?.update(state);
 }
 
@@ -117,14 +120,14 @@ function listenToKeys() {
     if (document.querySelector("dialog[open], details.menu[open]")) return;
     event.preventDefault();
     shared.tooltip.hide();
-    shared.state.change(Object.fromEntries(panels.map((panel) => [panel.zoomWord, ""])));
+    shared.state.change(Object.fromEntries(shown.map((panel) => [panel.zoomWord, ""])));
   });
 }
 
 function watchTheme() {
   document.addEventListener("perfloom:theme", () => {
     palette = null;
-    panels.forEach((panel) => panel.repaint());
+    shown.forEach((panel) => panel.repaint());
   });
 }
 
@@ -152,20 +155,42 @@ function entries(panel, node) {
     },
     null,
   ];
+  const id = String(picture.functionId(node));
   if (sandwich) {
     const words = state.selection();
     for (const word of ["invert", "focus"]) words.delete(word);
-    words.set("function", name.length > 1000 ? String(picture.functionId(node)) : name);
+    // Digits alone would be taken for an id.
+    words.set("function", isShortened(name) || /^\d*$/.test(name) ? id : name);
     list.push({ text: "Callers and callees", href: link(sandwich, words), disabled: none });
   }
   if (hotspots) {
     const words = state.selection();
-    words.set("search", pattern);
+    words.set("search", name.split("…", 1)[0].slice(0, LONGEST_SEARCH));
     list.push({ text: "Show in hotspots", href: link(hotspots, words), disabled: none });
   }
   if (search) list.push({ text: "Find all its frames", action: change({ q: pattern }), disabled: none });
-  list.push({ text: "Copy name", action: () => copyText(name) });
+  list.push({ text: "Copy name", action: () => copyName(panel, name, id) });
   return list;
+}
+
+/** The whole name, also where the picture has only its beginning and end. */
+async function copyName(panel, name, id) {
+  const { functions } = panel.root.dataset;
+  if (!functions || !isShortened(name)) await copyText(name);
+  else {
+    try {
+      await copyText((await getJSON(`${functions}/${id}`)).name);
+    } catch (error) {
+      panel.say(error.message);
+      return;
+    }
+  }
+  panel.say("Copied.");
+}
+
+/** The graphs of this page. */
+export function panels() {
+  return shown;
 }
 
 start();

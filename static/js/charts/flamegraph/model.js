@@ -104,7 +104,7 @@ export class Picture {
     return low;
   }
 
-  /** The node in row `depth` at x, or the nearest that is no further than `slack`; -1 where there is none. */
+  /** The node in row `depth` at x, or the nearest that is less than `slack` away; -1 where there is none. */
   hit(depth, x, slack = 0) {
     if (depth < 0 || depth >= this.rows) return -1;
     const { rowStart, rowNodes, x0, x1 } = this;
@@ -113,11 +113,11 @@ export class Picture {
     if (here >= 0 && x0[here] <= x && x1[here] > x0[here]) return here;
     let best = -1;
     let distance = slack;
-    if (here >= 0 && x0[here] - x <= distance) {
+    if (here >= 0 && x0[here] - x < distance) {
       best = here;
       distance = x0[here] - x;
     }
-    if (at > rowStart[depth] && x - x1[rowNodes[at - 1]] <= distance) best = rowNodes[at - 1];
+    if (at > rowStart[depth] && x - x1[rowNodes[at - 1]] < distance) best = rowNodes[at - 1];
     return best;
   }
 

@@ -31,6 +31,7 @@ export class Panel {
   #saying = 0;
   #resizing = 0;
   #askedWidth = 0;
+  #loading = false;
 
   /**
    * @param root the element with data-flamegraph; its data-source is the address of the pictures, data-part the key of
@@ -50,7 +51,7 @@ export class Panel {
     listen(this.#view, {
       zoom: (node) => this.zoomTo(this.#view.picture.ids[node]),
       out: () => this.#out(),
-      announce: (node) => this.#say(sentence(this.#view.picture, node, this.#view.zoomed)),
+      announce: (node) => this.say(sentence(this.#view.picture, node, this.#view.zoomed)),
       tell: (node, place) => page.tooltip.show(this.#view.picture, node, this.#view.zoomed, place),
       menu: (node, place) => this.#menu(node, place),
     });
@@ -59,6 +60,11 @@ export class Panel {
 
   get view() {
     return this.#view;
+  }
+
+  /** Whether the picture shown is the one asked for. */
+  get idle() {
+    return this.#asked !== null && !this.#loading;
   }
 
   get root() {
@@ -121,12 +127,13 @@ export class Panel {
     const after = step > 0 ? nodes.find((node) => node > focused) : nodes.findLast((node) => node < focused);
     const node = after ?? (step > 0 ? nodes[0] : nodes.at(-1));
     this.#view.focus(node);
-    this.#say(sentence(picture, node, this.#view.zoomed));
+    this.say(sentence(picture, node, this.#view.zoomed));
   }
 
   /** fresh: the selection is another. finer: the same again, for more pixels. */
   async #load({ fresh = false, finer = false }) {
     const turn = ++this.#turn;
+    this.#loading = true;
     const { picture } = this.#view;
     this.#request?.abort();
     this.#request = null;
@@ -137,7 +144,7 @@ export class Panel {
       if (node >= picture.top) {
         this.#view.zoom(node);
         this.#around();
-        if (node === picture.top || picture.pruned === 0) return this.#busy(false);
+        if (node === picture.top || picture.pruned === 0) return this.#done();
       }
     }
     const request = (this.#request = new AbortController());
@@ -152,8 +159,13 @@ export class Panel {
       this.#fail(error);
     } finally {
       clearTimeout(waiting);
-      if (turn === this.#turn) this.#busy(false);
+      if (turn === this.#turn) this.#done();
     }
+  }
+
+  #done() {
+    this.#loading = false;
+    this.#busy(false);
   }
 
   #url() {
@@ -194,7 +206,7 @@ export class Panel {
     if (picture.empty || this.#zoom === null || this.#zoom === shown) return;
     this.#zoom = shown;
     this.#page.state.correct({ [this.zoomWord]: shown === null ? "" : String(shown) });
-    this.#say("The frame that was zoomed to is not in this selection. What is there of its callers is shown.");
+    this.say("The frame that was zoomed to is not in this selection. What is there of its callers is shown.");
   }
 
   #fail(error) {
@@ -248,7 +260,8 @@ export class Panel {
     );
   }
 
-  #say(text) {
+  /** Tell it to whoever cannot see it. */
+  say(text) {
     clearTimeout(this.#saying);
     this.#saying = setTimeout(() => {
       this.#child("live").textContent = text;

@@ -184,6 +184,7 @@ export class FlameView {
     const most = Math.max(cover, window.innerHeight - 3 * row);
     if (top < cover) window.scrollBy(0, top - cover);
     else if (top > most) window.scrollBy(0, top - most);
+    this.#cover();
   }
 
   /** The node at a place of the window, or -1. */
