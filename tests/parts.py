@@ -24,6 +24,7 @@ PROGRAMS: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
     "postgres": (("initdb",), (), "apt-get install postgresql"),
     "chromium": (("chromium", "chromium-browser", "google-chrome"), (), "apt-get install chromium"),
     "sshd": (("sshd",), ("/usr/sbin", "/usr/local/sbin"), "apt-get install openssh-server"),
+    "readelf": (("readelf",), (), "apt-get install binutils"),
     "git": (("git",), (), "apt-get install git"),
     "make": (("make",), (), "apt-get install make"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 from perfloom import workload
 from perfloom.workload import __main__ as program
+from perfloom.workload import names
 from tests.parts import require
 
 SECONDS = 3.0
@@ -22,10 +24,11 @@ SECONDS = 3.0
 def test_it_needs_nothing_but_the_standard_library(root: Path) -> None:
     for path in (root / "app" / "workload").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_bytes())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom):
-                names = [node.module or "."]
-            assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
+            imported = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                imported = [node.module or ""]
+            assert {name.partition(".")[0] for name in imported} <= sys.stdlib_module_names
+            assert getattr(node, "level", 0) <= 1, "it stands alone in its package"
 
 
 def test_a_wrong_number_of_seconds_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,19 +38,23 @@ def test_a_wrong_number_of_seconds_is_refused(capsys: pytest.CaptureFixture[str]
 
 
 def test_the_note_fits_the_interpreter() -> None:
-    assert ("names its functions" in workload.note()) == (sys.version_info >= (3, 12))
-    assert ("-X" in workload.command()) == (sys.version_info >= (3, 12))
+    assert ("-X" in workload.command()) == (
+        workload.trampolines() and workload.frame_pointers()
+    ) or not names.possible()
+    assert ("py::tokenize" in workload.note()) == (names.possible() or workload.trampolines())
 
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, float, list[str]]]:
     """(comm, time in seconds, symbols from leaf to root) of each sample of a real recording."""
     perf = require("perf")
-    data = tmp_path_factory.mktemp("workload") / "perf.data"
+    folder = tmp_path_factory.mktemp("workload")
+    data = folder / "perf.data"
     graph = workload.call_graph()
     mode = ["--call-graph", "dwarf,8192" if graph == "dwarf" else graph]
     record = [perf, "record", "-F", "199", "-e", "cpu-clock:u", *mode, "-N", "--no-bpf-event", "-o", data, "--"]
-    done = subprocess.run([*record, *workload.command(SECONDS)], capture_output=True, text=True)
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder)}
+    done = subprocess.run([*record, *workload.command(SECONDS)], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     argv = [perf, "script", "--no-inline", "-i", data, "-F", "comm,time,ip,sym"]
     text = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
@@ -87,7 +94,85 @@ def test_the_names_are_those_a_reader_knows(samples: list[tuple[str, float, list
     assert any(
         "sha" in symbol.lower() or "blake" in symbol.lower() or "EVP" in symbol for symbol in by_thread["hasher"]
     )
-    if workload.names_python():
-        assert any("tokenize" in symbol for symbol in by_thread["word-counter"])
-    depths = sorted(len(symbols) for _, _, symbols in samples)
-    assert depths[len(depths) // 2] >= 4
+    assert any("sqlite3" in symbol for symbol in by_thread["sql-indexer"])
+
+
+@pytest.mark.skipif(not names.possible(), reason="stubs exist for x86-64 only")
+def test_every_work_is_seen_by_its_function_name_with_whole_stacks(
+    samples: list[tuple[str, float, list[str]]],
+) -> None:
+    threads = {thread: work for works in program.PHASES.values() for thread, work in works.items()}
+    named, whole = 0, 0
+    for comm, _, symbols in samples:
+        if comm in threads:
+            named += any(symbol.startswith(f"py::{threads[comm].__name__}:") for symbol in symbols)
+            whole += symbols[-1].startswith(("clone", "__clone", "thread_start", "[unknown]"))
+    total = sum(comm in threads for comm, _, _ in samples)
+    assert named > 0.9 * total
+    assert whole > 0.9 * total
+
+
+# ---- the stubs -------------------------------------------------------------------------------------------------------
+
+STUBS = """
+import sys
+from perfloom.workload import names
+
+@names.visible
+def divide(a, *, by):
+    "Quotient."
+    return a / by
+
+@names.visible
+def outer(a):
+    return divide(a, by=2)
+
+assert names.show() is (sys.argv[1] == "shown"), names.possible()
+assert bool(names._stubs) is (sys.argv[1] == "shown")
+assert outer(10) == 5.0 and divide.__doc__ == "Quotient."
+try:
+    divide(1, by=0)
+except ZeroDivisionError:
+    print("passed on")
+"""
+
+
+def stubs(expected: str, *, cache: Path, options: tuple[str, ...] = ()) -> None:
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    argv = [sys.executable, *options, "-W", "error", "-c", STUBS, expected]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "passed on\n"), done.stderr
+
+
+@pytest.mark.skipif(not names.possible(), reason="stubs exist for x86-64 only")
+def test_functions_called_through_stubs_answer_as_ever(tmp_path: Path) -> None:
+    stubs("shown", cache=tmp_path)
+    [library] = (tmp_path / "perfloom").iterdir()
+    library.write_bytes(b"spoilt")
+    stubs("shown", cache=tmp_path)
+    assert library.read_bytes().startswith(b"\x7fELF")
+
+
+def test_without_a_place_for_the_stubs_the_functions_are_called_plainly(tmp_path: Path) -> None:
+    (tmp_path / "perfloom").write_text("a file where a folder is wanted")
+    stubs("plain", cache=tmp_path)
+
+
+def test_the_interpreters_own_names_come_first(tmp_path: Path) -> None:
+    """An interpreter that has none takes no notice of -X perf."""
+    shown = names.possible() and not workload.trampolines()
+    stubs("shown" if shown else "plain", cache=tmp_path, options=("-X", "perf"))
+
+
+@pytest.mark.parametrize("count", [0, 1, 300])
+def test_the_library_is_one_that_readelf_understands(count: int, tmp_path: Path) -> None:
+    """readelf checks what the loader and perf take on trust: sections, symbols, unwind tables."""
+    readelf = require("readelf")
+    symbols = [f"py::größe_{number}<locals>:/a b/c.py" for number in range(count)]
+    path = tmp_path / "library.so"
+    path.write_bytes(names.shared_library(symbols))
+    said = subprocess.run([readelf, "--wide", "--all", "--debug-dump=frames", path], capture_output=True, check=True)
+    assert b"arning" not in said.stdout + said.stderr, said.stderr.decode()
+    text = said.stdout.decode(errors="replace")
+    assert len(re.findall(r"FUNC +GLOBAL DEFAULT +4 ", text)) == count
+    assert len(re.findall(r"^[0-9a-f]+ [0-9a-f]+ [0-9a-f]+ FDE ", text, re.MULTILINE)) == count

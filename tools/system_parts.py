@@ -181,6 +181,7 @@ TEST_PARTS = [
     ("redis-server", lambda: bool(in_path("redis-server")), ["redis-server"]),
     ("PostgreSQL", have_postgres, ["postgresql"]),
     ("Chromium", lambda: bool(in_path("chromium") or in_path("chromium-browser")), ["chromium"]),
+    ("readelf", lambda: bool(in_path("readelf")), ["binutils"]),
     ("fonts", have_fonts, ["fonts-dejavu-core", "fonts-liberation"]),
 ]
 

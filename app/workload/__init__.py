@@ -1,6 +1,7 @@
 """The program that ``perfloom demo`` records: a small text pipeline with the standard library's own tools.
 
-This module says how to start it so that as many names as possible show; ``__main__`` is the program.
+This module says how to start it so that its functions' names show; ``__main__`` is the program, ``names`` gives its
+functions names that perf can see where the interpreter gives none.
 """
 
 from __future__ import annotations
@@ -8,15 +9,13 @@ from __future__ import annotations
 import sys
 import sysconfig
 
+from . import names
+
 SECONDS = 4.0
 
 
-def names_python() -> bool:
-    """Whether a recording of this interpreter can name Python functions (``-X perf``, from 3.12).
-
-    The interpreter then lays a stub of its own under every Python function, which perf resolves through
-    /tmp/perf-PID.map.
-    """
+def trampolines() -> bool:
+    """Whether this interpreter can name Python functions for perf itself (``-X perf``, from 3.12)."""
     return sys.version_info >= (3, 12) and bool(sysconfig.get_config_var("PY_HAVE_PERF_TRAMPOLINE"))
 
 
@@ -27,30 +26,40 @@ def frame_pointers() -> bool:
     return flags.rfind("-fno-omit-frame-pointer") > flags.rfind("-fomit-frame-pointer")
 
 
+def _interpreter_names() -> bool:
+    """Whether to leave the names to the interpreter: where stacks past its stubs are whole, or nobody else can."""
+    return trampolines() and (frame_pointers() or not names.possible())
+
+
 def command(seconds: float = SECONDS) -> list[str]:
     """The argument list that runs the workload for about `seconds` in this interpreter."""
-    names = ["-X", "perf"] if names_python() else []
-    return [sys.executable, *names, "-m", "perfloom.workload", "--seconds", f"{seconds:g}"]
+    perf = ["-X", "perf"] if _interpreter_names() else []
+    return [sys.executable, *perf, "-m", "perfloom.workload", "--seconds", f"{seconds:g}"]
 
 
 def call_graph() -> str:
     """The call-graph mode that suits `command`: ``fp`` or ``dwarf``.
 
-    The stubs of ``-X perf`` carry no unwind tables: only frame pointers lead past them. With dwarf a stack
-    begins at the innermost Python function, which still is the better picture than none of their names.
+    The interpreter's stubs carry no unwind tables: only frame pointers lead past them. With dwarf a stack then begins
+    at the innermost Python function, which still is the better picture than none of their names.
     """
-    return "fp" if names_python() and frame_pointers() else "dwarf"
+    return "fp" if _interpreter_names() and frame_pointers() else "dwarf"
 
 
 def note() -> str:
     """A sentence or two for the user about the names in the recording."""
     version = f"Python {sys.version_info.major}.{sys.version_info.minor}"
-    if not names_python():
+    look = "look for py::tokenize, py::deflate_documents, py::sort_words"
+    if _interpreter_names() and frame_pointers():
+        return f"This {version} names its functions for perf: {look}."
+    if _interpreter_names():
         return (
-            f"This {version} cannot name Python functions for perf (3.12 and later can): look for what they "
-            "call, _PyEval_EvalFrameDefault, deflate, SHA256_Update, sqlite3VdbeExec."
+            f"This {version} names its functions for perf: {look}. It was compiled without frame pointers, so each "
+            "stack begins at the innermost of them."
         )
-    names = f"This {version} names its functions for perf: look for py::tokenize, py::deflate_documents."
-    if frame_pointers():
-        return names
-    return f"{names} It was compiled without frame pointers, so each stack begins at the innermost of them."
+    if names.possible():
+        return f"The demo names its own functions for perf: {look}. Of other programs perf sees the C functions."
+    return (
+        f"This {version} cannot name Python functions for perf (3.12 and later can): look for what they call, "
+        "_PyEval_EvalFrameDefault, deflate, SHA256_Update, sqlite3VdbeExec."
+    )
