@@ -13,7 +13,7 @@
   const matched = document.getElementById("matched");
   const height = root.viewBox.baseVal.height;
   const narrow = /^[\x20-\x7e]*$/;
-  const halfwidth = /^[\u00a0-\u10ff\u1e00-\u1fff]$/;
+  const halfwidth = /^[\u00a0-\u10ff\u1e00-\u2319\uff61-\uffdc]$/;
 
   const frames = Array.from(document.querySelectorAll("#frames .f"), (group, index) => ({
     group,

@@ -168,10 +168,10 @@ def escape(text: str) -> str:
 
 
 def cells(text: str) -> int:
-    """How many columns of a monospaced font a text takes, an upper bound: two for whatever is not narrow."""
+    """How many columns of a monospaced font a text takes: two for what is wide, and for signs beyond the letters."""
     if text.isascii():
         return len(text)
-    return sum(1 if unicodedata.east_asian_width(c) in ("Na", "N", "H") and ord(c) < 0x1F000 else 2 for c in text)
+    return sum(2 if unicodedata.east_asian_width(c) in ("W", "F") or ord(c) >= 0x1F000 else 1 for c in text)
 
 
 def label(name: str, width: float) -> str:
