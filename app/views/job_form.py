@@ -198,9 +198,12 @@ def submit() -> AnyResponse:
     """Queue the job, or show the form again with what is in its way. Without scripts also: preview, event search."""
     typed = JobFields.from_form(request.form.to_dict(flat=False))
     host = present_host()
-    action = request.form.get("action", "submit")
+    action, query = request.form.get("action", "submit"), request.form.get("event_query", "")
+    if action == "enter":
+        # The Enter key without scripts: nothing is started by it.
+        action = "events" if query.strip() and "event" not in request.form else "preview"
     if action == "events":
-        return form_page(typed, host=host, query=request.form.get("event_query", ""), search=True)
+        return form_page(typed, host=host, query=query, search=True)
     examined = examine(typed, host, ask_within_s=CHECK_TIMEOUT_S)
     if action == "preview":
         return form_page(typed, examined=examined, host=host)

@@ -111,9 +111,10 @@ form.addEventListener('input', (event) => {
 form.addEventListener('focusout', (event) => touch(event.target));
 
 form.addEventListener('keydown', (event) => {
-  if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
+  const line = event.target instanceof HTMLInputElement && event.target.name !== 'event_query';
+  if (event.key !== 'Enter' || event.defaultPrevented || !(line || event.ctrlKey || event.metaKey)) return;
   event.preventDefault();
-  form.requestSubmit(start);
+  form.requestSubmit(event.target.name === 'preset_name' ? form.querySelector('[data-save]') : start);
 });
 
 // One press, one job. The server holds two presses together, too, by the form's id.

@@ -5,7 +5,7 @@ const KEPT = 400_000;
 
 /** `text` put behind `before`, as a terminal would show it: a carriage return starts its line anew. */
 export function appended(before, text) {
-  if (!text.includes('\r')) return before + text;
+  if (!text.includes('\r') && !before.endsWith('\r')) return before + text;
   const start = before.lastIndexOf('\n') + 1;
   const lines = (before.slice(start) + text).split('\n');
   const last = lines.length - 1;

@@ -1,15 +1,23 @@
 // Elapsed times that go on: an element with data-ticks="SECONDS" counts up from the moment it was first seen.
 
+// As app/domain/units.py: seconds of the smaller unit, how many of it the larger one has, below how many, names.
+const LONG = [
+  [1, 60, 2 * 3600, 'min', 's'],
+  [60, 60, 2 * 1440, 'h', 'min'],
+  [3600, 24, Infinity, 'd', 'h'],
+];
 const started = new WeakMap();
 
 /** Seconds as the server writes them: tenths below ten seconds. */
 export function elapsed(seconds) {
   if (seconds < 99.5) return `${seconds.toFixed(seconds < 9.95 ? 1 : 0)}\u00a0s`;
   const whole = Math.round(seconds);
-  const [large, small, per] = whole < 7200 ? ['min', 's', 60] : whole < 172800 ? ['h', 'min', 3600] : ['d', 'h', 86400];
-  const rest = Math.floor((whole % per) / (per === 86400 ? 3600 : per === 3600 ? 60 : 1));
-  const head = `${Math.floor(whole / per)}\u00a0${large}`;
-  return rest ? `${head} ${rest}\u00a0${small}` : head;
+  if (whole < 120) return `${whole}\u00a0s`;
+  const scale = LONG.find(([unit, , limit]) => Math.round(whole / unit) < limit);
+  const [unit, per, , large, small] = scale;
+  const parts = Math.round(whole / unit);
+  const head = `${Math.floor(parts / per).toLocaleString('en')}\u00a0${large}`;
+  return parts % per ? `${head} ${parts % per}\u00a0${small}` : head;
 }
 
 function tick() {

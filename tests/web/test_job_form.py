@@ -196,6 +196,16 @@ def test_preview_without_scripts(browser_client: Browser, store: Store, host: No
     assert jobs_in(store) == 0
 
 
+def test_the_enter_key_starts_nothing_without_scripts(browser_client: Browser, store: Store, host: None) -> None:
+    """A browser presses the first button of a form for it: that one previews, or searches."""
+    page = browser_client.page("/jobs/new")
+    assert re.findall(r'<button[^>]* value="(\w+)"', page.split('id="job"')[1])[0] == "enter"
+    previewed = browser_client.post("/jobs/new", action="enter", command="true", frequency="99")
+    assert previewed.status_code == 200 and "data-preview-command" in previewed.text
+    assert 'value="context-switches"' in browser_client.post("/jobs/new", action="enter", event_query="switch").text
+    assert jobs_in(store) == 0
+
+
 def test_events_are_searched_with_and_without_scripts(browser_client: Browser, host: None) -> None:
     found = json.loads(browser_client.page("/jobs/events?query=switch"))
     assert [event["name"] for event in found["events"]] == ["context-switches", "sched:sched_switch"]
