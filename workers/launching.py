@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.facts import HostFacts
@@ -91,7 +92,8 @@ def launch(road: Road, job: Job, files: JobFiles) -> None:
     copy_inputs(spec, files, report)
     cwd = working_directory(spec, files)
     argv = argv_of(spec, facts, files.artefacts)
-    supervised.write_task(files, argv, str(cwd), spec.duration_s, road.settings.reserve_bytes)
+    executable = facts.perf if facts.perf and Path(argv[0]).name == Path(facts.perf).name else None
+    supervised.write_task(files, argv, str(cwd), spec.duration_s, road.settings.reserve_bytes, executable)
     child = supervised.spawn(files)
     try:
         who = processes.identity(child.pid)

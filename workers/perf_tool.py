@@ -29,6 +29,7 @@ OPTIONS = ("--ns", "--header", "--no-inline", "--show-lost-events", "--force")
 NEEDED = frozenset({"comm", "event"})
 """Without these fields there is no sense in trying on."""
 HEADING_BYTES = 16 << 20
+HEADING_EDGE = b"# ========\n"
 PIECE_BYTES = 1 << 20
 STDERR_BYTES = 64 << 10
 SUFFIX = ".script.zst"
@@ -190,9 +191,16 @@ def _heading(process: "subprocess.Popen[bytes]") -> bytes | None:
         begun += data
         if not data:
             return begun if process.wait() == 0 else None
-        if any(line and not line.startswith(b"#") for line in begun.split(b"\n")[:-1]):
+        if any(line and not line.startswith(b"#") for line in _below_heading(begun).split(b"\n")[:-1]):
             break
     return begun
+
+
+def _below_heading(begun: bytes) -> bytes:
+    """What follows the block that `--header` prints. A command line in there may hold line breaks."""
+    if not begun.startswith(HEADING_EDGE):
+        return begun
+    return begun.partition(b"\n" + HEADING_EDGE)[2]
 
 
 def complaint(errors: IO[bytes], status: int) -> str:

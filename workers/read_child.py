@@ -36,6 +36,7 @@ Read = Callable[[BinaryIO, str], Profile]
 REPORT_S = 0.2
 NO_THREAD = "can't start new thread"
 """What Python says where a thread's stack does not fit into what is left of the address space."""
+LINES_BYTES = 1 << 16
 EXHAUSTED = 3
 """Exit status where the limit on memory was met."""
 
@@ -171,6 +172,7 @@ class Watched:
         self._tell = tell
         self._copy = copy
         self._taken = 0
+        self._ahead = b""
 
     @property
     def defect(self) -> str | None:
@@ -184,6 +186,14 @@ class Watched:
         self._taken += len(data)
         self._tell(self._taken)
         return data
+
+    def readline(self, limit: int) -> bytes:
+        """The next line with its end, or `limit` bytes of it. For readers that use nothing else."""
+        while b"\n" not in self._ahead[:limit] and len(self._ahead) < limit and (data := self.read(LINES_BYTES)):
+            self._ahead += data
+        end = self._ahead.find(b"\n", 0, limit) + 1 or limit
+        line, self._ahead = self._ahead[:end], self._ahead[end:]
+        return line
 
 
 def read(request: Request, answers: Answers) -> tuple[Path, ...]:

@@ -27,10 +27,12 @@ from perfloom.store.disk import remove_tree, unavailable
 from perfloom.store.jobs import Job
 from perfloom.workers import launching, outcomes, supervised
 from perfloom.workers.jobfiles import JobFiles, forget_environment
+from perfloom.workers.perf_tool import HEADING_EDGE
 from perfloom.workers.road import AGAIN_S, Road, Stopped, done, reporter
 
 TRIES = 3
 """How often a step that fails for a passing reason (a full disk, say) is tried."""
+PAUSE_S = 2.0
 READING_TRIES = 5
 """How often reading is begun when its worker is killed each time."""
 HOST_SILENT_S = 180.0
@@ -119,7 +121,10 @@ def _step(road: Road, job: Job, files: JobFiles) -> None:
         raise
     except Exception as error:
         log.exception("job %s: %s failed", job.id, job.state)
-        text = f"Perfloom itself failed while {job.state}: {type(error).__name__}. The worker's log says where."
+        text = (
+            f"Perfloom itself failed while {job.state}: {type(error).__name__}. Submit the job again; should it fail "
+            "again, report it with what the worker's log says."
+        )
         _try_again(road, job, text)
 
 
@@ -129,7 +134,7 @@ def _try_again(road: Road, job: Job, reason: str) -> None:
         end(road, job, JobFiles(road.store.jobs.directory(job.id)), JobState.FAILED, reason)
         return
     log.warning("job %s: %s (try %d of %d)", job.id, reason, failures, TRIES)
-    due = time.time() + 2 * failures
+    due = time.time() + PAUSE_S * failures
     details = job.details | {"failures": failures}
     road.store.jobs.update(
         job.id, expected=job.state, details=details, due_at=due, progress_text=f"Tries again. {reason}"
@@ -263,13 +268,16 @@ def _collecting(road: Road, job: Job, files: JobFiles) -> None:
 
 
 def holds_anything(text: Path) -> bool:
-    """Whether there is a line that is neither empty nor a comment. text: as perf prints it, or compressed (.zst)."""
+    """Whether there is anything below the heading. text: as perf prints it, or compressed (.zst)."""
     opener = zstandard.open if text.suffix == ".zst" else open
     with opener(text, "rb") as stream:
-        for line in io.BufferedReader(stream):
-            if line.strip() and not line.startswith(b"#"):
-                return True
-    return False
+        lines = io.BufferedReader(stream)
+        if lines.peek(len(HEADING_EDGE)).startswith(HEADING_EDGE):
+            lines.readline()
+            # The command line in a heading may hold line breaks.
+            while (line := lines.readline()) and line != HEADING_EDGE:
+                pass
+        return any(line.strip() and not line.startswith(b"#") for line in lines)
 
 
 def _ended_badly(job: Job) -> bool:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import time
@@ -20,7 +21,8 @@ APPEAR_S = 10.0
 """How long a supervisor may take from the word to its first file."""
 _STOPPED_PERF_S = 10.0
 
-_children: list[subprocess.Popen[bytes]] = []
+_begun: list[int] = []
+"""Supervisors that this process made and has not waited for; they may outlive it."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,6 @@ def spawn(files: JobFiles) -> subprocess.Popen[bytes]:
             env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
             start_new_session=True,
         )
-    _children.append(child)
     return child
 
 
@@ -85,11 +86,13 @@ def send_away(child: subprocess.Popen[bytes]) -> None:
 def wait_for_begin(files: JobFiles, child: subprocess.Popen[bytes]) -> bool:
     """Wait until a supervisor (this, or another that was faster) has begun. False where none did."""
     end = time.monotonic() + APPEAR_S
-    while not (files.run / supervisor.SUPERVISOR).exists():
-        if child.poll() is not None or time.monotonic() > end:
-            return (files.run / supervisor.SUPERVISOR).exists()
+    began = files.run / supervisor.SUPERVISOR
+    while not began.exists() and child.poll() is None and time.monotonic() < end:
         time.sleep(0.005)
-    return True
+    if child.poll() is None:
+        _begun.append(child.pid)
+        child.returncode = 0  # It is on its own from here; see _reap.
+    return began.exists()
 
 
 def look(files: JobFiles) -> Sight:
@@ -141,4 +144,9 @@ def clean_up(files: JobFiles, job_id: str) -> int:
 
 def _reap() -> None:
     """Wait for supervisors that ended, so that they do not stay in the process table."""
-    _children[:] = [child for child in _children if child.poll() is None]
+    for pid in list(_begun):
+        try:
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                _begun.remove(pid)
+        except ChildProcessError:  # Another process's: this one was forked from it.
+            _begun.remove(pid)

@@ -58,7 +58,8 @@ def write_json(path: Path, data: dict[str, Any], *, exclusive: bool = False) -> 
     exclusive: False is returned, and nothing written, where the file is there already.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(temporary, "w", encoding="utf-8") as stream:
+    private = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(private, "w", encoding="utf-8") as stream:
         json.dump(data, stream)
         stream.flush()
         os.fsync(stream.fileno())
@@ -98,7 +99,7 @@ def sync_directory(path: Path) -> None:
 class Supervisor:
     """Runs one task to its end. `task` is task.json:
 
-    argv, cwd: what to start, and where. output: path of the log. head_bytes, tail_bytes: how much of the output's
+    argv, cwd: what to start, and where. executable: its file, null to look in PATH for argv[0]. output: path of the log. head_bytes, tail_bytes: how much of the output's
     beginning and end is kept. duration_s: null or the limit. finish_s: how long the program may take to complete its
     files when it is asked to end. watch: a directory whose file system must keep reserve_bytes free.
     """
@@ -149,6 +150,7 @@ class Supervisor:
         try:
             child = subprocess.Popen(
                 self.task["argv"],
+                executable=self.task.get("executable"),
                 cwd=self.task["cwd"],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
@@ -367,7 +369,7 @@ def write_exit(run: Path, result: dict[str, Any]) -> None:
 
 def _cannot_execute(failure: Exception, task: dict[str, Any]) -> str:
     """Why, as a sentence with what to do."""
-    program, cwd = str(task["argv"][0]), str(task["cwd"])
+    program, cwd = str(task.get("executable") or task["argv"][0]), str(task["cwd"])
     number = failure.errno if isinstance(failure, OSError) else None
     if number in (errno.ENOENT, errno.ENOTDIR, errno.EACCES) and not os.access(cwd, os.X_OK):
         return f"The working directory {cwd} does not exist or may not be entered. Choose another."

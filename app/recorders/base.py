@@ -39,9 +39,18 @@ class Recorder(Protocol):
         """What a recording leaves, the main one first."""
 
 
+USUAL = frozenset(f"{root}/{folder}" for root in ("", "/usr", "/usr/local") for folder in ("bin", "sbin"))
+"""Directories in which everybody finds a program by its name."""
+
+
 def program(facts: HostFacts) -> str:
-    """perf as it is started on that host."""
-    return facts.perf or "perf"
+    """perf as it is called on that host: by its name where that is enough.
+
+    Called by its full path perf would put its own directory before all others in its command's PATH, and /usr/bin
+    before a virtual environment (setup_path in tools/lib/subcmd/exec-cmd.c): another program than the user's would run.
+    """
+    path = PurePath(facts.perf or "perf")
+    return path.name if str(path.parent) in (*USUAL, ".") else str(path)
 
 
 def target(spec: JobSpec) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from ..domain.jobs import CallGraph, JobSpec, RecorderName, Scope
 from .events import group_of, parts, privileged, split, to_sample, user_space_only
 
 STACK_LIMIT = 65528
-"""perf keeps the size of a stack copy in 16 bits and rounds to 8 (perf-record(1), --call-graph)."""
+"""perf keeps the size of a stack copy in 16 bits, a multiple of 8 (get_stack_size in tools/perf/util/callchain.c)."""
 REPEAT_LIMIT = 100
 
 
@@ -103,8 +103,8 @@ def _sampling(spec: JobSpec) -> Iterator[Finding]:
             yield _error(field, f"A {field} of {value} records nothing.", "Give a number above 0, or leave it empty.")
     if spec.call_graph is CallGraph.DWARF:
         size = spec.stack_bytes
-        if size <= 0 or size > STACK_LIMIT or size % 8:
-            advice = f"Give a multiple of 8 up to {STACK_LIMIT}; 8192 is usual."
+        if size <= 0 or size > STACK_LIMIT:
+            advice = f"Give at most {STACK_LIMIT}; 8192 is usual."
             yield _error("stack_bytes", f"perf cannot copy stacks of {size} bytes.", advice)
         rate = spec.frequency or 0
         if rate * size > 16 * 1024 * 1024:

@@ -24,9 +24,14 @@ def words(spec: JobSpec, facts: HostFacts | None = FULL) -> list[str]:
 
 def test_the_default_is_dwarf_at_199_hz() -> None:
     assert words(SPEC) == [
-        *("/usr/bin/perf", "record", "-o", "/d/artefacts/perf.data", "-F", "199", "-e", "cpu-clock"),
+        *("perf", "record", "-o", "/d/artefacts/perf.data", "-F", "199", "-e", "cpu-clock"),
         *("--call-graph", "dwarf,8192", "-z", "-N", "--no-bpf-event", "--", "./a.out", "-x", "two words"),
     ]
+
+
+def test_perf_is_called_by_name_where_everybody_finds_it() -> None:
+    assert words(SPEC, replace(BARE, perf="/usr/local/bin/perf"))[0] == "perf"
+    assert words(SPEC, replace(BARE, perf="/opt/tools/perf"))[0] == "/opt/tools/perf"
 
 
 def test_options_that_a_perf_lacks_are_left_out() -> None:
@@ -103,7 +108,7 @@ def test_scopes() -> None:
 def test_counting() -> None:
     spec = replace(SPEC, recorder=RecorderName.PERF_STAT, interval_ms=100, repeat=3, events=("cycles", "cpu-clock"))
     assert words(spec) == [
-        *("/usr/bin/perf", "stat", "-o", "/d/artefacts/perf-stat.txt", "-j", "-r", "3", "-I", "100"),
+        *("perf", "stat", "-o", "/d/artefacts/perf-stat.txt", "-j", "-r", "3", "-I", "100"),
         *("-e", "cycles", "-e", "cpu-clock", "--", "./a.out", "-x", "two words"),
     ]
     assert words(spec, BARE)[4] == "-x;"

@@ -74,7 +74,7 @@ def test_every_finding_says_what_to_do() -> None:
         ({"frequency": 99, "period": 99}, ("error", "frequency")),
         ({"frequency": 0}, ("error", "frequency")),
         ({"period": -5}, ("error", "period")),
-        ({"stack_bytes": 8191}, ("error", "stack_bytes")),
+        ({"stack_bytes": 65529}, ("error", "stack_bytes")),
         ({"stack_bytes": 65536}, ("error", "stack_bytes")),
         ({"stack_bytes": 0}, ("error", "stack_bytes")),
         ({"frequency": 20_000}, ("hint", "frequency")),

@@ -1,0 +1,76 @@
+"""A data directory, its store and its road for the tests of the job road; nothing of a job outlives its test."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perfloom.config import Settings
+from perfloom.domain.jobs import JobSpec, JobState
+from perfloom.store import Store, open_store
+from perfloom.store.jobs import Job
+from perfloom.workers import processes, steps, supervised
+from perfloom.workers.jobfiles import MARK, JobFiles
+from perfloom.workers.road import Road, open_road
+from tests.parts import require
+
+
+@pytest.fixture
+def settings(tmp_path: Path, short_path: Path) -> Settings:
+    """Settings of a new data directory."""
+    return Settings.load(tmp_path / "data", environ={}, runtime=short_path / "run", reserve_bytes=0)
+
+
+@pytest.fixture
+def store(settings: Settings) -> Iterator[Store]:
+    """Its store; what its jobs left running is ended."""
+    store = open_store(settings)
+    yield store
+    for job in store.jobs.list(limit=1000):
+        supervised.ask_to_end(JobFiles(store.jobs.directory(job.id)), at_once=True)
+        processes.end_marked(MARK, job.id, grace_s=0)
+    store.close()
+
+
+@pytest.fixture
+def road(settings: Settings, store: Store) -> Road:
+    """The road of this process, which rings for nobody."""
+    require("perf")
+    return open_road(settings, store)
+
+
+def submit(store: Store, spec: JobSpec, name: str = "a job") -> Job:
+    """A queued recording."""
+    return store.jobs.create("record", spec.to_json(), name)
+
+
+def run(road: Road, spec: JobSpec) -> Job:
+    """Record, taking all steps in this process."""
+    return steps.drive(road, submit(road.store, spec).id)
+
+
+def until_state(road: Road, job_id: str, *states: JobState) -> Job:
+    """Take steps until the job is in one of `states`."""
+
+    class Reached(Exception):
+        pass
+
+    def watch(job: Job) -> None:
+        if job.state in states:
+            raise Reached
+
+    try:
+        steps.drive(road, job_id, watch)
+    except Reached:
+        pass
+    return road.store.jobs.get(job_id)
+
+
+def files_of(road: Road, job: Job) -> JobFiles:
+    """The job's directory."""
+    return JobFiles(road.store.jobs.directory(job.id))
+
+
+def nobody_left(job: Job) -> bool:
+    """Whether nothing that the job started still runs."""
+    return not processes.marked(MARK, job.id)
