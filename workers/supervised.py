@@ -34,10 +34,18 @@ class Sight:
     exit: dict[str, Any] | None
 
 
-def write_task(files: JobFiles, argv: tuple[str, ...], cwd: str, duration_s: float | None, reserve_bytes: int) -> None:
-    """Say what the supervisor shall do."""
+def write_task(
+    files: JobFiles,
+    argv: tuple[str, ...],
+    cwd: str,
+    duration_s: float | None,
+    reserve_bytes: int,
+    executable: str | None = None,
+) -> None:
+    """Say what the supervisor shall do. executable: the file of the program that argv names, where it is known."""
     task = {
         "argv": list(argv),
+        "executable": executable,
         "cwd": cwd,
         "output": str(files.output),
         "head_bytes": HEAD_BYTES,

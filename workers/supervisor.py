@@ -99,9 +99,10 @@ def sync_directory(path: Path) -> None:
 class Supervisor:
     """Runs one task to its end. `task` is task.json:
 
-    argv, cwd: what to start, and where. executable: its file, null to look in PATH for argv[0]. output: path of the log. head_bytes, tail_bytes: how much of the output's
-    beginning and end is kept. duration_s: null or the limit. finish_s: how long the program may take to complete its
-    files when it is asked to end. watch: a directory whose file system must keep reserve_bytes free.
+    argv, cwd: what to start, and where. executable: its file, null to look in PATH for argv[0]. output: path of the
+    log. head_bytes, tail_bytes: how much of the output's beginning and end is kept. duration_s: null or the limit.
+    finish_s: how long the program may take to complete its files when it is asked to end. watch: a directory whose
+    file system must keep reserve_bytes free.
     """
 
     def __init__(self, run: Path, task: dict[str, Any], environment: dict[str, str]) -> None:
