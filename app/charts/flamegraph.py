@@ -196,10 +196,14 @@ def _path(tree: FlameTree, top: int) -> Array:
 
 def _crumbs(tree: FlameTree, path: Array, which: list[int], names: list[str]) -> list[dict[str, Any]]:
     columns = (tree.id[path].tolist(), tree.total_weight[path].tolist(), tree.depth[path].tolist(), which)
-    return [
+    found = [
         {"id": i, "name": names[function], "total": total, "depth": depth, "function": function}
         for i, total, depth, function in zip(*columns, strict=True)
     ]
+    if tree.base_total is not None:
+        for crumb, total in zip(found, tree.base_total[path].tolist(), strict=True):
+            crumb["base_total"] = total
+    return found
 
 
 def _compressed_size(data: dict[str, Any]) -> int:

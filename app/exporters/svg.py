@@ -240,8 +240,11 @@ def _tip(tree: FlameTree, row: int, name: str, origin: str) -> str:
             lines.append(f"self {_share(own, tree.total)} ({quantity(own, unit).text})")
     else:
         base = int(tree.base_sum or 0)
-        for word, now, before in (("total", total, tree.base_total[row]), ("self", own, tree.base_self[row])):
-            lines.append(f"{word}: before {_share(float(before), base)}, now {_share(now, tree.total)}")
+        for word, here, there in (("total", total, tree.base_total[row]), ("self", own, tree.base_self[row])):
+            shares = [_share(float(there), base), _share(here, tree.total)]
+            before, now = reversed(shares) if tree.reversed else shares
+            if row >= tree.zoom:
+                lines.append(f"{word}: before {before}, now {now}")
     return "\n".join(lines)
 
 
@@ -286,8 +289,8 @@ class _Fills:
         themes = (palette.LIGHT, palette.DARK)
         tree = self._tree
         if self._mode == "difference" and tree.base_total is not None:
-            now, before = float(tree.total_weight[row]), float(tree.base_total[row])
-            at = round((1 + palette.change(now, before)) / 2 * 2 * palette.RAMP) / (2 * palette.RAMP)
+            changed = palette.change(float(tree.total_weight[row]), float(tree.base_total[row]))
+            at = round((1 - changed if tree.reversed else 1 + changed) * palette.RAMP) / (2 * palette.RAMP)
             light, dark = (palette.mixed(theme.diff, at) for theme in themes)
             return (light, dark), ""
         if self._mode == "hot":

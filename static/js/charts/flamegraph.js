@@ -81,6 +81,7 @@ function showControls(state) {
 
 /** Links of the selection's bar that stay on this page need no new page. */
 function listenToLinks() {
+  if (reloads()) return;
   document.addEventListener("click", (event) => {
     const anchor = event.target instanceof Element ? event.target.closest(".selection a[href]") : null;
     if (!anchor || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -90,11 +91,26 @@ function listenToLinks() {
   });
 }
 
+/** Whether there is more on the page than the graph that another selection changes. */
+function reloads() {
+  return form?.hasAttribute("data-flame-reloads") ?? false;
+}
+
 /** Ask the server for what stands around the graph when the selection has changed. */
 async function showSurroundings(state) {
+  for (const anchor of document.querySelectorAll("a[data-follow-state]")) {
+    const address = new URL(anchor.href);
+    const words = new URLSearchParams(location.search);
+    words.set("download", "1");
+    anchor.href = link(address.pathname, words);
+  }
   const wanted = state.selection().toString();
   if (wanted === surroundings) return;
   surroundings = wanted;
+  if (reloads()) {
+    location.reload();
+    return;
+  }
   surroundingsRequest?.abort();
   surroundingsRequest = new AbortController();
   try {
@@ -175,7 +191,8 @@ function entries(panel, node) {
 
 /** The whole name, also where the picture has only its beginning and end. */
 async function copyName(panel, name, id) {
-  const { functions } = panel.root.dataset;
+  const { functions: usual, reversedFunctions } = panel.root.dataset;
+  const functions = panel.picture.base?.reversed ? reversedFunctions : usual;
   if (!functions || !isShortened(name)) await copyText(name);
   else {
     try {

@@ -48,22 +48,27 @@ function weights(picture, node, zoomed) {
 
 function differences(picture, node) {
   const { unit, whole, base } = picture;
-  const row = (label, before, now) => {
-    if (!Number.isFinite(before) || !Number.isFinite(now)) return null;
-    const parts = (100 * now) / whole - (100 * before) / base.total;
-    return [
-      label,
-      `${percent(before, base.total)} (${weight(before, unit)})`,
-      `${percent(now, whole)} (${weight(now, unit)})`,
-      whole > 0 && base.total > 0
-        ? signed(`${Math.abs(parts).toFixed(2)} points`, Math.abs(parts) < 0.005 ? 0 : parts)
-        : signed(weight(Math.abs(now - before), unit), now - before),
-    ];
+  const drawn = { all: whole, scale: 1 };
+  const beside = { all: base.total, scale: base.total > 0 ? base.measured / base.total : 1 };
+  const text = (weighs, side) => `${percent(weighs, side.all)} (${weight(weighs * side.scale, unit)})`;
+  const row = (label, here, there) => {
+    if (!Number.isFinite(here) || !Number.isFinite(there)) return null;
+    const [before, now] = base.reversed
+      ? [[here, drawn], [there, beside]]
+      : [[there, beside], [here, drawn]];
+    return [label, text(...before), text(...now), changed(before, now, unit)];
   };
   return [
-    row("Total", base.totals[node], picture.total[node]),
-    row("Self", base.self[node], picture.self[node]),
+    row("Total", picture.total[node], base.totals[node]),
+    row("Self", picture.self[node], base.self[node]),
   ].filter(Boolean);
+}
+
+/** Normalised, both wholes weigh the same, and what counts is the change of the share. */
+function changed([before, { all: allBefore }], [now, { all: allNow }], unit) {
+  if (allBefore !== allNow) return signed(weight(Math.abs(now - before), unit), now - before);
+  const points = allNow > 0 ? (100 * (now - before)) / allNow : 0;
+  return signed(`${Math.abs(points).toFixed(2)} points`, Math.abs(points) < 0.005 ? 0 : points);
 }
 
 /** One sentence on a node, for the live region. */

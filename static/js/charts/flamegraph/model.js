@@ -34,8 +34,10 @@ export class Picture {
     this.x1 = new Float64Array(count);
     this.parent = new Int32Array(count).fill(-1);
     this.end = new Int32Array(count);
+    // Of a difference: what the same frames weigh in the profile that is not drawn, scaled to this one where the
+    // difference is normalised; `measured`: its whole as it was measured; `reversed`: it is the newer one.
     this.base = wire.base
-      ? { total: wire.base.total, self: new Float64Array(count), totals: new Float64Array(count) }
+      ? { ...wire.base, self: new Float64Array(count), totals: new Float64Array(count) }
       : null;
 
     this.span = sent ? nodes.total[0] : 0;
@@ -167,7 +169,7 @@ export class Picture {
       this.x1[i] = this.span;
       this.parent[i] = i - 1;
       if (this.base) {
-        this.base.totals[i] = NaN;
+        this.base.totals[i] = above.base_total;
         this.base.self[i] = NaN;
       }
     });

@@ -136,8 +136,10 @@ function hot(picture, palette, fills) {
 }
 
 function differences(picture, palette, fills) {
+  const { totals, reversed } = picture.base;
+  const sign = reversed ? -RAMP : RAMP;
   for (let i = 0; i < picture.count; i++) {
-    fills[i] = palette.diff[RAMP + Math.round(change(picture.total[i], picture.base.totals[i]) * RAMP)];
+    fills[i] = palette.diff[RAMP + Math.round(change(picture.total[i], totals[i]) * sign)];
   }
 }
 
