@@ -15,6 +15,7 @@ import pyarrow as pa
 from ..domain.profile import Profile
 from ..domain.selection import NS_PER_MS, Selection
 from ..domain.tables import NO_ID, texts
+from .grouping import Group, groups_of
 from .picking import (
     event_id,
     event_names,
@@ -247,6 +248,18 @@ def threads(profile: Profile, selection: Selection) -> pd.DataFrame:
             "key": [table.key[m.thread] if m.thread >= 0 else None for m in rows],
         },
     )
+
+
+def measured_values(profile: Profile, selection: Selection, event: int, by: str) -> dict[str, int | float]:
+    """What was counted (not sampled) of an event, by the label of its process or thread; "(all)" for all of them."""
+    groups = groups_of(profile, Group.PROCESS if by == "process" else Group.THREAD)
+    found: dict[str, int | float] = {}
+    for m in _counted(profile, selection, each_cpu=False):
+        if m.event == event and m.value is not None:
+            label = groups.labels[groups.of_thread[m.thread]] if m.thread >= 0 else "(all)"
+            label = label if m.cpu is None else f"CPU {m.cpu}"
+            found[label] = found.get(label, 0) + m.value
+    return found
 
 
 def _common(profile: Profile, rows: list[_Measured]) -> dict[str, list[Any]]:

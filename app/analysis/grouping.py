@@ -1,5 +1,6 @@
 """Grouping: what a flame graph is split by below its root. Groups are no nodes of the stored tree."""
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -28,7 +29,8 @@ class Group(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """labels: of the groups, whose numbers do not depend on any selection. of_thread: the group of each thread.
+    """labels: of the groups, whose numbers do not depend on any selection; of processes (threads) that would have the
+    same, with rank and host. of_thread: the group of each thread.
 
     of_sample: where threads change their group, the group of each row of `samples`.
     """
@@ -64,7 +66,10 @@ def _build(profile: Profile, group: Group) -> Groups:
     elif group is Group.HOST:
         identity, label = [(h,) for h in host], host
     elif group is Group.PROCESS:
-        identity = [(host[i], rank[i], threads.pid[i]) for i in every]
+        # Without a number, a process is told by its name.
+        identity = [
+            (host[i], rank[i], threads.pid[i], threads.process[i] if threads.pid[i] is None else "") for i in every
+        ]
         label = [_numbered(threads.process[i], threads.pid[i], "process") for i in every]
     elif group is Group.THREAD:
         identity = [(i,) for i in every]
@@ -73,8 +78,13 @@ def _build(profile: Profile, group: Group) -> Groups:
         identity, label = [()] * len(every), [""] * len(every)
     number: dict[tuple[Any, ...], int] = {}
     of_thread = np.array([number.setdefault(key, len(number)) for key in identity], np.int32)
-    labels = dict(zip(reversed(of_thread.tolist()), reversed(label), strict=True))
-    return Groups(tuple(labels[g] for g in range(len(number))), of_thread, None)
+    first = dict(zip(reversed(of_thread.tolist()), reversed(every), strict=True))
+    often = Counter(label[i] for i in first.values())
+    labels = tuple(
+        f"{label[i]} · {rank[i]} · {host[i]}" if often[label[i]] > 1 else label[i]
+        for i in (first[g] for g in range(len(first)))
+    )
+    return Groups(labels, of_thread, None)
 
 
 def _numbered(name: str, number: int | None, what: str) -> str:

@@ -130,11 +130,23 @@ def collapsed(stack: tuple[Frame, ...]) -> tuple[Frame, ...]:
 
 
 def group_of(profile: Profile, sample: Sample, group: Group) -> str:
-    thread = profile.threads.to_pylist()[sample.thread]
+    threads = profile.threads.to_pylist()
+    thread = threads[sample.thread]
     if group is Group.RANK:
         return "no rank" if thread["rank"] is None else f"rank {thread['rank']}"
     if group is Group.HOST:
         return thread["host"] or "unknown host"
+    if group is Group.PROCESS:
+        # A process is named by the first of its threads.
+        first: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for one in threads:
+            first.setdefault(process_of(one), one)
+        plain = [process_name(one) for one in first.values()]
+        name = process_name(first[process_of(thread)])
+        if plain.count(name) == 1:
+            return name
+        rank = "no rank" if thread["rank"] is None else f"rank {thread['rank']}"
+        return f"{name} · {rank} · {thread['host'] or 'unknown host'}"
     if group is Group.THREAD:
         return f"{thread['name'] or 'thread'} {thread['tid']}"
     if group is Group.COMM:
@@ -144,6 +156,16 @@ def group_of(profile: Profile, sample: Sample, group: Group) -> str:
             return (max(reversed(since), key=lambda n: n["from_ns"]) if since else given[0])["name"]
         return thread["name"] or thread["process"] or "unknown"
     raise ValueError(group)
+
+
+def process_of(thread: dict[str, Any]) -> tuple[Any, ...]:
+    name = (thread["process"] or "") if thread["pid"] is None else ""
+    return thread["host"], thread["rank"], thread["pid"], name
+
+
+def process_name(thread: dict[str, Any]) -> str:
+    name = thread["process"] or "process"
+    return name if thread["pid"] is None else f"{name} {thread['pid']}"
 
 
 def weighed(paths: list[tuple[Path, int]]) -> dict[Path, tuple[int, int]]:

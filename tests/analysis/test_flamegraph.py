@@ -15,7 +15,7 @@ from tests.analysis import brute
 from tests.profiles import profile_of, profiles
 
 PATTERNS = st.none() | st.sampled_from(("a", "^b$", "main", "libc", "unknown", "zzz", "."))
-GROUPS = (Group.NONE, Group.COMM, Group.THREAD, Group.RANK, Group.HOST)
+GROUPS = (Group.NONE, Group.COMM, Group.THREAD, Group.PROCESS, Group.RANK, Group.HOST)
 
 
 @st.composite

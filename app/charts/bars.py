@@ -1,0 +1,292 @@
+"""Bars of an event: how much each process or thread took of it, and which functions took that.
+
+pygal lays the bars out; of its drawing only shapes and places are taken over, into an SVG of our own without script,
+style or inline style, so that it may stand in a page under the strictest policy. Colours and sizes of text come from
+static/css/bars.css by class. No name from a recording goes through pygal.
+"""
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from ..analysis.counting import measured_values
+from ..analysis.functions import KIND_WORDS, functions_of
+from ..analysis.grouping import Group, groups_of
+from ..analysis.hotspots import kinds_of
+from ..analysis.picking import event_id, event_names, samples_kept, samples_of, weights_on
+from ..analysis.reshaping import call_tree
+from ..domain.errors import InvalidRequest
+from ..domain.profile import Profile
+from ..domain.selection import Selection
+from ..domain.tables import NO_ID, ROOT, texts
+from ..domain.units import percent, quantity
+
+Array = np.ndarray[Any, Any]
+BY = ("process", "thread")
+TOP = 8
+BARS = 24
+WIDTH, ROW, LEGEND_ROW, AXIS = 960, 30, 20, 34
+LABEL_CHARACTERS, NAME_CHARACTERS = 26, 110
+
+
+@dataclass(frozen=True)
+class Series:
+    """What one colour stands for. name, module: of a function; other: it stands for all that has no colour of its own.
+
+    values: by bar, in the event's unit.
+    """
+
+    name: str
+    module: str
+    kind: str
+    other: bool
+    values: tuple[int | float, ...]
+
+
+@dataclass(frozen=True)
+class BarData:
+    """Bars of one event, the longest first. labels: of the bars. left_out: how many more bars there are, and what they
+    weigh in all (left_out_value). total: of the event, bars that are left out included.
+    """
+
+    event: str
+    unit: str
+    by: str
+    labels: tuple[str, ...]
+    series: tuple[Series, ...]
+    total: int | float
+    left_out: int
+    left_out_value: int | float
+
+
+def count_bars(
+    profile: Profile, selection: Selection, by: str = "process", *, top: int = TOP, bars: int = BARS
+) -> BarData:
+    """The bars of the selected event (None: the main one) by process or thread, stacked by function.
+
+    A sample counts for its innermost function that is not hidden. The `top` functions with the greatest self weight
+    have a series of their own; the rest, samples without a stack and what was counted without sampling are "other".
+    Raises InvalidRequest.
+    """
+    if by not in BY:
+        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by!r}.", "by")
+    event = event_id(profile, selection.event)
+    labels, weight, functions = _sampled(profile, selection, event, by, top)
+    counted = measured_values(profile, selection, event, by)
+    names = list(dict.fromkeys([*labels, *counted]))
+    place = {name: n for n, name in enumerate(names)}
+    table: list[list[int | float]] = [[0] * (len(functions) + 1) for _ in names]
+    for label, row in zip(labels, weight.tolist(), strict=True):
+        table[place[label]] = [a + b for a, b in zip(table[place[label]], row, strict=True)]
+    for label, value in counted.items():
+        table[place[label]][-1] += value
+    order = sorted((n for n in range(len(names)) if sum(table[n])), key=lambda n: -sum(table[n]))
+    shown, rest = order[:bars], order[bars:]
+    known, kinds = functions_of(profile), kinds_of(profile)
+    series = [
+        Series(
+            name=known.name_of(function),
+            module=known.module_of(function),
+            kind=KIND_WORDS[kinds[function]],
+            other=False,
+            values=tuple(table[n][s] for n in shown),
+        )
+        for s, function in enumerate(functions)
+    ]
+    others = tuple(table[n][-1] for n in shown)
+    if any(others) or not series:
+        series.append(Series("other", "", "unknown", True, others))
+    return BarData(
+        event=event_names(profile)[event] if event != NO_ID else "",
+        unit=texts(profile.events, "unit")[event] if event != NO_ID else "count",
+        by=by,
+        labels=tuple(names[n] for n in shown),
+        series=tuple(series),
+        total=sum(sum(table[n]) for n in order),
+        left_out=len(rest),
+        left_out_value=sum(sum(table[n]) for n in rest),
+    )
+
+
+def _sampled(
+    profile: Profile, selection: Selection, event: int, by: str, top: int
+) -> tuple[tuple[str, ...], Array, list[int]]:
+    """(labels of groups, weight by group and top function with the rest in the last column, the top functions)."""
+    groups = groups_of(profile, Group.PROCESS if by == "process" else Group.THREAD)
+    samples = samples_of(profile)
+    rows = samples_kept(profile, selection, event)
+    tree = call_tree(profile, selection.hide, kinds=False)
+    call = samples.call[samples.stack[rows]]
+    node = call if tree.node is None else tree.node[call]
+    function, weight = tree.function[node], samples.weight[rows]
+    size = profile.functions.num_rows
+    own = weights_on(function.astype(np.int64) + 1, weight, size + 1, samples.peak)[1:]
+    best = np.argsort(-own, kind="stable")[:top]
+    best = best[own[best] > 0]
+    column = np.full(size + 1, len(best), np.int64)
+    column[best] = np.arange(len(best))
+    columns = len(best) + 1
+    cell = groups.of(profile, rows).astype(np.int64) * columns + np.where(node == ROOT, len(best), column[function])
+    table = weights_on(cell, weight, len(groups.labels) * columns, samples.peak)
+    return groups.labels, table.reshape(len(groups.labels), columns), best.tolist()
+
+
+def draw(data: BarData) -> str:
+    """The bars as SVG, with a legend below. All text is escaped; nothing in it can run, load or be styled inline."""
+    bars = len(data.labels)
+    if not bars:
+        return _text_only(f"Nothing of {data.event} was measured here." if data.event else "Nothing was measured here.")
+    height = AXIS + ROW * bars
+    drawn = _layout(data, height)
+    svg = _element(
+        None,
+        "svg",
+        {
+            "xmlns": "http://www.w3.org/2000/svg",
+            "viewBox": f"0 0 {WIDTH} {height + 16 + LEGEND_ROW * len(data.series)}",
+            "class": "bars",
+            "role": "img",
+        },
+    )
+    title = _element(svg, "title", {})
+    title.text = clean(f"{data.event} by {data.by}: {quantity(data.total, data.unit).text} in all")
+    plot = _element(svg, "g", {"transform": drawn.get("transform", "")})
+    for axis in drawn.iterfind("g"):
+        words = set(axis.get("class", "").split())
+        if "axis" in words and "x" in words:
+            _guides(plot, axis)
+    for axis in drawn.iterfind("g"):
+        if {"axis", "y"} <= set(axis.get("class", "").split()):
+            _bar_labels(plot, axis, data)
+    for number, part in enumerate(g for g in drawn.iterfind("g") if "series" in g.get("class", "").split()):
+        _bars(plot, part, data, number)
+    _legend(svg, data, height + 16)
+    return ElementTree.tostring(svg, encoding="unicode")
+
+
+def colour_class(data: BarData, number: int) -> str:
+    """The class of a series' shapes and of its place in a legend."""
+    return "bars-other" if data.series[number].other else f"bars-{number % TOP + 1}"
+
+
+def _layout(data: BarData, height: int) -> Any:
+    """The group of pygal's drawing that holds axes and bars."""
+    pygal = _pygal()
+    chart = pygal.HorizontalStackedBar(
+        js=[],
+        width=WIDTH,
+        height=height,
+        margin=4,
+        spacing=6,
+        show_legend=False,
+        print_values=False,
+        show_y_guides=False,
+        show_x_guides=True,
+        x_labels_major_count=6,
+        truncate_label=-1,
+        value_formatter=lambda value: quantity(value, data.unit).text,
+        style=pygal.style.Style(label_font_size=12, major_label_font_size=12),
+    )
+    # Only the length of a label matters to the layout; pygal draws the last one on top.
+    chart.x_labels = ["m" * min(len(label), LABEL_CHARACTERS) for label in reversed(data.labels)]
+    for series in data.series:
+        chart.add("", [float(value) for value in reversed(series.values)])
+    root = chart.render_tree()
+    return next(g for g in root.iter("g") if g.get("class") == "plot")
+
+
+def _pygal() -> Any:
+    """pygal, which takes its time to import and which few pages need."""
+    import pygal
+
+    # It leaves an import hook behind, for plugins, by a protocol that Python has given up and warns of at every import.
+    sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__module__ != pygal.__name__]
+    return pygal
+
+
+def _guides(plot: Any, axis: Any) -> None:
+    for guide in axis.iterfind("g"):
+        for path in guide.iterfind("path"):
+            _element(plot, "path", {"d": path.get("d", ""), "class": "bars-guide"})
+        for text in guide.iterfind("text"):
+            _element(plot, "text", _at(text) | {"class": "bars-scale", "text-anchor": "middle"}).text = text.text
+
+
+def _bar_labels(plot: Any, axis: Any, data: BarData) -> None:
+    for text, label in zip(axis.iterfind("g/text"), reversed(data.labels), strict=True):
+        shown = _element(plot, "text", _at(text) | {"class": "bars-label", "text-anchor": "end"})
+        shown.text = clean(shortened(label, LABEL_CHARACTERS))
+        _element(shown, "title", {}).text = clean(label)
+
+
+def _bars(plot: Any, part: Any, data: BarData, number: int) -> None:
+    series = data.series[number]
+    sums = [sum(s.values[n] for s in data.series) for n in range(len(data.labels))]
+    places = range(len(data.labels) - 1, -1, -1)
+    for rect, bar in zip((rect for rect in part.iter("rect")), places, strict=True):
+        value = series.values[bar]
+        if not value:
+            continue
+        shape = {name: rect.get(name, "0") for name in ("x", "y", "width", "height")}
+        drawn = _element(plot, "rect", shape | {"class": f"bars-part {colour_class(data, number)}"})
+        name = f"{series.name} ({series.module})" if series.module else series.name
+        share = percent(100 * value / sums[bar]) if sums[bar] else ""
+        _element(drawn, "title", {}).text = clean(
+            f"{data.labels[bar]}\n{name}\n{quantity(value, data.unit).text}, {share} of the bar"
+        )
+
+
+def _legend(svg: Any, data: BarData, top: int) -> None:
+    for number, series in enumerate(data.series):
+        y = top + LEGEND_ROW * number
+        swatch = {
+            "x": "4",
+            "y": str(y),
+            "width": "12",
+            "height": "12",
+            "class": f"bars-part {colour_class(data, number)}",
+        }
+        _element(svg, "rect", swatch)
+        name = f"{series.name}  {series.module}" if series.module else series.name
+        text = _element(svg, "text", {"x": "24", "y": str(y + 10), "class": "bars-legend"})
+        text.text = clean(shortened(name, NAME_CHARACTERS))
+        _element(text, "title", {}).text = clean(name)
+
+
+def _text_only(message: str) -> str:
+    svg = _element(
+        None,
+        "svg",
+        {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {WIDTH} 40", "class": "bars", "role": "img"},
+    )
+    _element(svg, "text", {"x": "4", "y": "24", "class": "bars-legend"}).text = clean(message)
+    return ElementTree.tostring(svg, encoding="unicode")
+
+
+def _element(parent: Any, tag: str, attributes: dict[str, str]) -> Any:
+    if parent is None:
+        return ElementTree.Element(tag, attributes)
+    return ElementTree.SubElement(parent, tag, attributes)
+
+
+def _at(text: Any) -> dict[str, str]:
+    return {"x": text.get("x", "0"), "y": text.get("y", "0")}
+
+
+def clean(text: str) -> str:
+    """`text` with what XML cannot hold (control characters, half surrogates) replaced by U+FFFD."""
+    return "".join(
+        c if c in "\t\n\r" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff" else "\ufffd"
+        for c in text
+    )
+
+
+def shortened(text: str, longest: int) -> str:
+    """`text`, its middle left out where it is longer than that."""
+    if len(text) <= longest:
+        return text
+    head = longest // 2
+    return f"{text[:head]}…{text[len(text) - (longest - head - 1) :]}"

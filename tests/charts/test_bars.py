@@ -1,0 +1,178 @@
+"""Bars of event counts: their numbers against plain Python, and an SVG that is safe whatever the names are."""
+
+import re
+from collections import Counter
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfloom.analysis.grouping import Group
+from perfloom.charts.bars import BY, BarData, clean, count_bars, draw
+from perfloom.domain.builder import ProfileBuilder
+from perfloom.domain.errors import InvalidRequest
+from perfloom.domain.profile import Profile
+from perfloom.domain.selection import Selection
+from tests.analysis import brute
+from tests.profiles import profile_of, profiles
+
+SVG = "{http://www.w3.org/2000/svg}"
+ELEMENTS = {f"{SVG}{name}" for name in ("svg", "g", "rect", "path", "text", "title")}
+ATTRIBUTES = {"viewBox", "class", "role", "transform", "d", "x", "y", "width", "height", "text-anchor"}
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "javascript:alert(1)",
+    "a\x00b\x1bc\ufffe",
+    "]]>&lt;&#0;",
+    "url(http://example.org)",
+    "x" * 10_000,
+    "../../x",
+    '"; rm -rf ~ #',
+)
+
+
+def parsed(svg: str) -> ElementTree.Element:
+    """The SVG, after a look at every element and attribute of it."""
+    root = ElementTree.fromstring(svg)
+    for element in root.iter():
+        assert element.tag in ELEMENTS
+        assert set(element.keys()) <= ATTRIBUTES
+        for name, value in element.items():
+            assert re.fullmatch(r"[\w .,()\-]*", value), (name, value)
+    return root
+
+
+@settings(max_examples=100)
+@given(
+    profiles(max_weight=1000),
+    st.sampled_from(BY),
+    st.sampled_from((None, "a", "^b$", ".")),
+    st.integers(1, 4),
+    st.integers(1, 4),
+)
+def test_numbers(profile: Profile, by: str, hide: str | None, top: int, bars: int) -> None:
+    selection = Selection(hide=hide)
+    data = count_bars(profile, selection, by, top=top, bars=bars)
+    event = profile.meta.main_event
+    assert event is not None
+    samples = brute.selected(profile, selection, event=event)
+    group = Group.PROCESS if by == "process" else Group.THREAD
+    functions, cells, sums = Counter[tuple[str, str]](), Counter[object](), Counter[str]()
+    for sample in samples:
+        label = brute.group_of(profile, sample, group)
+        sums[label] += sample.weight
+        if sample.stack:
+            functions[sample.stack[-1][:2]] += sample.weight
+            cells[label, sample.stack[-1][:2]] += sample.weight
+    assert data.total == sum(sums.values())
+    greatest = sorted((weight for weight in sums.values() if weight), reverse=True)
+    assert [sums[label] for label in data.labels] == greatest[:bars]
+    assert data.left_out == len(greatest[bars:])
+    assert data.left_out_value == data.total - sum(sums[label] for label in data.labels)
+    own = [s for s in data.series if not s.other]
+    assert len(own) == min(top, sum(1 for w in functions.values() if w))
+    assert sorted(functions[s.name, s.module] for s in own) == sorted(functions.values())[::-1][: len(own)][::-1]
+    for number, label in enumerate(data.labels):
+        assert sum(s.values[number] for s in data.series) == sums[label]
+        for series in own:
+            assert series.values[number] == cells[label, (series.name, series.module)]
+    parsed(draw(data))
+
+
+def test_names_cannot_break_out() -> None:
+    builder = ProfileBuilder("test")
+    event = builder.event(HOSTILE[0], "count")
+    for n, name in enumerate(HOSTILE):
+        thread = builder.thread(pid=n, tid=n)
+        builder.named(thread, 0, name)
+        stack = builder.stack([builder.frame(builder.function(name, name))])
+        builder.sample(n, thread, event, stack, 10 + n)
+    profile = builder.finish()
+    for by in BY:
+        svg = draw(count_bars(profile, Selection(), by))
+        root = parsed(svg)
+        shown = [element.text or "" for element in root.iter()]
+        assert any("<script>alert(1)</script>" in text for text in shown)
+        for banned in ("<script", "<style", "<img", "style=", "onerror=alert(1)>", "\x00", "\x1b", "\ufffe"):
+            assert banned not in svg.replace("&lt;", "").replace("&gt;", "_"), banned
+        assert max(len(t.text or "") for t in root.iter(f"{SVG}text")) <= 120
+
+
+def test_every_part_has_a_tooltip_and_a_colour() -> None:
+    profile = profile_of([("main;hot", 70), ("main;cold", 20, 1), ("", 10, 1)])
+    data = count_bars(profile, Selection(), "thread")
+    assert data == BarData(
+        event="cycles",
+        unit="count",
+        by="thread",
+        labels=("thread 0 100", "thread 1 101"),
+        series=data.series,
+        total=100,
+        left_out=0,
+        left_out_value=0,
+    )
+    assert [(s.name, s.other, s.values) for s in data.series] == [
+        ("hot", False, (70, 0)),
+        ("cold", False, (0, 20)),
+        ("other", True, (0, 10)),
+    ]
+    root = parsed(draw(data))
+    bars = [rect for rect in root.iter(f"{SVG}rect") if rect.find(f"{SVG}title") is not None]
+    tips = [title.text for rect in bars for title in rect.iter(f"{SVG}title")]
+    assert tips == [
+        "thread 0 100\nhot (app)\n70, 100.00\u00a0% of the bar",
+        "thread 1 101\ncold (app)\n20, 66.67\u00a0% of the bar",
+        "thread 1 101\nother\n10, 33.33\u00a0% of the bar",
+    ]
+    assert [rect.get("class") for rect in bars] == ["bars-part bars-1", "bars-part bars-2", "bars-part bars-other"]
+    widths = [float(rect.get("width", "0")) for rect in bars]
+    assert widths[0] / 70 == pytest.approx(widths[1] / 20, rel=1e-3) == pytest.approx(widths[2] / 10, rel=1e-3)
+    labels = [text.text for text in root.iter(f"{SVG}text") if text.get("class") == "bars-label"]
+    assert sorted(labels) == ["thread 0 100", "thread 1 101"]
+
+
+def test_what_was_counted_stands_in_too() -> None:
+    builder = ProfileBuilder("perf-stat")
+    event = builder.event("instructions", "count")
+    thread = builder.thread(pid=7, tid=8)
+    builder.named(thread, 0, "worker")
+    builder.count(run=0, event=event, thread=-1, cpu=-1, value=100.0, status="ok")
+    builder.count(run=0, event=event, thread=thread, cpu=-1, value=30.5, status="ok")
+    builder.count(run=0, event=event, thread=-1, cpu=3, value=40.0, status="ok")
+    builder.count(run=0, event=event, thread=-1, cpu=4, value=None, status="not counted")
+    data = count_bars(builder.finish(), Selection(), "thread")
+    assert dict(zip(data.labels, data.series[0].values, strict=True)) == {"(all)": 100, "CPU 3": 40, "worker 8": 30.5}
+    assert [s.name for s in data.series] == ["other"]
+    parsed(draw(data))
+
+
+def test_nothing_measured() -> None:
+    for profile in (profile_of([]), profile_of([], events=())):
+        data = count_bars(profile, Selection())
+        assert (data.labels, data.total) == ((), 0)
+        root = parsed(draw(data))
+        assert "Nothing" in "".join(root.itertext())
+
+
+def test_an_unknown_grouping_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="process, thread"):
+        count_bars(profile_of([("a", 1)]), Selection(), "module")
+
+
+@given(st.text())
+def test_cleaned_text_is_xml(text: str) -> None:
+    element = ElementTree.Element("a")
+    element.text = clean(text)
+    back = ElementTree.fromstring(ElementTree.tostring(element, encoding="unicode")).text or ""
+    assert back == clean(text).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def test_styles_say_every_class() -> None:
+    from tests.conftest import ROOT
+
+    css = (ROOT / "static/css/bars.css").read_text()
+    svg = draw(count_bars(profile_of([(f"f{n}", n + 1, n) for n in range(12)] + [("", 1)]), Selection(), "thread"))
+    for name in {word for words in re.findall(r'class="([^"]*)"', svg) for word in words.split()}:
+        assert f".{name}" in css
