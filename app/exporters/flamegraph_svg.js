@@ -1,26 +1,26 @@
 // Inside an SVG of app/exporters/svg.py: zoom by click, search, labels that fit. Reads nothing but the document.
-"use strict";
+'use strict';
 (() => {
   const MARGIN = 10;
   const CELL = 6.6;
   const FEWEST = 3;
   const LEAST_PX = 0.3;
-  const SVG = "http://www.w3.org/2000/svg";
+  const SVG = 'http://www.w3.org/2000/svg';
   const root = document.documentElement;
-  const reset = document.getElementById("reset");
-  const search = document.getElementById("search");
-  const input = search.querySelector("input");
-  const matched = document.getElementById("matched");
+  const reset = document.getElementById('reset');
+  const search = document.getElementById('search');
+  const input = search.querySelector('input');
+  const matched = document.getElementById('matched');
   const height = root.viewBox.baseVal.height;
   const narrow = /^[\x20-\x7e]*$/;
   const halfwidth = /^[\u00a0-\u10ff\u1e00-\u2319\uff61-\uffdc]$/;
 
-  const frames = Array.from(document.querySelectorAll("#frames .f"), (group, index) => ({
+  const frames = Array.from(document.querySelectorAll('#frames .f'), (group, index) => ({
     group,
     index,
-    rect: group.querySelector("rect"),
-    text: group.querySelector("text"),
-    tip: group.querySelector("title").textContent,
+    rect: group.querySelector('rect'),
+    text: group.querySelector('text'),
+    tip: group.querySelector('title').textContent,
     start: Number(group.dataset.s),
     weight: Number(group.dataset.w),
     depth: Number(group.dataset.d),
@@ -28,8 +28,8 @@
     shownWidth: -1,
     found: false,
   }));
-  for (const frame of frames) frame.name = frame.tip.split("\n", 1)[0];
-  const whole = frames.find((frame) => !frame.group.classList.contains("up")) ?? null;
+  for (const frame of frames) frame.name = frame.tip.split('\n', 1)[0];
+  const whole = frames.find((frame) => !frame.group.classList.contains('up')) ?? null;
   let zoomed = whole;
   let width = 0;
 
@@ -42,28 +42,28 @@
 
   function label(name, pixels) {
     const room = Math.floor((pixels - 6) / CELL);
-    if (room < FEWEST) return "";
+    if (room < FEWEST) return '';
     if (cells(name) <= room) return name;
     const signs = Array.from(name.slice(0, 2 * room)).slice(0, room - 1);
-    while (signs.length && cells(signs.join("")) > room - 1) signs.pop();
-    return signs.length >= FEWEST - 1 ? `${signs.join("").trimEnd()}…` : "";
+    while (signs.length && cells(signs.join('')) > room - 1) signs.pop();
+    return signs.length >= FEWEST - 1 ? `${signs.join('').trimEnd()}…` : '';
   }
 
   function write(frame, x, pixels) {
     const words = label(frame.name, pixels);
-    if (words === "") {
-      if (frame.text) frame.text.textContent = "";
+    if (words === '') {
+      if (frame.text) frame.text.textContent = '';
       return;
     }
     if (!frame.text) {
-      frame.text = document.createElementNS(SVG, "text");
-      frame.text.setAttribute("y", Number(frame.rect.getAttribute("y")) + 12);
-      frame.text.setAttribute("lengthAdjust", "spacingAndGlyphs");
+      frame.text = document.createElementNS(SVG, 'text');
+      frame.text.setAttribute('y', Number(frame.rect.getAttribute('y')) + 12);
+      frame.text.setAttribute('lengthAdjust', 'spacingAndGlyphs');
       frame.group.append(frame.text);
     }
     frame.text.textContent = words;
-    frame.text.setAttribute("x", x + 3);
-    frame.text.setAttribute("textLength", cells(words) * CELL);
+    frame.text.setAttribute('x', x + 3);
+    frame.text.setAttribute('textLength', cells(words) * CELL);
   }
 
   function draw() {
@@ -77,16 +77,16 @@
       const pixels = (right - left) * scale;
       const above = frame.depth < zoomed.depth;
       const seen = pixels >= LEAST_PX;
-      frame.group.classList.toggle("hidden", !seen);
-      frame.group.classList.toggle("up", above);
+      frame.group.classList.toggle('hidden', !seen);
+      frame.group.classList.toggle('up', above);
       if (!seen || (frame.shownX === x && frame.shownWidth === pixels)) continue;
       frame.shownX = x;
       frame.shownWidth = pixels;
-      frame.rect.setAttribute("x", x);
-      frame.rect.setAttribute("width", Math.max(0.1, pixels - 0.5));
+      frame.rect.setAttribute('x', x);
+      frame.rect.setAttribute('width', Math.max(0.1, pixels - 0.5));
       write(frame, x, pixels);
     }
-    reset.classList.toggle("hidden", zoomed === whole);
+    reset.classList.toggle('hidden', zoomed === whole);
   }
 
   function zoom(frame) {
@@ -97,62 +97,62 @@
   function find() {
     const pattern = input.value;
     let expression = null;
-    input.setCustomValidity("");
+    input.setCustomValidity('');
     try {
       if (pattern) expression = new RegExp(pattern);
     } catch {
-      input.setCustomValidity("This is no regular expression.");
+      input.setCustomValidity('This is no regular expression.');
     }
     let weight = 0;
     let end = -1;
     for (const frame of frames) {
       frame.found = expression !== null && expression.test(frame.name);
-      frame.group.classList.toggle("m2", frame.found);
+      frame.group.classList.toggle('m2', frame.found);
       // Frames come before those inside them: what lies in a match already counted is not counted again.
       if (frame.found && whole && frame.start >= end) {
         weight += frame.weight;
         end = frame.start + frame.weight;
       }
     }
-    if (!pattern) matched.textContent = "";
-    else if (!expression) matched.textContent = "no regular expression";
-    else matched.textContent = `matched: ${whole ? ((100 * weight) / whole.weight).toFixed(2) : "0"} %`;
+    if (!pattern) matched.textContent = '';
+    else if (!expression) matched.textContent = 'no regular expression';
+    else matched.textContent = `matched: ${whole ? ((100 * weight) / whole.weight).toFixed(2) : '0'} %`;
   }
 
   function fit() {
     width = Math.max(320, root.clientWidth || window.innerWidth);
-    root.setAttribute("width", width);
-    root.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    search.setAttribute("x", Math.max(MARGIN, width - MARGIN - 260));
-    matched.setAttribute("x", width - MARGIN);
+    root.setAttribute('width', width);
+    root.setAttribute('viewBox', `0 0 ${width} ${height}`);
+    search.setAttribute('x', Math.max(MARGIN, width - MARGIN - 260));
+    matched.setAttribute('x', width - MARGIN);
     draw();
   }
 
-  document.getElementById("frames").addEventListener("click", (event) => {
-    const group = event.target.closest(".f");
+  document.getElementById('frames').addEventListener('click', (event) => {
+    const group = event.target.closest('.f');
     const frame = group && frames.find((candidate) => candidate.group === group);
     if (frame) zoom(frame);
   });
-  for (const kind of ["click", "keydown"]) {
+  for (const kind of ['click', 'keydown']) {
     reset.addEventListener(kind, (event) => {
-      if (kind === "click" || event.key === "Enter" || event.key === " ") zoom(whole);
+      if (kind === 'click' || event.key === 'Enter' || event.key === ' ') zoom(whole);
     });
   }
-  input.addEventListener("input", find);
-  window.addEventListener("keydown", (event) => {
-    if ((event.ctrlKey || event.metaKey) && event.key === "f" && document.activeElement !== input) {
+  input.addEventListener('input', find);
+  window.addEventListener('keydown', (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key === 'f' && document.activeElement !== input) {
       event.preventDefault();
       input.focus();
       input.select();
-    } else if (event.key === "Escape") {
+    } else if (event.key === 'Escape') {
       if (document.activeElement === input && input.value) {
-        input.value = "";
+        input.value = '';
         find();
       } else zoom(whole);
     }
   });
-  window.addEventListener("resize", fit);
-  search.classList.remove("hidden");
-  root.removeAttribute("role");
+  window.addEventListener('resize', fit);
+  search.classList.remove('hidden');
+  root.removeAttribute('role');
   fit();
 })();

@@ -88,8 +88,8 @@ def difference() -> Difference:
             source="/api/v1/compare/flamegraph",
             static=here("/compare/flamegraph.svg", width=str(DEFAULT_WIDTH)),
             nothing=(
-                "Nothing is left of this selection to be drawn. Remove a part of it above, or turn “Show what vanished” "
-                f"{'off' if pair.reverse else 'on'}."
+                "Nothing is left of this selection to be drawn. Remove a part of it above, or turn “Show what "
+                f"vanished” {'off' if pair.reverse else 'on'}."
             ),
             functions=f"/api/v1/results/{pair.other.id}/functions",
             reversed_functions=f"/api/v1/results/{pair.base.id}/functions",

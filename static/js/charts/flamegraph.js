@@ -3,19 +3,19 @@
 // Everything is found by data attributes and reads its state from the address; without this script the same controls
 // are plain forms and links.
 
-import { copyText } from "../copy.js";
-import { getJSON } from "../http.js";
-import { isTyping } from "../keys.js";
-import { exactly, isShortened } from "./flamegraph/format.js";
-import { Menu } from "./flamegraph/menu.js";
-import { ModuleColours, Palette } from "./flamegraph/palette.js";
-import { Panel } from "./flamegraph/panel.js";
-import { Search } from "./flamegraph/search.js";
-import { State, link } from "./flamegraph/state.js";
-import { Tooltip } from "./flamegraph/tooltip.js";
+import { copyText } from '../copy.js';
+import { getJSON } from '../http.js';
+import { isTyping } from '../keys.js';
+import { exactly, isShortened } from './flamegraph/format.js';
+import { Menu } from './flamegraph/menu.js';
+import { ModuleColours, Palette } from './flamegraph/palette.js';
+import { Panel } from './flamegraph/panel.js';
+import { Search } from './flamegraph/search.js';
+import { State, link } from './flamegraph/state.js';
+import { Tooltip } from './flamegraph/tooltip.js';
 
 // What the server draws around the graph and what depends on the selection.
-const SURROUNDINGS = [".tabs", ".selection", "[data-flame-actions]"];
+const SURROUNDINGS = ['.tabs', '.selection', '[data-flame-actions]'];
 
 const LONGEST_SEARCH = 900;
 
@@ -25,22 +25,22 @@ const shared = {
   menu: new Menu(),
   moduleColours: new ModuleColours(),
   palette: () => (palette ??= new Palette(document.documentElement)),
-  covered: () => document.querySelector("[data-flame-bar]")?.getBoundingClientRect().bottom ?? 0,
+  covered: () => document.querySelector('[data-flame-bar]')?.getBoundingClientRect().bottom ?? 0,
   entries,
 };
 let palette = null;
 let shown = [];
 let search = null;
 let form = null;
-let surroundings = "";
+let surroundings = '';
 let surroundingsRequest = null;
 
 function start() {
-  const roots = [...document.querySelectorAll("[data-flamegraph]")];
+  const roots = [...document.querySelectorAll('[data-flamegraph]')];
   if (!roots.length) return;
   shared.state = new State(update);
   shown = roots.map((root) => new Panel(root, shared));
-  form = document.querySelector("form[data-flame-controls]");
+  form = document.querySelector('form[data-flame-controls]');
   if (form?.elements.q) {
     search = new Search(form, shared.state, {
       found: (ids) => shown.forEach((panel) => panel.match(ids)),
@@ -63,27 +63,27 @@ function update(state) {
 }
 
 function listenToControls() {
-  form?.addEventListener("submit", (event) => event.preventDefault());
-  form?.addEventListener("change", ({ target }) => {
-    if (!target.name || target.name === "q") return;
-    const value = target.type === "checkbox" && !target.checked ? "" : target.value;
-    shared.state.change({ [target.name]: value === target.dataset.default ? "" : value });
+  form?.addEventListener('submit', (event) => event.preventDefault());
+  form?.addEventListener('change', ({ target }) => {
+    if (!target.name || target.name === 'q') return;
+    const value = target.type === 'checkbox' && !target.checked ? '' : target.value;
+    shared.state.change({ [target.name]: value === target.dataset.default ? '' : value });
   });
 }
 
 function showControls(state) {
   for (const field of form?.elements ?? []) {
-    if (!field.name || field.type === "hidden" || field.name === "q") continue;
-    if (field.type === "checkbox") field.checked = state.get(field.name) === field.value;
-    else field.value = state.get(field.name) || field.dataset.default || "";
+    if (!field.name || field.type === 'hidden' || field.name === 'q') continue;
+    if (field.type === 'checkbox') field.checked = state.get(field.name) === field.value;
+    else field.value = state.get(field.name) || field.dataset.default || '';
   }
 }
 
 /** Links of the selection's bar that stay on this page need no new page. */
 function listenToLinks() {
   if (reloads()) return;
-  document.addEventListener("click", (event) => {
-    const anchor = event.target instanceof Element ? event.target.closest(".selection a[href]") : null;
+  document.addEventListener('click', (event) => {
+    const anchor = event.target instanceof Element ? event.target.closest('.selection a[href]') : null;
     if (!anchor || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey) return;
     if (anchor.origin !== location.origin || anchor.pathname !== location.pathname) return;
     event.preventDefault();
@@ -93,15 +93,15 @@ function listenToLinks() {
 
 /** Whether there is more on the page than the graph that another selection changes. */
 function reloads() {
-  return form?.hasAttribute("data-flame-reloads") ?? false;
+  return form?.hasAttribute('data-flame-reloads') ?? false;
 }
 
 /** Ask the server for what stands around the graph when the selection has changed. */
 async function showSurroundings(state) {
-  for (const anchor of document.querySelectorAll("a[data-follow-state]")) {
+  for (const anchor of document.querySelectorAll('a[data-follow-state]')) {
     const address = new URL(anchor.href);
     const words = new URLSearchParams(location.search);
-    words.set("download", "1");
+    words.set('download', '1');
     anchor.href = link(address.pathname, words);
   }
   const wanted = state.selection().toString();
@@ -116,32 +116,32 @@ async function showSurroundings(state) {
   try {
     const response = await fetch(location.href, {
       signal: surroundingsRequest.signal,
-      headers: { Accept: "text/html" },
+      headers: { Accept: 'text/html' },
     });
-    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+    const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
     for (const place of SURROUNDINGS) {
       const [old, next] = [document.querySelector(place), fresh.querySelector(place)];
       if (old && next) old.replaceWith(document.adoptNode(next));
     }
-    for (const button of document.querySelectorAll(".selection [data-without-scripts]")) button.hidden = true;
+    for (const button of document.querySelectorAll('.selection [data-without-scripts]')) button.hidden = true;
   } catch (error) {
     // The graph itself tells that the server does not answer.
-    if (error.name !== "AbortError") surroundings = "";
+    if (error.name !== 'AbortError') surroundings = '';
   }
 }
 
 function listenToKeys() {
-  addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || event.defaultPrevented || isTyping(event.target) || shared.menu.open) return;
-    if (document.querySelector("dialog[open], details.menu[open]")) return;
+  addEventListener('keydown', (event) => {
+    if (event.key !== 'Escape' || event.defaultPrevented || isTyping(event.target) || shared.menu.open) return;
+    if (document.querySelector('dialog[open], details.menu[open]')) return;
     event.preventDefault();
     shared.tooltip.hide();
-    shared.state.change(Object.fromEntries(shown.map((panel) => [panel.zoomWord, ""])));
+    shared.state.change(Object.fromEntries(shown.map((panel) => [panel.zoomWord, ''])));
   });
 }
 
 function watchTheme() {
-  document.addEventListener("perfloom:theme", () => {
+  document.addEventListener('perfloom:theme', () => {
     palette = null;
     shown.forEach((panel) => panel.repaint());
   });
@@ -158,34 +158,34 @@ function entries(panel, node) {
   const or = (word) => (state.get(word) ? `${state.get(word)}|${pattern}` : pattern);
   const change = (changes) => () => state.change(changes);
   const list = [
-    { text: "Zoom to this frame", action: () => panel.zoomTo(picture.ids[node]), disabled: node === zoomed },
-    { text: "Show the whole graph", action: () => panel.zoomTo(null), disabled: picture.depth[zoomed] === 0 },
+    { text: 'Zoom to this frame', action: () => panel.zoomTo(picture.ids[node]), disabled: node === zoomed },
+    { text: 'Show the whole graph', action: () => panel.zoomTo(null), disabled: picture.depth[zoomed] === 0 },
     null,
-    { text: "Focus: only stacks with this function", action: change({ focus: pattern }), disabled: none },
-    { text: "Ignore: drop stacks with this function", action: change({ ignore: or("ignore") }), disabled: none },
-    { text: "Hide this function's frames", action: change({ hide: or("hide") }), disabled: none },
+    { text: 'Focus: only stacks with this function', action: change({ focus: pattern }), disabled: none },
+    { text: 'Ignore: drop stacks with this function', action: change({ ignore: or('ignore') }), disabled: none },
+    { text: "Hide this function's frames", action: change({ hide: or('hide') }), disabled: none },
     {
-      text: "Collapse recursion",
-      action: change({ recursion: !state.flag("recursion") }),
-      checked: state.flag("recursion"),
+      text: 'Collapse recursion',
+      action: change({ recursion: !state.flag('recursion') }),
+      checked: state.flag('recursion'),
     },
     null,
   ];
   const id = String(picture.functionId(node));
   if (sandwich) {
     const words = state.selection();
-    for (const word of ["invert", "focus"]) words.delete(word);
+    for (const word of ['invert', 'focus']) words.delete(word);
     // Digits alone would be taken for an id.
-    words.set("function", isShortened(name) || /^\d*$/.test(name) ? id : name);
-    list.push({ text: "Callers and callees", href: link(sandwich, words), disabled: none });
+    words.set('function', isShortened(name) || /^\d*$/.test(name) ? id : name);
+    list.push({ text: 'Callers and callees', href: link(sandwich, words), disabled: none });
   }
   if (hotspots) {
     const words = state.selection();
-    words.set("search", name.split("…", 1)[0].slice(0, LONGEST_SEARCH));
-    list.push({ text: "Show in hotspots", href: link(hotspots, words), disabled: none });
+    words.set('search', name.split('…', 1)[0].slice(0, LONGEST_SEARCH));
+    list.push({ text: 'Show in hotspots', href: link(hotspots, words), disabled: none });
   }
-  if (search) list.push({ text: "Find all its frames", action: change({ q: pattern }), disabled: none });
-  list.push({ text: "Copy name", action: () => copyName(panel, name, id) });
+  if (search) list.push({ text: 'Find all its frames', action: change({ q: pattern }), disabled: none });
+  list.push({ text: 'Copy name', action: () => copyName(panel, name, id) });
   return list;
 }
 
@@ -202,7 +202,7 @@ async function copyName(panel, name, id) {
       return;
     }
   }
-  panel.say("Copied.");
+  panel.say('Copied.');
 }
 
 /** The graphs of this page. */

@@ -1,23 +1,23 @@
 // What is told of a frame: in the tooltip, and to whoever does not see the picture.
 
-import { percent, short, signed, weight } from "./format.js";
-import { plain } from "./labels.js";
+import { percent, short, signed, weight } from './format.js';
+import { plain } from './labels.js';
 
 const LONGEST = 600;
 const KIND_NAMES = {
-  user: "user code",
-  kernel: "kernel",
-  jit: "JIT code",
-  inlined: "inlined",
-  python: "Python",
-  operator: "operator",
-  gpu_kernel: "GPU kernel",
-  unknown: "unknown kind",
+  user: 'user code',
+  kernel: 'kernel',
+  jit: 'JIT code',
+  inlined: 'inlined',
+  python: 'Python',
+  operator: 'operator',
+  gpu_kernel: 'GPU kernel',
+  unknown: 'unknown kind',
 };
 
 /** A kind of frame in words. */
 export function kindName(kind) {
-  return KIND_NAMES[kind] ?? "unknown kind";
+  return KIND_NAMES[kind] ?? 'unknown kind';
 }
 
 /** {name, origin, rows} of a node; rows: [label, percent, weight], of a difference [label, before, now, change]. */
@@ -27,7 +27,7 @@ export function facts(picture, node, zoomed) {
   const module = plain(picture.module(node)).slice(0, LONGEST);
   return {
     name: plain(cut(picture.name(node))),
-    origin: ofFunction ? [module, kind].filter(Boolean).join(" · ") : "",
+    origin: ofFunction ? [module, kind].filter(Boolean).join(' · ') : '',
     rows: picture.base ? differences(picture, node) : weights(picture, node, zoomed),
   };
 }
@@ -38,10 +38,10 @@ function cut(name) {
 
 function weights(picture, node, zoomed) {
   const { unit, whole, total, self } = picture;
-  const rows = [["Total", percent(total[node], whole), weight(total[node], unit)]];
-  if (Number.isFinite(self[node])) rows.push(["Self", percent(self[node], whole), weight(self[node], unit)]);
+  const rows = [['Total', percent(total[node], whole), weight(total[node], unit)]];
+  if (Number.isFinite(self[node])) rows.push(['Self', percent(self[node], whole), weight(self[node], unit)]);
   if (picture.depth[zoomed] > 0 && node !== zoomed && picture.isInside(node, zoomed)) {
-    rows.push(["Of the zoomed frame", percent(total[node], total[zoomed]), ""]);
+    rows.push(['Of the zoomed frame', percent(total[node], total[zoomed]), '']);
   }
   return rows;
 }
@@ -54,13 +54,19 @@ function differences(picture, node) {
   const row = (label, here, there) => {
     if (!Number.isFinite(here) || !Number.isFinite(there)) return null;
     const [before, now] = base.reversed
-      ? [[here, drawn], [there, beside]]
-      : [[there, beside], [here, drawn]];
+      ? [
+          [here, drawn],
+          [there, beside],
+        ]
+      : [
+          [there, beside],
+          [here, drawn],
+        ];
     return [label, text(...before), text(...now), changed(before, now, unit)];
   };
   return [
-    row("Total", picture.total[node], base.totals[node]),
-    row("Self", picture.self[node], base.self[node]),
+    row('Total', picture.total[node], base.totals[node]),
+    row('Self', picture.self[node], base.self[node]),
   ].filter(Boolean);
 }
 
@@ -78,15 +84,15 @@ export function sentence(picture, node, zoomed) {
   const told = rows.map(([label, ...values]) =>
     picture.base
       ? `${label.toLowerCase()} before ${values[0]}, now ${values[1]}, ${values[2]}`
-      : `${label.toLowerCase()} ${values.filter(Boolean).join(", ")}`,
+      : `${label.toLowerCase()} ${values.filter(Boolean).join(', ')}`,
   );
   return [
     short(name, 120),
     origin,
     ...told,
     `level ${picture.depth[node] + 1}`,
-    children === 1 ? "1 frame inside" : children ? `${children} frames inside` : "no frames inside",
+    children === 1 ? '1 frame inside' : children ? `${children} frames inside` : 'no frames inside',
   ]
     .filter(Boolean)
-    .join(". ");
+    .join('. ');
 }

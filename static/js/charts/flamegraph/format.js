@@ -1,27 +1,27 @@
 // Numbers and patterns as text. Numbers are written as app/domain/units.py writes them in tables.
 
-const NO_BREAK = "\u00a0";
+const NO_BREAK = '\u00a0';
 const NS = [
-  [1e9, "s"],
-  [1e6, "ms"],
-  [1e3, "µs"],
-  [1, "ns"],
+  [1e9, 's'],
+  [1e6, 'ms'],
+  [1e3, 'µs'],
+  [1, 'ns'],
 ];
 const LONG = [
   // The smaller unit in ns, how many of it the larger has, below how many of it this pair is used, their names.
-  [1e9, 60, 2 * 3600, "min", "s"],
-  [60e9, 60, 2 * 1440, "h", "min"],
-  [3600e9, 24, Infinity, "d", "h"],
+  [1e9, 60, 2 * 3600, 'min', 's'],
+  [60e9, 60, 2 * 1440, 'h', 'min'],
+  [3600e9, 24, Infinity, 'd', 'h'],
 ];
-const BYTES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+const BYTES = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
 
 /** A weight with its unit: 1234567 ns → "1.23 ms"; counts in full. */
 export function weight(value, unit) {
-  if (!Number.isFinite(value)) return "–";
+  if (!Number.isFinite(value)) return '–';
   if (value < 0) return `−${weight(-value, unit)}`;
-  if (unit === "ns") return duration(value);
-  if (unit === "bytes") return bytes(value);
-  return value.toLocaleString("en", { maximumFractionDigits: 0 });
+  if (unit === 'ns') return duration(value);
+  if (unit === 'bytes') return bytes(value);
+  return value.toLocaleString('en', { maximumFractionDigits: 0 });
 }
 
 function duration(ns) {
@@ -32,7 +32,7 @@ function duration(ns) {
   }
   const [small, per, , large, rest] = LONG.find(([unit, , limit]) => Math.round(ns / unit) < limit);
   const parts = Math.round(ns / small);
-  const whole = `${Math.floor(parts / per).toLocaleString("en")}${NO_BREAK}${large}`;
+  const whole = `${Math.floor(parts / per).toLocaleString('en')}${NO_BREAK}${large}`;
   return parts % per ? `${whole} ${parts % per}${NO_BREAK}${rest}` : whole;
 }
 
@@ -45,24 +45,24 @@ function bytes(value) {
 /** Three significant digits, none thrown away before the point. */
 function three(value) {
   const decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-  return value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return value.toLocaleString('en', { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
 }
 
 /** A part of a whole: "12.34 %". */
 export function percent(part, all) {
-  if (!(all > 0) || !Number.isFinite(part)) return "–";
+  if (!(all > 0) || !Number.isFinite(part)) return '–';
   return percentage((100 * part) / all);
 }
 
 /** 0–100 with two decimals; what is there but too small to write is "<0.01 %". */
 export function percentage(value) {
   if (value > 0 && value < 0.005) return `<0.01${NO_BREAK}%`;
-  return `${value ? value.toFixed(2) : "0"}${NO_BREAK}%`;
+  return `${value ? value.toFixed(2) : '0'}${NO_BREAK}%`;
 }
 
 /** A change with its sign: "+12.34 points", "−4 ms", "±0 s". */
 export function signed(text, value) {
-  return (value > 0 ? "+" : value < 0 ? "−" : "±") + text;
+  return (value > 0 ? '+' : value < 0 ? '−' : '±') + text;
 }
 
 const LONGEST_PATTERN = 1900;
@@ -71,13 +71,13 @@ const SHORTENED_FROM = 200;
 
 /** Whether this is not the whole name. */
 export function isShortened(name) {
-  return name.length >= SHORTENED_FROM && name.includes("…");
+  return name.length >= SHORTENED_FROM && name.includes('…');
 }
 
 /** The RE2 pattern that matches this name alone; of a name that is too long, those that begin and end like it. */
 export function exactly(name) {
   if (isShortened(name)) {
-    const gap = name.indexOf("…");
+    const gap = name.indexOf('…');
     const most = LONGEST_PATTERN / 4;
     return `^${literally(head(name.slice(0, gap), most))}.*${literally(tail(name.slice(gap + 1), most))}$`;
   }
@@ -87,19 +87,19 @@ export function exactly(name) {
 
 // Characters of two code units are not cut in two.
 function head(text, most) {
-  return text.slice(0, most).replace(/[\ud800-\udbff]$/, "");
+  return text.slice(0, most).replace(/[\ud800-\udbff]$/, '');
 }
 
 function tail(text, most) {
-  return text.slice(-most).replace(/^[\udc00-\udfff]/, "");
+  return text.slice(-most).replace(/^[\udc00-\udfff]/, '');
 }
 
 function literally(text) {
-  return text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+  return text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
 }
 
 /** A name short enough to stand in a sentence. */
 export function short(name, most = 80) {
   const parts = Array.from(name.slice(0, 4 * most));
-  return parts.length > most ? `${parts.slice(0, most - 1).join("")}…` : name;
+  return parts.length > most ? `${parts.slice(0, most - 1).join('')}…` : name;
 }

@@ -14,19 +14,19 @@ export function listen(view, does) {
     const picture = view.picture;
     const node = view.focused;
     if (node < 0) return view.zoomed;
-    const inwards = view.up ? "ArrowUp" : "ArrowDown";
+    const inwards = view.up ? 'ArrowUp' : 'ArrowDown';
     if (key === inwards) {
       // Down the way one came up, else to the widest.
       const before = picture.find(visited.get(picture.ids[node]) ?? NaN);
       return before >= 0 && picture.parent[before] === node ? before : picture.widestChild(node);
     }
-    if (key === "ArrowUp" || key === "ArrowDown") {
+    if (key === 'ArrowUp' || key === 'ArrowDown') {
       const above = picture.parent[node];
       if (above >= 0) visited.set(picture.ids[above], picture.ids[node]);
       return above;
     }
-    if (key === "Home") return view.zoomed;
-    const next = picture.beside(node, key === "ArrowRight" ? 1 : -1);
+    if (key === 'Home') return view.zoomed;
+    const next = picture.beside(node, key === 'ArrowRight' ? 1 : -1);
     if (next < 0) return -1;
     const [from, to] = view.shown;
     return picture.x1[next] > from && picture.x0[next] < to ? next : -1;
@@ -37,19 +37,19 @@ export function listen(view, does) {
     return { x: box.left + Math.min(24, box.width / 2), y: box.top + box.height };
   }
 
-  canvas.addEventListener("keydown", (event) => {
+  canvas.addEventListener('keydown', (event) => {
     if (!view.picture || view.picture.empty || event.ctrlKey || event.metaKey || event.altKey) return;
     const { key } = event;
-    if (["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Home"].includes(key) && !event.shiftKey) {
+    if (['ArrowUp', 'ArrowDown', 'ArrowLeft', 'ArrowRight', 'Home'].includes(key) && !event.shiftKey) {
       const node = step(key);
       if (node >= 0) {
         view.focus(node);
         does.announce(node);
       }
-    } else if (key === "Enter" || key === " ") {
+    } else if (key === 'Enter' || key === ' ') {
       if (view.focused >= 0) does.zoom(view.focused);
-    } else if (key === "Backspace") does.out();
-    else if (key === "ContextMenu" || (key === "F10" && event.shiftKey)) {
+    } else if (key === 'Backspace') does.out();
+    else if (key === 'ContextMenu' || (key === 'F10' && event.shiftKey)) {
       const node = view.focused >= 0 ? view.focused : view.zoomed;
       menuKey = event.timeStamp;
       view.focus(node);
@@ -58,33 +58,33 @@ export function listen(view, does) {
     event.preventDefault();
   });
 
-  canvas.addEventListener("copy", (event) => {
+  canvas.addEventListener('copy', (event) => {
     if (view.focused < 0 || !view.picture) return;
-    event.clipboardData.setData("text/plain", view.picture.name(view.focused));
+    event.clipboardData.setData('text/plain', view.picture.name(view.focused));
     event.preventDefault();
   });
 
-  canvas.addEventListener("focus", () => {
-    if (!view.picture || view.picture.empty || !canvas.matches(":focus-visible")) return;
+  canvas.addEventListener('focus', () => {
+    if (!view.picture || view.picture.empty || !canvas.matches(':focus-visible')) return;
     if (view.focused < 0) view.focus(view.zoomed);
     does.announce(view.focused);
   });
 
-  canvas.addEventListener("pointerdown", (event) => {
+  canvas.addEventListener('pointerdown', (event) => {
     touched = event.pointerType;
   });
 
-  canvas.addEventListener("click", (event) => {
+  canvas.addEventListener('click', (event) => {
     const node = view.at(event.clientX, event.clientY);
     if (node < 0) return;
     // A finger has no hover: the first touch tells, the second zooms.
     const told = view.focused === node;
     view.focus(node);
-    if (touched === "touch" && !told) does.tell(node, { x: event.clientX, y: event.clientY });
+    if (touched === 'touch' && !told) does.tell(node, { x: event.clientX, y: event.clientY });
     else does.zoom(node);
   });
 
-  canvas.addEventListener("contextmenu", (event) => {
+  canvas.addEventListener('contextmenu', (event) => {
     // Some browsers send this after the key, too.
     if (event.timeStamp - menuKey < 1000) return event.preventDefault();
     const node = view.at(event.clientX, event.clientY);

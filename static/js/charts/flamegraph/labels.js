@@ -4,7 +4,7 @@
 const FEWEST = 3;
 const LONGEST = 600;
 const ASCII = /^[\x20-\x7e]*…?$/;
-const ELLIPSIS = "…";
+const ELLIPSIS = '…';
 // Control characters, and those that would turn the direction of what follows.
 const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
 
@@ -15,7 +15,7 @@ export function isAscii(label) {
 
 /** A name without the characters that a line of text cannot show. */
 export function plain(name) {
-  return name.replace(INVISIBLE, "\ufffd");
+  return name.replace(INVISIBLE, '\ufffd');
 }
 
 export class Labels {
@@ -28,8 +28,8 @@ export class Labels {
   /** @param context a 2D context whose font is set; its text properties are set here */
   constructor(context) {
     this.#context = context;
-    context.fontKerning = "none";
-    context.textRendering = "optimizeSpeed";
+    context.fontKerning = 'none';
+    context.textRendering = 'optimizeSpeed';
     for (let code = 32; code < 127; code++) {
       this.#widths[code] = context.measureText(String.fromCharCode(code)).width;
     }
@@ -46,7 +46,7 @@ export class Labels {
 
   /** As much of name `index` as fits in `room` pixels; empty where that is too little to read. */
   fit(index, room) {
-    if (room < this.narrowest) return "";
+    if (room < this.narrowest) return '';
     const name = (this.#known[index] ??= this.#measure(this.#names[index]));
     if (name.full <= room) return name.text;
     const inside = room - this.#ellipsis;
@@ -58,7 +58,7 @@ export class Labels {
       if (sums[middle] <= inside) low = middle;
       else high = middle - 1;
     }
-    if (low < FEWEST - 1) return "";
+    if (low < FEWEST - 1) return '';
     if (name.cut !== low) {
       name.cut = low;
       name.shown = name.text.slice(0, name.ends ? name.ends[low - 1] : low).trimEnd() + ELLIPSIS;
@@ -82,11 +82,11 @@ export class Labels {
       sums[i + 1] = Math.max(sums[i], width);
     }
     const full = raw.length <= longest ? sums[count] : Infinity;
-    return { text, ends, sums, full, cut: -1, shown: "" };
+    return { text, ends, sums, full, cut: -1, shown: '' };
   }
 }
 
-const segmenter = typeof Intl.Segmenter === "function" ? new Intl.Segmenter() : null;
+const segmenter = typeof Intl.Segmenter === 'function' ? new Intl.Segmenter() : null;
 
 /** Where the characters that a reader sees end. */
 function* boundaries(text) {

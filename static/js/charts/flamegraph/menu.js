@@ -1,23 +1,23 @@
 // A context menu: by the mouse, by a long touch, and by the keyboard.
 
 export class Menu {
-  #box = document.createElement("ul");
+  #box = document.createElement('ul');
   #items = [];
   #back = null;
-  #typed = "";
+  #typed = '';
   #typedAt = 0;
 
   constructor() {
-    this.#box.className = "flame-menu";
-    this.#box.setAttribute("role", "menu");
+    this.#box.className = 'flame-menu';
+    this.#box.setAttribute('role', 'menu');
     this.#box.hidden = true;
-    this.#box.addEventListener("keydown", (event) => this.#key(event));
-    this.#box.addEventListener("contextmenu", (event) => event.preventDefault());
+    this.#box.addEventListener('keydown', (event) => this.#key(event));
+    this.#box.addEventListener('contextmenu', (event) => event.preventDefault());
     document.body.append(this.#box);
-    addEventListener("pointerdown", (event) => this.#box.contains(event.target) || this.close(false));
-    addEventListener("blur", () => this.close(false));
-    addEventListener("resize", () => this.close(false));
-    addEventListener("scroll", () => this.close(false), { passive: true });
+    addEventListener('pointerdown', (event) => this.#box.contains(event.target) || this.close(false));
+    addEventListener('blur', () => this.close(false));
+    addEventListener('resize', () => this.close(false));
+    addEventListener('scroll', () => this.close(false), { passive: true });
   }
 
   get open() {
@@ -31,7 +31,7 @@ export class Menu {
    */
   show(label, entries, { x, y }, back) {
     this.#back = back;
-    this.#box.setAttribute("aria-label", label);
+    this.#box.setAttribute('aria-label', label);
     this.#items = [];
     this.#box.replaceChildren(...entries.map((entry) => (entry ? this.#item(entry) : separator())));
     this.#box.hidden = false;
@@ -49,23 +49,23 @@ export class Menu {
   }
 
   #item({ text, action, href, checked, disabled = false }) {
-    const line = document.createElement("li");
-    line.setAttribute("role", "none");
-    const item = document.createElement(href && !disabled ? "a" : "button");
-    item.setAttribute("role", checked === undefined ? "menuitem" : "menuitemcheckbox");
-    if (checked !== undefined) item.setAttribute("aria-checked", String(checked));
-    if (disabled) item.setAttribute("aria-disabled", "true");
+    const line = document.createElement('li');
+    line.setAttribute('role', 'none');
+    const item = document.createElement(href && !disabled ? 'a' : 'button');
+    item.setAttribute('role', checked === undefined ? 'menuitem' : 'menuitemcheckbox');
+    if (checked !== undefined) item.setAttribute('aria-checked', String(checked));
+    if (disabled) item.setAttribute('aria-disabled', 'true');
     item.tabIndex = -1;
-    item.className = "flame-menu__item";
+    item.className = 'flame-menu__item';
     item.textContent = text;
     if (item instanceof HTMLAnchorElement) item.href = href;
-    else item.type = "button";
-    item.addEventListener("click", (event) => {
+    else item.type = 'button';
+    item.addEventListener('click', (event) => {
       if (disabled) return event.preventDefault();
       this.close();
       action?.();
     });
-    item.addEventListener("pointermove", () => item.focus({ preventScroll: true }));
+    item.addEventListener('pointermove', () => item.focus({ preventScroll: true }));
     this.#items.push(item);
     line.append(item);
     return line;
@@ -75,12 +75,12 @@ export class Menu {
     const at = this.#items.indexOf(document.activeElement);
     const count = this.#items.length;
     const go = (index) => this.#items[(index + count) % count]?.focus({ preventScroll: true });
-    if (event.key === "ArrowDown") go(at + 1);
-    else if (event.key === "ArrowUp") go(at < 0 ? count - 1 : at - 1);
-    else if (event.key === "Home") go(0);
-    else if (event.key === "End") go(count - 1);
-    else if (event.key === "Escape" || event.key === "Tab") this.close();
-    else if (event.key === " ") document.activeElement.click();
+    if (event.key === 'ArrowDown') go(at + 1);
+    else if (event.key === 'ArrowUp') go(at < 0 ? count - 1 : at - 1);
+    else if (event.key === 'Home') go(0);
+    else if (event.key === 'End') go(count - 1);
+    else if (event.key === 'Escape' || event.key === 'Tab') this.close();
+    else if (event.key === ' ') document.activeElement.click();
     else if (event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey) this.#type(event.key, at);
     else return;
     event.preventDefault();
@@ -98,8 +98,8 @@ export class Menu {
 }
 
 function separator() {
-  const line = document.createElement("li");
-  line.setAttribute("role", "separator");
-  line.className = "flame-menu__line";
+  const line = document.createElement('li');
+  line.setAttribute('role', 'separator');
+  line.className = 'flame-menu__line';
   return line;
 }

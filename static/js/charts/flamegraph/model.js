@@ -36,9 +36,7 @@ export class Picture {
     this.end = new Int32Array(count);
     // Of a difference: what the same frames weigh in the profile that is not drawn, scaled to this one where the
     // difference is normalised; `measured`: its whole as it was measured; `reversed`: it is the newer one.
-    this.base = wire.base
-      ? { ...wire.base, self: new Float64Array(count), totals: new Float64Array(count) }
-      : null;
+    this.base = wire.base ? { ...wire.base, self: new Float64Array(count), totals: new Float64Array(count) } : null;
 
     this.span = sent ? nodes.total[0] : 0;
     if (count) {

@@ -4,7 +4,7 @@
 // rows; the browser then stretches it to the rows' height in one operation. So a frame of the animation costs what its
 // pixels cost, however many frames of the profile fall on them. Text is drawn over it.
 
-import { Labels, isAscii } from "./labels.js";
+import { Labels, isAscii } from './labels.js';
 
 const PADDING = 4;
 const LEAST_LABEL = 18;
@@ -12,17 +12,17 @@ const LEAST_LABEL = 18;
 export class Painter {
   #canvas;
   #context;
-  #lines = document.createElement("canvas");
+  #lines = document.createElement('canvas');
   #linesContext;
   #image = null;
   #pixels = null;
   #labels = null;
-  #font = "";
+  #font = '';
 
   constructor(canvas) {
     this.#canvas = canvas;
-    this.#context = canvas.getContext("2d");
-    this.#linesContext = this.#lines.getContext("2d", { willReadFrequently: true });
+    this.#context = canvas.getContext('2d');
+    this.#linesContext = this.#lines.getContext('2d', { willReadFrequently: true });
     this.ratio = 1;
     this.rowHeight = 18;
     this.drawn = { frames: 0, labels: 0 };
@@ -148,9 +148,9 @@ export class Painter {
     const { ratio } = this;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.font = this.#font;
-    context.direction = "ltr";
-    context.textAlign = "left";
-    context.textBaseline = "middle";
+    context.direction = 'ltr';
+    context.textAlign = 'left';
+    context.textBaseline = 'middle';
     this.#labels ??= new Labels(context);
     this.#labels.use(picture.names);
     const usual = picture.base ? palette.diffText : palette.text;
@@ -163,7 +163,7 @@ export class Painter {
         const left = labels[i + 2] / ratio + PADDING;
         const room = labels[i + 3] / ratio - PADDING - left;
         const text = this.#labels.fit(picture.func[labels[i]], room);
-        if (text === "") continue;
+        if (text === '') continue;
         const top = (labels[i + 1] * this.rowHeight) / ratio;
         if (isAscii(text)) context.fillText(text, left, top + middle);
         else this.#writeClipped(text, left, top, room, top + middle);

@@ -5,7 +5,7 @@ export const SHADES = 12;
 export const MODULES = 16;
 const HOT_STOPS = 5;
 const RAMP = 64;
-const KINDS = ["user", "kernel", "jit", "inlined", "python", "operator", "gpu_kernel", "unknown", "group"];
+const KINDS = ['user', 'kernel', 'jit', 'inlined', 'python', 'operator', 'gpu_kernel', 'unknown', 'group'];
 
 /** 32-bit FNV-1a over the UTF-8 bytes of a text. */
 export function hash(text) {
@@ -18,7 +18,7 @@ const encoder = new TextEncoder();
 
 /** The last part of a module's path: what is coloured and listed by module. */
 export function moduleName(module) {
-  return module.replace(/\/+$/, "").split("/").pop() || "[unknown]";
+  return module.replace(/\/+$/, '').split('/').pop() || '[unknown]';
 }
 
 /** The colours of one theme, as 32-bit words in the byte order of canvas pixels (R, G, B, A). */
@@ -28,18 +28,21 @@ export class Palette {
     const read = (name) => parse(style.getPropertyValue(`--flame-${name}`).trim());
     this.kinds = new Map();
     for (const kind of KINDS) {
-      const name = kind.replace("_", "-");
+      const name = kind.replace('_', '-');
       this.kinds.set(kind, ramp([read(`${name}-a`), read(`${name}-b`)], SHADES));
     }
     this.modules = Uint32Array.from({ length: MODULES }, (_, i) => word(read(`module-${i}`)));
-    this.hot = ramp(Array.from({ length: HOT_STOPS }, (_, i) => read(`hot-${i}`)), RAMP);
-    this.diff = ramp([read("less"), read("same"), read("more")], 2 * RAMP + 1);
-    this.match = word(read("match"));
-    this.text = css(read("text"));
-    this.matchText = css(read("match-text"));
-    this.diffText = css(read("diff-text"));
-    this.ground = read("ground");
-    this.diffGround = read("diff-ground");
+    this.hot = ramp(
+      Array.from({ length: HOT_STOPS }, (_, i) => read(`hot-${i}`)),
+      RAMP,
+    );
+    this.diff = ramp([read('less'), read('same'), read('more')], 2 * RAMP + 1);
+    this.match = word(read('match'));
+    this.text = css(read('text'));
+    this.matchText = css(read('match-text'));
+    this.diffText = css(read('diff-text'));
+    this.ground = read('ground');
+    this.diffGround = read('diff-ground');
   }
 }
 
@@ -71,17 +74,17 @@ export class ModuleColours {
 export function colours(picture, mode, palette, moduleColours) {
   const fills = new Uint32Array(picture.count);
   if (picture.base) differences(picture, palette, fills);
-  else if (mode === "hot") hot(picture, palette, fills);
+  else if (mode === 'hot') hot(picture, palette, fills);
   else {
-    const ofFunction = mode === "module" ? byModule(picture, palette, moduleColours) : byKind(picture, palette);
+    const ofFunction = mode === 'module' ? byModule(picture, palette, moduleColours) : byKind(picture, palette);
     for (let i = 0; i < picture.count; i++) fills[i] = ofFunction[picture.func[i]];
   }
   return fills;
 }
 
 function byKind(picture, palette) {
-  const unknown = palette.kinds.get("unknown");
-  const group = palette.kinds.get("group");
+  const unknown = palette.kinds.get('unknown');
+  const group = palette.kinds.get('group');
   return Uint32Array.from(picture.names, (name, i) => {
     if (picture.functionIds[i] < 0) return group[0];
     const shades = palette.kinds.get(picture.kinds[picture.functionKinds[i]]) ?? unknown;
@@ -91,7 +94,7 @@ function byKind(picture, palette) {
 
 function byModule(picture, palette, moduleColours) {
   // The heaviest choose first, so that they keep apart.
-  const ofFunction = new Uint32Array(picture.names.length).fill(palette.kinds.get("group")[0]);
+  const ofFunction = new Uint32Array(picture.names.length).fill(palette.kinds.get('group')[0]);
   for (const { functions, module } of modules(picture)) {
     const fill = palette.modules[moduleColours.slot(module)];
     for (const index of functions) ofFunction[index] = fill;
@@ -119,7 +122,7 @@ export function kinds(picture) {
   const self = new Map();
   for (let i = picture.top; i < picture.count; i++) {
     if (picture.functionId(i) < 0) continue;
-    const kind = picture.kind(i) ?? "unknown";
+    const kind = picture.kind(i) ?? 'unknown';
     self.set(kind, (self.get(kind) ?? 0) + picture.self[i]);
   }
   return [...self].sort((a, b) => b[1] - a[1]).map(([kind]) => kind);

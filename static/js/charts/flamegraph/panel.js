@@ -1,15 +1,15 @@
 // One graph and what stands around it: its data, where one is (breadcrumbs), its colours' legend, tooltip and menu.
 
-import { RequestFailed } from "../../http.js";
-import { kindName, sentence } from "./describe.js";
-import { percent, short } from "./format.js";
-import { listen } from "./keys.js";
-import { plain } from "./labels.js";
-import { extent } from "./model.js";
-import { colours, cssOf, kinds, modules } from "./palette.js";
-import { Source } from "./source.js";
-import { link } from "./state.js";
-import { FlameView } from "./view.js";
+import { RequestFailed } from '../../http.js';
+import { kindName, sentence } from './describe.js';
+import { percent, short } from './format.js';
+import { listen } from './keys.js';
+import { plain } from './labels.js';
+import { extent } from './model.js';
+import { colours, cssOf, kinds, modules } from './palette.js';
+import { Source } from './source.js';
+import { link } from './state.js';
+import { FlameView } from './view.js';
 
 const BUSY_AFTER_MS = 150;
 const SAY_AFTER_MS = 150;
@@ -27,7 +27,7 @@ export class Panel {
   #turn = 0;
   #request = null;
   #matched = null;
-  #mode = "kind";
+  #mode = 'kind';
   #saying = 0;
   #resizing = 0;
   #askedWidth = 0;
@@ -43,8 +43,8 @@ export class Panel {
     this.#root = root;
     this.#page = page;
     this.#source = new Source(root.dataset.part ?? null);
-    this.zoomWord = root.dataset.zoom ?? "zoom";
-    this.#view = new FlameView(this.#child("stage"), {
+    this.zoomWord = root.dataset.zoom ?? 'zoom';
+    this.#view = new FlameView(this.#child('stage'), {
       onHover: (node, place) => this.#hovered(node, place),
       covered: page.covered,
     });
@@ -77,12 +77,12 @@ export class Panel {
 
   /** Show what the state says. */
   async update(state) {
-    const up = (this.#root.dataset.grow ?? state.get("grow")) === "up";
+    const up = (this.#root.dataset.grow ?? state.get('grow')) === 'up';
     if (up !== this.#view.up) {
       this.#view.grow(up);
       if (this.picture && !this.picture.empty) this.#view.reveal(this.#view.zoomed);
     }
-    const mode = state.get("colour") || "kind";
+    const mode = state.get('colour') || 'kind';
     const asked = link(this.#root.dataset.source, state.asked());
     const zoom = numeric(state.get(this.zoomWord));
     const repaint = mode !== this.#mode;
@@ -99,7 +99,7 @@ export class Panel {
   zoomTo(id) {
     const picture = this.#view.picture;
     const isWhole = id === null || id === picture.ids[0];
-    this.#page.state.change({ [this.zoomWord]: isWhole ? "" : String(id) });
+    this.#page.state.change({ [this.zoomWord]: isWhole ? '' : String(id) });
   }
 
   /** Colours again, after another mode or theme was chosen. */
@@ -155,7 +155,7 @@ export class Panel {
       await this.#view.settled();
       if (turn === this.#turn) this.#show(next, fresh);
     } catch (error) {
-      if (error.name === "AbortError" || turn !== this.#turn) return;
+      if (error.name === 'AbortError' || turn !== this.#turn) return;
       this.#fail(error);
     } finally {
       clearTimeout(waiting);
@@ -170,9 +170,9 @@ export class Panel {
 
   #url() {
     this.#askedWidth = Math.max(512, Math.ceil(this.#root.clientWidth / 256) * 256);
-    const words = new URLSearchParams(this.#asked.split("?")[1] ?? "");
-    if (this.#zoom !== null) words.set("zoom", this.#zoom);
-    words.set("width", this.#askedWidth);
+    const words = new URLSearchParams(this.#asked.split('?')[1] ?? '');
+    if (this.#zoom !== null) words.set('zoom', this.#zoom);
+    words.set('width', this.#askedWidth);
     return link(this.#root.dataset.source, words);
   }
 
@@ -185,12 +185,12 @@ export class Panel {
       const was = picture.find(before.ids[this.#view.zoomed]);
       if (was > picture.top) from = extent(picture, was);
     }
-    this.#child("error").hidden = true;
-    this.#child("empty").hidden = !picture.empty;
-    this.#child("stage").hidden = picture.empty;
+    this.#child('error').hidden = true;
+    this.#child('empty').hidden = !picture.empty;
+    this.#child('stage').hidden = picture.empty;
     const palette = this.#page.palette();
     const fills = colours(picture, this.#mode, palette, this.#page.moduleColours);
-    this.#root.classList.toggle("flame--difference", picture.base !== null);
+    this.#root.classList.toggle('flame--difference', picture.base !== null);
     this.#view.show(picture, node, { palette, fills, from });
     this.#legend(palette);
     this.#mark();
@@ -205,18 +205,18 @@ export class Panel {
     const shown = picture.top === 0 ? null : picture.ids[picture.top];
     if (picture.empty || this.#zoom === null || this.#zoom === shown) return;
     this.#zoom = shown;
-    this.#page.state.correct({ [this.zoomWord]: shown === null ? "" : String(shown) });
-    this.say("The frame that was zoomed to is not in this selection. What is there of its callers is shown.");
+    this.#page.state.correct({ [this.zoomWord]: shown === null ? '' : String(shown) });
+    this.say('The frame that was zoomed to is not in this selection. What is there of its callers is shown.');
   }
 
   #fail(error) {
-    const box = this.#child("error");
-    const again = document.createElement("button");
-    again.type = "button";
-    again.className = "button";
-    again.textContent = "Try again";
-    again.addEventListener("click", () => this.#load({ fresh: true }));
-    const text = document.createElement("p");
+    const box = this.#child('error');
+    const again = document.createElement('button');
+    again.type = 'button';
+    again.className = 'button';
+    again.textContent = 'Try again';
+    again.addEventListener('click', () => this.#load({ fresh: true }));
+    const text = document.createElement('p');
     text.textContent = error.message;
     box.replaceChildren(text, again);
     box.hidden = false;
@@ -224,8 +224,8 @@ export class Panel {
   }
 
   #busy(on) {
-    this.#root.classList.toggle("flame--busy", on);
-    this.#child("stage").setAttribute("aria-busy", String(on));
+    this.#root.classList.toggle('flame--busy', on);
+    this.#child('stage').setAttribute('aria-busy', String(on));
   }
 
   #out() {
@@ -264,7 +264,7 @@ export class Panel {
   say(text) {
     clearTimeout(this.#saying);
     this.#saying = setTimeout(() => {
-      this.#child("live").textContent = text;
+      this.#child('live').textContent = text;
     }, SAY_AFTER_MS);
   }
 
@@ -279,43 +279,43 @@ export class Panel {
   /** What tells where one is: the breadcrumbs, and the canvas's name. */
   #around() {
     const { picture, zoomed } = this.#view;
-    const label = this.#root.dataset.label ?? "Flame graph";
+    const label = this.#root.dataset.label ?? 'Flame graph';
     const parts = [label, picture.event];
     if (!picture.empty && picture.depth[zoomed] > 0) parts.push(`zoomed to ${short(plain(picture.name(zoomed)))}`);
-    this.#view.canvas.setAttribute("aria-label", parts.filter(Boolean).join(", "));
+    this.#view.canvas.setAttribute('aria-label', parts.filter(Boolean).join(', '));
     const { pruned } = picture;
-    this.#child("left").textContent = pruned
-      ? `${pruned.toLocaleString("en")} narrower frame${pruned === 1 ? " is" : "s are"} not drawn; zoom in to see more.`
-      : "";
-    const list = this.#child("crumbs");
+    this.#child('left').textContent = pruned
+      ? `${pruned.toLocaleString('en')} narrower frame${pruned === 1 ? ' is' : 's are'} not drawn; zoom in to see more.`
+      : '';
+    const list = this.#child('crumbs');
     if (!list) return;
     const path = picture.empty ? [] : picture.path(zoomed);
-    list.classList.toggle("flame__crumbs--root", path.length < 2);
+    list.classList.toggle('flame__crumbs--root', path.length < 2);
     const steps = path.map((node) => this.#crumb(node, zoomed));
     if (steps.length > CRUMBS) {
-      const gap = document.createElement("li");
+      const gap = document.createElement('li');
       gap.textContent = `${steps.length - CRUMBS + 1} more`;
-      gap.className = "flame__gap";
+      gap.className = 'flame__gap';
       steps.splice(2, steps.length - CRUMBS + 1, gap);
     }
-    list.querySelector("ol").replaceChildren(...steps);
+    list.querySelector('ol').replaceChildren(...steps);
   }
 
   #crumb(node, zoomed) {
     const { picture } = this.#view;
-    const step = document.createElement("li");
+    const step = document.createElement('li');
     const name = short(plain(picture.name(node)), 40);
     const text = `${name} ${percent(picture.total[node], picture.whole)}`;
     if (node === zoomed) {
       step.textContent = text;
-      step.setAttribute("aria-current", "location");
+      step.setAttribute('aria-current', 'location');
       return step;
     }
-    const anchor = document.createElement("a");
-    const id = node === 0 ? "" : String(picture.ids[node]);
+    const anchor = document.createElement('a');
+    const id = node === 0 ? '' : String(picture.ids[node]);
     anchor.href = this.#page.state.address({ [this.zoomWord]: id });
     anchor.textContent = text;
-    anchor.addEventListener("click", (event) => {
+    anchor.addEventListener('click', (event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
       this.#page.state.change({ [this.zoomWord]: id });
@@ -325,23 +325,24 @@ export class Panel {
   }
 
   #legend(palette) {
-    const list = this.#child("legend");
+    const list = this.#child('legend');
     if (!list) return;
     const { picture } = this.#view;
     const entry = (fill, text) => {
-      const item = document.createElement("li");
-      const swatch = document.createElement("span");
-      swatch.className = fill.startsWith("linear") ? "flame__swatch flame__swatch--ramp" : "flame__swatch";
+      const item = document.createElement('li');
+      const swatch = document.createElement('span');
+      swatch.className = fill.startsWith('linear') ? 'flame__swatch flame__swatch--ramp' : 'flame__swatch';
       swatch.style.background = fill;
       item.append(swatch, text);
       return item;
     };
-    const ramp = (words) => `linear-gradient(90deg, ${[0, 0.5, 1].map((t) => cssOf(words[Math.round(t * (words.length - 1))])).join()})`;
+    const ramp = (words) =>
+      `linear-gradient(90deg, ${[0, 0.5, 1].map((t) => cssOf(words[Math.round(t * (words.length - 1))])).join()})`;
     let entries;
     if (picture.empty) entries = [];
-    else if (picture.base) entries = [entry(ramp(palette.diff), "less – same – more")];
-    else if (this.#mode === "hot") entries = [entry(ramp(palette.hot), "less – more self time")];
-    else if (this.#mode === "module") {
+    else if (picture.base) entries = [entry(ramp(palette.diff), 'less – same – more')];
+    else if (this.#mode === 'hot') entries = [entry(ramp(palette.hot), 'less – more self time')];
+    else if (this.#mode === 'module') {
       entries = modules(picture)
         .slice(0, LEGEND)
         .map(({ module }) =>

@@ -1,8 +1,8 @@
 // The search box: the server answers over all functions, those too narrow to be drawn included.
 
-import { RequestFailed, getJSON } from "../../http.js";
-import { percentage } from "./format.js";
-import { link } from "./state.js";
+import { RequestFailed, getJSON } from '../../http.js';
+import { percentage } from './format.js';
+import { link } from './state.js';
 
 const TYPED_AFTER_MS = 160;
 
@@ -28,33 +28,34 @@ export class Search {
     this.#state = state;
     this.#source = form.dataset.flameSearch;
     this.#found = found;
-    this.#input.addEventListener("input", () => {
+    this.#input.addEventListener('input', () => {
       clearTimeout(this.#typing);
       this.#typing = setTimeout(() => state.change({ q: this.#input.value }), TYPED_AFTER_MS);
     });
-    form.addEventListener("submit", (event) => {
+    form.addEventListener('submit', (event) => {
       event.preventDefault();
       clearTimeout(this.#typing);
-      const isNew = state.get("q") !== this.#input.value;
+      const isNew = state.get('q') !== this.#input.value;
       state.change({ q: this.#input.value });
       if (!isNew) next(1);
     });
-    this.#input.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && event.shiftKey) {
+    this.#input.addEventListener('keydown', (event) => {
+      if (event.key === 'Enter' && event.shiftKey) {
         event.preventDefault();
         next(-1);
-      } else if (event.key === "Escape") {
+      } else if (event.key === 'Escape') {
         event.preventDefault();
         if (this.#input.value) {
-          this.#input.value = "";
-          state.change({ q: "" });
+          this.#input.value = '';
+          state.change({ q: '' });
         } else this.#input.blur();
       }
     });
-    addEventListener("keydown", (event) => {
-      const find = (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey && event.key.toLowerCase() === "f";
+    addEventListener('keydown', (event) => {
+      const find =
+        (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey && event.key.toLowerCase() === 'f';
       // Pressed once more, the browser's own search comes.
-      if (!find || document.activeElement === this.#input || document.querySelector("dialog[open]")) return;
+      if (!find || document.activeElement === this.#input || document.querySelector('dialog[open]')) return;
       event.preventDefault();
       this.focus();
     });
@@ -67,16 +68,16 @@ export class Search {
 
   /** Show what the state says. */
   async update(state) {
-    const pattern = state.get("q");
-    if (document.activeElement !== this.#input || pattern === "") this.#input.value = pattern;
+    const pattern = state.get('q');
+    if (document.activeElement !== this.#input || pattern === '') this.#input.value = pattern;
     const words = state.asked();
-    words.set("q", pattern);
+    words.set('q', pattern);
     const url = link(this.#source, words);
     if (url === this.#asked) return;
     this.#asked = url;
     this.#request?.abort();
-    if (pattern === "") {
-      this.#tell("");
+    if (pattern === '') {
+      this.#tell('');
       this.#found(null);
       return;
     }
@@ -85,11 +86,11 @@ export class Search {
       const answer = await getJSON(url, { signal: request.signal });
       if (request !== this.#request) return;
       const count = answer.functions.length;
-      const names = count === 1 ? "1 function" : `${count.toLocaleString("en")} functions`;
-      this.#tell(count ? `${percentage(answer.percent)} in ${names}` : "No function matches.");
+      const names = count === 1 ? '1 function' : `${count.toLocaleString('en')} functions`;
+      this.#tell(count ? `${percentage(answer.percent)} in ${names}` : 'No function matches.');
       this.#found(new Set(answer.functions));
     } catch (error) {
-      if (error.name === "AbortError" || request !== this.#request) return;
+      if (error.name === 'AbortError' || request !== this.#request) return;
       this.#asked = null;
       this.#tell(error.message, true);
       this.#found(null);
@@ -99,8 +100,8 @@ export class Search {
 
   #tell(text, isError = false) {
     this.#result.textContent = text;
-    this.#form.classList.toggle("flame-search--wrong", isError);
-    if (isError) this.#input.setAttribute("aria-invalid", "true");
-    else this.#input.removeAttribute("aria-invalid");
+    this.#form.classList.toggle('flame-search--wrong', isError);
+    if (isError) this.#input.setAttribute('aria-invalid', 'true');
+    else this.#input.removeAttribute('aria-invalid');
   }
 }

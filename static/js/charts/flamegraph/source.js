@@ -1,7 +1,7 @@
 // Where pictures come from: the server, or what it answered before.
 
-import { getJSON } from "../../http.js";
-import { Picture } from "./model.js";
+import { getJSON } from '../../http.js';
+import { Picture } from './model.js';
 
 const KEPT = 24;
 

@@ -2,25 +2,25 @@
 
 /** Words that choose what is asked of the server, beside `zoom`. The first are those of perfloom.domain.selection. */
 export const SELECTION = [
-  "event",
-  "thread",
-  "rank",
-  "start-ms",
-  "end-ms",
-  "focus",
-  "ignore",
-  "hide",
-  "invert",
-  "recursion",
-  "step",
+  'event',
+  'thread',
+  'rank',
+  'start-ms',
+  'end-ms',
+  'focus',
+  'ignore',
+  'hide',
+  'invert',
+  'recursion',
+  'step',
 ];
-const SHAPE = ["group", "order"];
-const COMPARISON = ["base", "other", "normalise", "reverse"];
+const SHAPE = ['group', 'order'];
+const COMPARISON = ['base', 'other', 'normalise', 'reverse'];
 const ASKED = [...SELECTION, ...SHAPE, ...COMPARISON];
 /** With another value of these a node's id means something else. */
-const RENUMBERING = new Set(["invert", "recursion", "hide", "group", "order", "base", "other", "reverse"]);
+const RENUMBERING = new Set(['invert', 'recursion', 'hide', 'group', 'order', 'base', 'other', 'reverse']);
 /** What is not worth a step back. */
-const PASSING = new Set(["q", "colour", "grow"]);
+const PASSING = new Set(['q', 'colour', 'grow']);
 
 export class State {
   #words;
@@ -30,14 +30,14 @@ export class State {
   constructor(changed) {
     this.#words = new URLSearchParams(location.search);
     this.#changed = changed;
-    addEventListener("popstate", () => {
+    addEventListener('popstate', () => {
       this.#words = new URLSearchParams(location.search);
       this.#changed(this);
     });
   }
 
   get(word) {
-    return this.#words.get(word) ?? "";
+    return this.#words.get(word) ?? '';
   }
 
   all(word) {
@@ -45,11 +45,11 @@ export class State {
   }
 
   flag(word) {
-    return ["1", "true", "yes", "on"].includes(this.get(word));
+    return ['1', 'true', 'yes', 'on'].includes(this.get(word));
   }
 
   get zoom() {
-    const text = this.get("zoom");
+    const text = this.get('zoom');
     return /^\d+$/.test(text) ? Number(text) : null;
   }
 
@@ -75,22 +75,22 @@ export class State {
     const passing = Object.keys(changes).every((word) => PASSING.has(word));
     this.#words = words;
     const url = link(location.pathname, words);
-    if (passing) history.replaceState(history.state, "", url);
-    else history.pushState(null, "", url);
+    if (passing) history.replaceState(history.state, '', url);
+    else history.pushState(null, '', url);
     this.#changed(this);
   }
 
   /** Go to another query string of this page. */
   visit(query) {
     this.#words = new URLSearchParams(query);
-    history.pushState(null, "", link(location.pathname, this.#words));
+    history.pushState(null, '', link(location.pathname, this.#words));
     this.#changed(this);
   }
 
   /** Take back what cannot be shown, without a step in the history. */
   correct(changes) {
     this.#words = this.#with(changes);
-    history.replaceState(history.state, "", link(location.pathname, this.#words));
+    history.replaceState(history.state, '', link(location.pathname, this.#words));
   }
 
   #with(changes) {
@@ -98,17 +98,18 @@ export class State {
     for (const [word, value] of Object.entries(changes)) {
       words.delete(word);
       for (const one of Array.isArray(value) ? value : [value]) {
-        if (one !== "" && one !== null && one !== undefined && one !== false) words.append(word, one === true ? "1" : one);
+        if (one !== '' && one !== null && one !== undefined && one !== false)
+          words.append(word, one === true ? '1' : one);
       }
     }
-    if (!("zoom" in changes) && Object.keys(changes).some((word) => RENUMBERING.has(word))) words.delete("zoom");
+    if (!('zoom' in changes) && Object.keys(changes).some((word) => RENUMBERING.has(word))) words.delete('zoom');
     return words;
   }
 
   #only(names) {
     const words = new URLSearchParams();
     for (const name of names) {
-      for (const value of this.#words.getAll(name)) if (value !== "") words.append(name, value);
+      for (const value of this.#words.getAll(name)) if (value !== '') words.append(name, value);
     }
     return words;
   }
@@ -117,5 +118,5 @@ export class State {
 /** A path with a query, or alone; the path may have a query of its own. */
 export function link(path, words) {
   const query = words.toString();
-  return query ? `${path}${path.includes("?") ? "&" : "?"}${query}` : path;
+  return query ? `${path}${path.includes('?') ? '&' : '?'}${query}` : path;
 }

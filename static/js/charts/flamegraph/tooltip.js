@@ -1,18 +1,18 @@
 // The box beside the pointer.
 
-import { facts } from "./describe.js";
+import { facts } from './describe.js';
 
 const DISTANCE = 14;
 
 export class Tooltip {
-  #box = document.createElement("div");
+  #box = document.createElement('div');
   #shown = null;
 
   constructor() {
-    this.#box.className = "flame-tip";
+    this.#box.className = 'flame-tip';
     this.#box.hidden = true;
     // Its words are told by the live region.
-    this.#box.setAttribute("aria-hidden", "true");
+    this.#box.setAttribute('aria-hidden', 'true');
     document.body.append(this.#box);
   }
 
@@ -38,25 +38,25 @@ export class Tooltip {
   }
 
   #fill({ name, origin, rows }, isDifference) {
-    const title = element("p", "flame-tip__name", name);
-    title.dir = "auto";
+    const title = element('p', 'flame-tip__name', name);
+    title.dir = 'auto';
     const parts = [title];
-    if (origin) parts.push(element("p", "flame-tip__origin", origin));
-    const table = element("table", "flame-tip__rows");
+    if (origin) parts.push(element('p', 'flame-tip__origin', origin));
+    const table = element('table', 'flame-tip__rows');
     if (isDifference) {
       const head = table.createTHead().insertRow();
-      head.append(...["", "Before", "Now", "Change"].map((text) => element("th", "", text)));
+      head.append(...['', 'Before', 'Now', 'Change'].map((text) => element('th', '', text)));
     }
     for (const [label, ...values] of rows) {
       const row = table.insertRow();
-      row.append(element("th", "", label), ...values.map((value) => element("td", "", value)));
+      row.append(element('th', '', label), ...values.map((value) => element('td', '', value)));
     }
     parts.push(table);
     this.#box.replaceChildren(...parts);
   }
 }
 
-function element(tag, className, text = "") {
+function element(tag, className, text = '') {
   const made = document.createElement(tag);
   if (className) made.className = className;
   made.textContent = text;

@@ -1,9 +1,9 @@
 // One flame graph on the page: a tall stage that scrolls with the page, and a canvas that covers the part in view.
 // Knows pictures, zoom, the mark under the pointer and the one of the keyboard; where data comes from, others know.
 
-import { Painter } from "./paint.js";
-import { between, extent } from "./model.js";
-import { mixed } from "./palette.js";
+import { Painter } from './paint.js';
+import { between, extent } from './model.js';
+import { mixed } from './palette.js';
 
 const ZOOM_MS = 220;
 const OVERSCAN = 0.5;
@@ -47,21 +47,21 @@ export class FlameView {
    */
   constructor(stage, { onHover = () => {}, covered = () => 0 } = {}) {
     this.#stage = stage;
-    this.#canvas = stage.querySelector("canvas");
-    this.#hoverMark = this.#mark("flame__hover");
-    this.#focusMark = this.#mark("flame__focus");
+    this.#canvas = stage.querySelector('canvas');
+    this.#hoverMark = this.#mark('flame__hover');
+    this.#focusMark = this.#mark('flame__focus');
     this.#painter = new Painter(this.#canvas);
     this.#onHover = onHover;
     this.#covered = covered;
     this.timing = { last: 0, most: 0, count: 0, sum: 0 };
     const { signal } = this.#listeners;
-    window.addEventListener("scroll", () => this.#scrolled(), { passive: true, capture: true, signal });
-    window.addEventListener("resize", () => this.#measure(), { signal });
-    this.#canvas.addEventListener("pointermove", (event) => this.#pointed(event), { signal });
-    this.#canvas.addEventListener("pointerleave", () => this.#pointed(null), { signal });
+    window.addEventListener('scroll', () => this.#scrolled(), { passive: true, capture: true, signal });
+    window.addEventListener('resize', () => this.#measure(), { signal });
+    this.#canvas.addEventListener('pointermove', (event) => this.#pointed(event), { signal });
+    this.#canvas.addEventListener('pointerleave', () => this.#pointed(null), { signal });
     this.#observer = new ResizeObserver((entries) => this.#measure(entries.at(-1)));
     try {
-      this.#observer.observe(stage, { box: "device-pixel-content-box" });
+      this.#observer.observe(stage, { box: 'device-pixel-content-box' });
     } catch {
       this.#observer.observe(stage);
     }
@@ -209,7 +209,7 @@ export class FlameView {
   }
 
   #mark(name) {
-    const mark = document.createElement("div");
+    const mark = document.createElement('div');
     mark.className = name;
     mark.hidden = true;
     this.#stage.append(mark);
@@ -286,14 +286,14 @@ export class FlameView {
     this.#redraw();
   }
 
-  #styled = "";
+  #styled = '';
   #ratioQuery = null;
 
   #watchRatio(ratio) {
     this.#ratioQuery?.abort();
     this.#ratioQuery = new AbortController();
     const signal = AbortSignal.any?.([this.#ratioQuery.signal, this.#listeners.signal]) ?? this.#ratioQuery.signal;
-    matchMedia(`(resolution: ${ratio}dppx)`).addEventListener("change", () => this.#measure(), { signal });
+    matchMedia(`(resolution: ${ratio}dppx)`).addEventListener('change', () => this.#measure(), { signal });
   }
 
   #scrolled() {
@@ -308,7 +308,7 @@ export class FlameView {
 
   #move(from) {
     const to = extent(this.#picture, this.#zoomed);
-    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const still = matchMedia('(prefers-reduced-motion: reduce)').matches;
     if (from && !still && (from[0] !== to[0] || from[1] !== to[1])) {
       this.#motion = { from, to, start: null };
       this.#shown = from;
@@ -362,7 +362,7 @@ export class FlameView {
       palette: this.#palette,
     });
     const took = performance.now() - start;
-    if (this.timing.count === 0) performance.mark("flamegraph-painted");
+    if (this.timing.count === 0) performance.mark('flamegraph-painted');
     this.timing.last = took;
     this.timing.most = Math.max(this.timing.most, took);
     this.timing.count++;
@@ -388,7 +388,7 @@ export class FlameView {
     const node = this.#pointer && !this.#motion ? this.at(this.#pointer.x, this.#pointer.y) : -1;
     if (node === this.#hovered && !this.#pointer) return;
     this.#hovered = node;
-    this.#canvas.classList.toggle("flame__canvas--on", node >= 0);
+    this.#canvas.classList.toggle('flame__canvas--on', node >= 0);
     this.#onHover(node, this.#pointer);
   }
 
