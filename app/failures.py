@@ -17,6 +17,16 @@ from .domain.errors import PerfloomError
 from .rendering import Page, render
 from .security import is_api
 
+TITLES = {
+    400: "That does not work",
+    403: "Not allowed",
+    404: "Not found",
+    409: "Not now",
+    413: "Too large",
+    422: "This cannot be read",
+    500: "Something went wrong",
+    503: "Something is missing",
+}
 SENTENCES = {
     400: "The request could not be understood. Go back, reload the page and try again.",
     404: "There is no such page. It may have been deleted, or the address is mistyped.",
@@ -50,7 +60,8 @@ def answer(status: int, message: str, *, field: str | None = None, error_id: str
         response = jsonify(error=message, field=field, id=error_id)
         response.status_code = status
         return response
-    page = ErrorPage(status=status, title=HTTPStatus(status).phrase, message=message, id=error_id, back=_back(status))
+    title = TITLES.get(status, HTTPStatus(status).phrase)
+    page = ErrorPage(status=status, title=title, message=message, id=error_id, back=_back(status))
     return render(page, status)
 
 

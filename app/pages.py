@@ -19,13 +19,15 @@ Pairs = list[tuple[str, str]]
 class ResultPage:
     """A page of a result. key: the last word of its address, empty for the overview.
 
-    has_data: whether a profile has something for it. narrows: whether it obeys the selection.
+    has_data: whether a profile has something for it. narrows: whether it obeys the selection. all_events: without an
+    event it shows every one, where others show the main event.
     """
 
     key: str
     title: str
     has_data: Callable[[Profile], bool]
     narrows: bool = True
+    all_events: bool = False
 
 
 def _always(profile: Profile) -> bool:
@@ -52,7 +54,7 @@ RESULT_PAGES = (
     ResultPage("", "Overview", _always),
     ResultPage("flamegraph", "Flame graph", _has_samples),
     ResultPage("hotspots", "Hotspots", _has_samples),
-    ResultPage("counts", "Event counts", _has_values),
+    ResultPage("counts", "Event counts", _has_values, all_events=True),
     ResultPage("threads", "Threads", _has_threads),
     ResultPage("losses", "Losses", _has_losses, narrows=False),
 )

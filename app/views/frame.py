@@ -1,5 +1,6 @@
 """What all pages of a result have in common: its name, its tabs, and the bar of the selection."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from flask import request
@@ -59,6 +60,19 @@ class Frame:
         return self.url(key, self.selection.only(**changes))
 
 
+def _events(
+    names: list[str], main: str | None, selection: Selection, here: Callable[[Selection], str]
+) -> tuple[Link, ...]:
+    """The events to switch between. main: the one that holds where none is asked for, None where all do."""
+    now = selection.event or main
+    links = [
+        Link(name, name, here(selection.only(event=None if name == main else name)), name == now) for name in names
+    ]
+    if main is None and len(names) > 1:
+        links.insert(0, Link("", "All events", here(selection.only(event=None)), now is None))
+    return tuple(links)
+
+
 def selected() -> Selection:
     """The selection of the present request."""
     return Selection.from_query(request.args.to_dict(flat=False))
@@ -98,10 +112,7 @@ def open_frame(id: str, key: str) -> tuple[Frame, Profile]:
             for tab in RESULT_PAGES
             if tab.has_data(profile) or tab.key == key
         ),
-        events=tuple(
-            Link(name, name, here(selection.only(event=None if name == main else name)), name == event)
-            for name in names
-        ),
+        events=_events(names, None if page.all_events else main, selection, here),
         chips=chips(selection, here),
         reset=here(Selection(event=selection.event)),
         own=own,

@@ -20,15 +20,16 @@ from .tables import (
     Pager,
     asked_order,
     asked_page,
+    asked_search,
     csv_response,
     heading,
     here,
+    keep_matching,
     pager,
 )
 
 blueprint = Blueprint("hotspots", __name__)
 SORTS = ("name", "module", "self", "total")
-MAX_SEARCH = 1000
 
 
 @dataclass(frozen=True)
@@ -109,12 +110,6 @@ def _by() -> str:
 
 def _rows(frame: Frame, profile: Profile, by: str, order: Order) -> pd.DataFrame:
     rows = hotspots(profile, frame.selection.only(event=frame.event or None), by)
-    search = request.args.get("search", "").strip()
-    if len(search) > MAX_SEARCH:
-        raise InvalidRequest(f"The search is longer than {MAX_SEARCH} characters; shorten it.", "search")
-    for word in search.casefold().split():
-        found = rows["name"].str.casefold().str.contains(word, regex=False, na=False)
-        found |= rows["module"].str.casefold().str.contains(word, regex=False, na=False)
-        rows = rows[found]
+    rows = keep_matching(rows, asked_search(), ("name", "module"))
     # Stable, so that rows alike keep the order of the table: the greatest self weight first.
     return rows.sort_values(order.column, ascending=not order.descending, kind="stable", na_position="last")

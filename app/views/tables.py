@@ -18,6 +18,7 @@ from ..pages import Pairs, with_query
 
 PAGE_SIZE = 100
 CSV_ROWS = 2_000
+MAX_SEARCH = 1_000
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,24 @@ def asked_page() -> int:
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
         raise InvalidRequest(f"page {text[:40]!r} is no whole number from 1; leave it out for the first page.", "page")
     return int(text)
+
+
+def asked_search() -> str:
+    """The search asked for. Raises InvalidRequest for one that is too long."""
+    search = request.args.get("search", "").strip()
+    if len(search) > MAX_SEARCH:
+        raise InvalidRequest(f"The search is longer than {MAX_SEARCH} characters; shorten it.", "search")
+    return search
+
+
+def keep_matching(rows: pd.DataFrame, search: str, columns: Sequence[str]) -> pd.DataFrame:
+    """The rows that have every word of `search`, whatever its case, somewhere in these columns."""
+    for word in dict.fromkeys(search.casefold().split()):
+        found = pd.Series(False, index=rows.index)
+        for column in columns:
+            found |= rows[column].str.casefold().str.contains(word, regex=False, na=False)
+        rows = rows[found]
+    return rows
 
 
 def here(*changes: tuple[str, str | None]) -> str:

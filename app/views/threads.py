@@ -20,9 +20,11 @@ from .tables import (
     Pager,
     asked_order,
     asked_page,
+    asked_search,
     csv_response,
     heading,
     here,
+    keep_matching,
     pager,
 )
 
@@ -32,7 +34,10 @@ SORTS = ("name", "process", "host", "rank", "pid", "tid", "samples", "value")
 
 @dataclass(frozen=True)
 class Row:
-    """A thread and its share. bar: of the largest, in percent. only: its hotspots. flamegraph: its picture. Both None where it has no key."""
+    """A thread and its share. bar: of the largest, in percent.
+
+    only: its hotspots. flamegraph: its picture. Both None where it has no key.
+    """
 
     name: str
     process: str
@@ -108,11 +113,7 @@ def as_csv(id: str) -> Response:
 
 def _rows(frame: Frame, profile: Profile, order: Order) -> pd.DataFrame:
     rows = TABLES["threads"].compute(profile, frame.selection.only(event=frame.event or None))
-    for word in request.args.get("search", "").casefold().split()[:50]:
-        found = pd.Series(False, index=rows.index)
-        for column in ("name", "process", "host", "key"):
-            found |= rows[column].str.casefold().str.contains(word, regex=False, na=False)
-        rows = rows[found]
+    rows = keep_matching(rows, asked_search(), ("name", "process", "host", "key"))
     return rows.sort_values(order.column, ascending=not order.descending, kind="stable", na_position="last")
 
 

@@ -35,11 +35,13 @@ HOSTILE = (
 ORDINARY, EVIL = "ordinary0000", "evil00000000"
 
 
-def profile(names: Sequence[str] = (), *, functions: int = 40, samples: int = 600, seed: int = 1) -> Profile:
-    """Threads, two events and a tree of functions; `names` stand wherever a name can."""
+def profile(
+    names: Sequence[str] = (), *, called: Sequence[str] = (), functions: int = 40, samples: int = 600, seed: int = 1
+) -> Profile:
+    """Threads, two events and a tree of functions; `names` stand wherever a name can. called: the first functions."""
     chance = random.Random(seed)
     builder = ProfileBuilder("perf script text")
-    called = list(names) or ["main", "parse", "multiply", "do_syscall_64"]
+    called = list(called or names) or ["main", "parse", "multiply", "do_syscall_64"]
     builder.run(called[0], names[-1] if names else "node17")
     clock = builder.event("cpu-clock", "ns", sampling="frequency", rate=199.0)
     faults = builder.event(names[0] if names else "page-faults", "count", sampling="period", rate=1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-VOID = frozenset("area base br col embed hr img input link meta source track wbr path rect circle line".split())
+VOID = frozenset(("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"))
 
 
 class _Reader(HTMLParser):
@@ -36,7 +36,7 @@ class _Reader(HTMLParser):
         ):
             self.faults.append("a script in the page")
         # The one frame there is shows an SVG of ours, where no script runs.
-        ours = str(named.get("src", "")).startswith("/results/") and "scripts" not in (
+        ours = str(named.get("src", "")).startswith(("/results/", "/compare/")) and "scripts" not in (
             named.get("sandbox") or "scripts"
         )
         if tag in ("style", "iframe", "object", "embed", "base", "img") and not (tag == "iframe" and ours):

@@ -18,7 +18,7 @@ from perfloom.store import Store
 from tests.web.conftest import EVIL, HOSTILE, ORDINARY, Browser, profile
 from tests.web.html import read
 
-TABS = ("", "/hotspots", "/threads", "/losses")
+TABS = ("", "/hotspots", "/counts", "/threads", "/losses")
 PATHS = ("/", "/import", "/nothing", *(f"/results/{{id}}{tab}" for tab in (*TABS, "/edit", "/delete")))
 
 
@@ -162,6 +162,15 @@ def test_hotspots_in_pages(browser_client: Browser, stored: Callable[..., str]) 
     assert len(seen) == len(set(seen)) > 300
 
 
+def test_counts_show_every_event_unless_one_is_chosen(browser_client: Browser, ordinary: str) -> None:
+    page = browser_client.page(f"/results/{ordinary}/counts")
+    assert page.count("<svg xmlns") == 2 and ">All events</a>" in page
+    text = " ".join(read(page).text)
+    assert "2.26 s in all" in text.replace("\xa0", " ") and "450 in all" in text
+    one = browser_client.page(f"/results/{ordinary}/counts?event=page-faults&by=thread&sort=-value")
+    assert one.count("<svg xmlns") == 1 and set(rows_of(one)) == {"page-faults"}
+
+
 def test_csv_has_every_row_and_exact_numbers(browser_client: Browser, store: Store, ordinary: str) -> None:
     response = browser_client.client.get(f"/results/{ordinary}/hotspots.csv")
     assert response.headers["Content-Disposition"].startswith("attachment")
@@ -174,7 +183,7 @@ def test_csv_has_every_row_and_exact_numbers(browser_client: Browser, store: Sto
     )
 
 
-@pytest.mark.parametrize("table", ["hotspots", "threads", "losses"])
+@pytest.mark.parametrize("table", ["hotspots", "counts", "threads", "losses"])
 def test_csv_starts_no_formula(browser_client: Browser, evil: str, table: str) -> None:
     text = browser_client.client.get(f"/results/{evil}/{table}.csv").text
     for row in csv.reader(io.StringIO(text)):

@@ -1,0 +1,445 @@
+"""/compare: what grew, shrank, appeared and vanished between two results, as a table and as a differential graph."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pandas as pd
+from flask import Blueprint, jsonify, redirect, request
+from werkzeug.wrappers import Response
+
+from ..analysis.compare import BY, differences
+from ..analysis.matching import main_pair, paired_events
+from ..analysis.picking import event_names
+from ..analysis.schema import records
+from ..domain.errors import InvalidRequest
+from ..domain.profile import Profile
+from ..domain.selection import WORDS, Selection, flag
+from ..domain.tables import texts
+from ..domain.units import Quantity, Scale, percent, quantity, scale_for, utc_iso, utc_text
+from ..pages import Chip, Pairs, chips, result_url, with_query
+from ..rendering import Page, render
+from ..services import services
+from ..store import Result
+from .differential import Difference, difference
+from .flame_words import PAGE_POLICY
+from .frame import Link, selected
+from .functions import short_module
+from .tables import (
+    PAGE_SIZE,
+    Heading,
+    Order,
+    Pager,
+    asked_order,
+    asked_page,
+    asked_search,
+    csv_response,
+    heading,
+    here,
+    keep_matching,
+    pager,
+)
+
+blueprint = Blueprint("compare", __name__)
+MEASURES = ("self", "total")
+STATUSES = ("grew", "shrank", "appeared", "vanished", "same")
+SORTS = ("change", "name", "module", "status", "base", "other")
+PICK_LIMIT = 200
+FRAMES_OF_A_STACK = 4
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A result that can be chosen."""
+
+    id: str
+    name: str
+    about: str
+    created_text: str
+    created_iso: str
+    is_base: bool
+    is_other: bool
+
+
+@dataclass(frozen=True)
+class PickPage(Page):
+    """`/compare` while one of the two is missing."""
+
+    template: ClassVar[str] = "compare/pick.html"
+    choices: tuple[Choice, ...]
+    search: str
+    base: str
+    other: str
+    total: int
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two."""
+
+    title: str
+    id: str
+    name: str
+    url: str
+    change: str
+    total: Quantity
+    complete: bool
+
+
+@dataclass(frozen=True)
+class Bar:
+    """The bar of the selection, which holds for both: see results/_selection.html."""
+
+    selection: Selection
+    event: str
+    unit: str
+    weighted: bool
+    events: tuple[Link, ...]
+    chips: tuple[Chip, ...]
+    reset: str
+    own: Pairs
+    carried: Pairs
+
+
+@dataclass(frozen=True)
+class Row:
+    """A function or stack. base, other: in the unit of the heading. bar: of the greatest change, -100 to 100."""
+
+    name: str
+    short: str
+    module: str
+    module_short: str
+    status: str
+    base: Quantity
+    other: Quantity
+    change: Quantity
+    bar: float
+
+
+@dataclass(frozen=True)
+class ComparePage(Page):
+    """`/compare?base=&other=`. hidden: the words that the search form carries."""
+
+    template: ClassVar[str] = "compare/compare.html"
+    base: Side
+    other: Side
+    swap: str
+    bar: Bar
+    difference: Difference
+    normalise: bool
+    by: str
+    summary: str
+    scales: tuple[Link, ...]
+    measures: tuple[Link, ...]
+    kinds: tuple[Link, ...]
+    statuses: tuple[Link, ...]
+    search: str
+    hidden: Pairs
+    headings: dict[str, Heading]
+    rows: tuple[Row, ...]
+    pager: Pager
+    csv: str
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is compared, and how. Raises in `_asked` for words that cannot be used."""
+
+    base: Result
+    other: Result
+    base_profile: Profile
+    other_profile: Profile
+    selection: Selection
+    event: int
+    base_event: int
+    by: str
+    measure: str
+    normalise: bool
+    status: str
+
+
+@blueprint.get("/compare")
+def show() -> Response:
+    """The comparison, or the choice of what to compare."""
+    pair = _pair()
+    if pair is not None:
+        rest = [(k, v) for k, v in request.args.items(multi=True) if k not in ("result", "base", "other")]
+        return redirect(with_query("/compare", [("base", pair[0]), ("other", pair[1]), *rest]), 303)
+    if not (request.args.get("base") and request.args.get("other")):
+        return _pick()
+    asked = _asked()
+    rows = _narrowed(asked, _rows(asked))
+    order, page = asked_order(SORTS, "-change"), asked_page()
+    rows = _sorted(asked, rows, order)
+    unit = texts(asked.other_profile.events, "unit")[asked.event] if asked.event >= 0 else "count"
+    scale = _scale(asked, rows, unit)
+    greatest = float(rows[f"delta_{asked.measure}"].abs().max()) if len(rows) else 0.0
+    window = rows.iloc[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+    everything = _rows(asked)
+    totals = [
+        _total(profile, result, event)
+        for profile, result, event in (
+            (asked.base_profile, asked.base, asked.base_event),
+            (asked.other_profile, asked.other, asked.event),
+        )
+    ]
+    response = render(
+        ComparePage(
+            base=_side("Base", "base", asked.base, quantity(totals[0], unit)),
+            other=_side("Other", "other", asked.other, quantity(totals[1], unit)),
+            swap=here(("base", asked.other.id), ("other", asked.base.id), ("page", None)),
+            bar=_bar(asked, unit),
+            difference=difference(),
+            normalise=asked.normalise,
+            by=asked.by,
+            summary=_summary(asked, totals),
+            scales=_links("normalise", (("", "Normalised"), ("0", "Absolute")), "" if asked.normalise else "0"),
+            measures=_links("of", (("", "Self"), ("total", "Total")), asked.measure if asked.measure != "self" else ""),
+            kinds=_links(
+                "by", (("", "By function"), ("stack", "By stack")), asked.by if asked.by != "function" else ""
+            ),
+            statuses=_statuses(everything, asked.status),
+            search=request.args.get("search", ""),
+            hidden=[(k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")],
+            headings=_headings(asked, order, scale),
+            rows=tuple(_row(asked, row, scale, greatest) for row in records(window)),
+            pager=pager(page, len(rows), PAGE_SIZE, noun=asked.by),
+            csv=here(("page", None)).replace("/compare", "/compare.csv", 1),
+        )
+    )
+    response.headers["Content-Security-Policy"] = PAGE_POLICY
+    return response
+
+
+@blueprint.get("/compare.csv")
+def as_csv() -> Response:
+    """All rows that status and search leave, in the order of the page; columns as `perfloom diff` names them."""
+    asked = _asked()
+    rows = _sorted(asked, _narrowed(asked, _rows(asked)), asked_order(SORTS, "-change"))
+    return csv_response(f"{asked.base.name} to {asked.other.name}.csv", rows)
+
+
+@blueprint.get("/api/v1/compare")
+def as_json() -> Response:
+    """The table as a list of objects. base, other: ids; by=function|stack; normalise=1|0; words of a selection."""
+    asked = _asked()
+    return jsonify(records(_narrowed(asked, _rows(asked))))
+
+
+def _pair() -> tuple[str, str] | None:
+    """(base, other) of the results ticked in the list, the older one first; None where none was."""
+    ids = list(dict.fromkeys(request.args.getlist("result")))
+    if not ids:
+        return None
+    if len(ids) > 2:
+        raise InvalidRequest(f"Two results can be compared, and {len(ids)} were ticked; tick two.", "result")
+    found = sorted((services().store.results.get(id) for id in ids), key=lambda result: result.created)
+    return ("" if len(found) == 1 else found[0].id), found[-1].id
+
+
+def _pick() -> Response:
+    search = request.args.get("search", "")
+    base, other = request.args.get("base", ""), request.args.get("other", "")
+    found, total = services().store.results.search(search, limit=PICK_LIMIT)
+    return render(
+        PickPage(
+            choices=tuple(
+                Choice(
+                    id=result.id,
+                    name=result.name,
+                    about=" · ".join(part for part in (result.host, result.command) if part),
+                    created_text=utc_text(result.created),
+                    created_iso=utc_iso(result.created),
+                    is_base=result.id == base,
+                    is_other=result.id == other,
+                )
+                for result in found
+            ),
+            search=search,
+            base=base,
+            other=other,
+            total=total,
+        )
+    )
+
+
+def _asked() -> _Asked:
+    results = services().store.results
+    base, other = (results.get(request.args.get(word, "")) for word in ("base", "other"))
+    base_profile, other_profile = results.open(base.id), results.open(other.id)
+    selection = selected()
+    by, measure = request.args.get("by") or "function", request.args.get("of") or "self"
+    status = request.args.get("status", "")
+    for word, value, known in (("by", by, BY), ("of", measure, MEASURES), ("status", status or "same", STATUSES)):
+        if value not in known:
+            raise InvalidRequest(f"{word} is one of {', '.join(known)}, not {value[:40]!r}.", word)
+    before, after = main_pair(base_profile, other_profile, selection, selection)
+    return _Asked(
+        base=base,
+        other=other,
+        base_profile=base_profile,
+        other_profile=other_profile,
+        selection=selection,
+        event=after,
+        base_event=before,
+        by=by,
+        measure=measure,
+        normalise=flag("normalise", request.args.get("normalise") or "1"),
+        status=status,
+    )
+
+
+def _rows(asked: _Asked) -> pd.DataFrame:
+    chosen = asked.selection
+    if asked.event >= 0:
+        chosen = chosen.only(event=event_names(asked.other_profile)[asked.event])
+    return differences(asked.base_profile, asked.other_profile, chosen, chosen, asked.by, asked.normalise)
+
+
+def _narrowed(asked: _Asked, rows: pd.DataFrame) -> pd.DataFrame:
+    if asked.status:
+        rows = rows[rows["status"] == asked.status]
+    return keep_matching(rows, asked_search(), ("name", "module"))
+
+
+def _sorted(asked: _Asked, rows: pd.DataFrame, order: Order) -> pd.DataFrame:
+    column = {
+        "change": f"delta_{asked.measure}",
+        "base": f"base_{asked.measure}",
+        "other": f"other_{asked.measure}",
+    }.get(order.column, order.column)
+    by_size = order.column == "change"
+    return rows.sort_values(
+        column,
+        ascending=not order.descending,
+        kind="stable",
+        key=(lambda values: values.abs()) if by_size else None,
+    )
+
+
+def _scale(asked: _Asked, rows: pd.DataFrame, unit: str) -> Scale:
+    if asked.normalise:
+        return scale_for(100, "percent")
+    names = [f"{side}_{asked.measure}" for side in ("base", "other", "delta")]
+    return scale_for(float(rows[names].abs().to_numpy().max()) if len(rows) else 0, unit)
+
+
+def _row(asked: _Asked, row: dict[str, Any], scale: Scale, greatest: float) -> Row:
+    suffix = f"{asked.measure}_percent" if asked.normalise else asked.measure
+
+    def shown(side: str) -> Quantity:
+        return scale.quantity(row[f"{side}_{suffix}"])
+
+    name = row["name"] or ""
+    frames = name.split(";") if asked.by == "stack" else [name]
+    change = shown("delta")
+    sign = "+" if row[f"delta_{suffix}"] > 0 else ""
+    return Row(
+        name=name,
+        short="… ; " + " ; ".join(frames[-FRAMES_OF_A_STACK:])
+        if len(frames) > FRAMES_OF_A_STACK
+        else " ; ".join(frames),
+        module=row["module"] or "",
+        module_short=short_module(row["module"] or ""),
+        status=row["status"],
+        base=shown("base"),
+        other=shown("other"),
+        change=Quantity(change.value, sign + change.text, sign + change.exact),
+        bar=100.0 * row[f"delta_{asked.measure}"] / greatest if greatest else 0.0,
+    )
+
+
+def _headings(asked: _Asked, order: Order, scale: Scale) -> dict[str, Heading]:
+    what = "share of the whole" if asked.normalise else "weight"
+    return {
+        "name": heading(order, "name", "Function" if asked.by == "function" else "Stack", css="name"),
+        "module": heading(order, "module", "Module", css="name name--second"),
+        "status": heading(order, "status", "What", css="fit"),
+        "base": heading(order, "base", "Base", numeric=True, unit=scale.label, description=f"Its {what} in the base"),
+        "other": heading(
+            order, "other", "Other", numeric=True, unit=scale.label, description=f"Its {what} in the other"
+        ),
+        "change": heading(
+            order,
+            "change",
+            "Change",
+            numeric=True,
+            unit="points" if asked.normalise else scale.label,
+            description="Other less base; sorted by size, whichever way it went",
+        ),
+    }
+
+
+def _side(title: str, word: str, result: Result, total: Quantity) -> Side:
+    return Side(
+        title=title,
+        id=result.id,
+        name=result.name,
+        url=result_url(result.id, selection=selected()),
+        change=here((word, None), ("page", None)),
+        total=total,
+        complete=result.complete,
+    )
+
+
+def _total(profile: Profile, result: Result, event: int) -> int | float | None:
+    """What a result has of the event in all, whatever is selected."""
+    if event < 0:
+        return None
+    name = event_names(profile)[event]
+    return next((total.total for total in result.events if total.name == name), None)
+
+
+def _summary(asked: _Asked, totals: list[int | float | None]) -> str:
+    before, after = totals
+    if not before or after is None:
+        return ""
+    change = 100.0 * (after - before) / before
+    name = event_names(asked.other_profile)[asked.event]
+    word = "the same" if change == 0 else f"{percent(abs(change))} {'more' if change > 0 else 'less'}"
+    return f"In all, the other has {word} {name} than the base." if change else f"Both have the same {name} in all."
+
+
+def _links(word: str, choices: tuple[tuple[str, str], ...], now: str) -> tuple[Link, ...]:
+    return tuple(
+        Link(value, label, here((word, value or None), ("page", None)), value == now) for value, label in choices
+    )
+
+
+def _statuses(rows: pd.DataFrame, now: str) -> tuple[Link, ...]:
+    counts = rows["status"].value_counts()
+    return tuple(
+        Link(
+            status,
+            f"{status} {int(counts[status]):,}",
+            here(("status", None if status == now else status), ("page", None)),
+            status == now,
+        )
+        for status in STATUSES
+        if status in counts
+    )
+
+
+def _bar(asked: _Asked, unit: str) -> Bar:
+    own = [(k, v) for k, v in request.args.items(multi=True) if k not in WORDS and k != "page"]
+    names = event_names(asked.other_profile)
+
+    def url(selection: Selection) -> str:
+        return with_query("/compare", selection.to_query() + own)
+
+    common = paired_events(
+        asked.base_profile, asked.other_profile, asked.selection.only(event=None), asked.selection.only(event=None)
+    )
+    return Bar(
+        selection=asked.selection,
+        event=names[asked.event] if asked.event >= 0 else "",
+        unit=unit,
+        weighted=True if asked.event < 0 else bool(asked.other_profile.events.column("weighted")[asked.event].as_py()),
+        events=tuple(
+            Link(names[after], names[after], url(asked.selection.only(event=names[after])), after == asked.event)
+            for _, after in common
+        ),
+        chips=chips(asked.selection, url),
+        reset=url(Selection(event=asked.selection.event)),
+        own=own,
+        carried=asked.selection.only(event=None).to_query() + own,
+    )

@@ -1,0 +1,191 @@
+"""/results/<id>/counts: totals of every event by process and thread, sampled or counted, as bars and as a table."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pandas as pd
+from flask import Blueprint, request
+from markupsafe import Markup
+from werkzeug.wrappers import Response
+
+from ..analysis.schema import records
+from ..analysis.tables import TABLES
+from ..charts.bars import BY, count_bars, draw
+from ..domain.errors import InvalidRequest
+from ..domain.profile import Profile
+from ..domain.units import Quantity, percent, quantity
+from ..rendering import Page, render
+from .frame import Frame, Link, open_frame
+from .tables import (
+    PAGE_SIZE,
+    Heading,
+    Order,
+    Pager,
+    asked_order,
+    asked_page,
+    asked_search,
+    csv_response,
+    heading,
+    here,
+    keep_matching,
+    pager,
+)
+
+blueprint = Blueprint("counts", __name__)
+SORTS = ("event", "process", "thread", "host", "rank", "pid", "tid", "cpu", "run", "value", "running_percent")
+OPTIONAL = ("host", "rank", "pid", "tid", "cpu", "run", "running_percent")
+MOST_CHARTS = 8
+
+
+@dataclass(frozen=True)
+class Row:
+    """A total. cells: the optional columns that the page shows, in their order. why: there is no value."""
+
+    event: str
+    process: str
+    thread: str
+    cells: tuple[str, ...]
+    value: Quantity
+    bar: float
+    why: str
+    sampled: bool
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Bars of one event. svg: without script or style of its own."""
+
+    event: str
+    total: Quantity
+    svg: Markup
+
+
+@dataclass(frozen=True)
+class CountsPage(Page):
+    """`/results/<id>/counts`. optional: the columns shown beside event, process, thread and value."""
+
+    template: ClassVar[str] = "results/counts.html"
+    frame: Frame
+    charts: tuple[Chart, ...]
+    left_out: int
+    by: str
+    choices: tuple[Link, ...]
+    search: str
+    hidden: tuple[tuple[str, str], ...]
+    headings: dict[str, Heading]
+    optional: tuple[str, ...]
+    rows: tuple[Row, ...]
+    pager: Pager
+    csv: str
+
+
+@blueprint.get("/results/<id>/counts")
+def show(id: str) -> Response:
+    """Charts and a page of the table: of the event selected, else of all."""
+    frame, profile = open_frame(id, "counts")
+    by, order, page = _by(), asked_order(SORTS, "event"), asked_page()
+    rows = _rows(frame, profile, order)
+    chosen = [frame.event] if frame.selection.event is not None else [link.key for link in frame.events if link.key]
+    optional = tuple(name for name in OPTIONAL if _says_something(rows, name))
+    window = rows.iloc[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+    largest = {event: float(values.max()) for event, values in rows.groupby("event")["value"] if values.notna().any()}
+    return render(
+        CountsPage(
+            frame=frame,
+            charts=tuple(_chart(frame, profile, event, by) for event in chosen[:MOST_CHARTS]),
+            left_out=max(0, len(chosen) - MOST_CHARTS),
+            by=by,
+            choices=tuple(
+                Link(word, f"By {word}", here(("by", None if word == BY[0] else word), ("page", None)), word == by)
+                for word in BY
+            ),
+            search=request.args.get("search", ""),
+            hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),
+            headings=_headings(order),
+            optional=optional,
+            rows=tuple(_row(row, optional, largest.get(row["event"], 0.0)) for row in records(window)),
+            pager=pager(page, len(rows), PAGE_SIZE, noun="total"),
+            csv=here(("page", None)).replace(f"/results/{id}/counts", f"/results/{id}/counts.csv", 1),
+        )
+    )
+
+
+@blueprint.get("/results/<id>/counts.csv")
+def as_csv(id: str) -> Response:
+    """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
+    frame, profile = open_frame(id, "counts")
+    return csv_response(f"{frame.name} counts.csv", _rows(frame, profile, asked_order(SORTS, "event")))
+
+
+def _by() -> str:
+    by = request.args.get("by") or BY[0]
+    if by not in BY:
+        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
+    return by
+
+
+def _chart(frame: Frame, profile: Profile, event: str, by: str) -> Chart:
+    data = count_bars(profile, frame.selection.only(event=event), by)
+    # `draw` escapes every name and uses neither script nor style; tests hold it to that.
+    return Chart(event=event, total=quantity(data.total, data.unit), svg=Markup(draw(data)))
+
+
+def _rows(frame: Frame, profile: Profile, order: Order) -> pd.DataFrame:
+    rows = TABLES["counts"].compute(profile, frame.selection)
+    rows = keep_matching(rows, asked_search(), ("event", "process", "thread", "host"))
+    # The table's own order is by event as recorded, the greatest value first; every other order keeps it among equals.
+    if order.word == "event":
+        return rows
+    return rows.sort_values(order.column, ascending=not order.descending, kind="stable", na_position="last")
+
+
+def _says_something(rows: pd.DataFrame, name: str) -> bool:
+    """Whether a column is worth its place: there are values in it, and of hosts and runs more than one."""
+    return bool(rows[name].nunique() > 1 if name in ("host", "run") else rows[name].notna().any())
+
+
+def _headings(order: Order) -> dict[str, Heading]:
+    labels = {
+        "event": "Event",
+        "process": "Process",
+        "thread": "Thread",
+        "host": "Host",
+        "rank": "Rank",
+        "pid": "PID",
+        "tid": "TID",
+        "cpu": "CPU",
+        "run": "Run",
+        "running_percent": "Counted %",
+    }
+    texts = {"event": "name", "process": "name name--second", "thread": "name name--second", "host": "fit"}
+    found = {
+        name: heading(
+            order,
+            name,
+            label,
+            css=texts.get(name, "num fit"),
+            description="Share of the time in which the event had a counter" if name == "running_percent" else "",
+        )
+        for name, label in labels.items()
+    }
+    return found | {"value": heading(order, "value", "Value", numeric=True, css="fit")}
+
+
+def _row(row: dict[str, Any], optional: tuple[str, ...], largest: float) -> Row:
+    def cell(name: str) -> str:
+        value = row[name]
+        if value is None:
+            return ""
+        return percent(value) if name == "running_percent" else str(value)
+
+    status = row["status"]
+    return Row(
+        event=row["event"] or "",
+        process=row["process"] or "all",
+        thread=row["thread"] or "all",
+        cells=tuple(cell(name) for name in optional),
+        value=quantity(row["value"], row["unit"] or "count"),
+        bar=100.0 * max(0, row["value"] or 0) / largest if largest else 0.0,
+        why="" if status in (None, "ok") else status,
+        sampled=row["source"] == "sampled",
+    )
