@@ -90,6 +90,12 @@ COUNTS = (
     Column("source", "", "sampled, or counted (perf stat)."),
     Column("status", "", "For a count: ok, or why there is no value."),
     Column("running_percent", "%", "For a count: share of the time in which the event had a counter.", "Float64"),
+    Column(
+        "deviation_percent",
+        "%",
+        "For a count that perf stat repeated: the standard deviation of its mean, as a share of it.",
+        "Float64",
+    ),
 )
 THREADS = (
     _HOST,
@@ -142,6 +148,7 @@ class _Measured(NamedTuple):
     source: str
     status: str | None = None
     running_percent: float | None = None
+    deviation_percent: float | None = None
 
 
 def summary(profile: Profile, selection: Selection) -> pd.DataFrame:
@@ -213,6 +220,7 @@ def counts(profile: Profile, selection: Selection) -> pd.DataFrame:
             "source": [m.source for m in rows],
             "status": [m.status for m in rows],
             "running_percent": [m.running_percent for m in rows],
+            "deviation_percent": [m.deviation_percent for m in rows],
         },
     )
 
@@ -283,10 +291,7 @@ def _measured(profile: Profile, selection: Selection) -> list[_Measured]:
 
 
 def _sampled(profile: Profile, selection: Selection) -> list[_Measured]:
-    samples = samples_of(profile)
-    if not len(samples.weight):
-        return []
-    chosen = events_selected(profile, selection)
+    samples, chosen = samples_of(profile), events_selected(profile, selection)
     rows = samples_kept(profile, selection, chosen[0] if len(chosen) == 1 else None)
     size = profile.threads.num_rows
     where = samples.event[rows].astype(np.int64) * size + samples.thread[rows]
@@ -339,6 +344,7 @@ def _counted(profile: Profile, selection: Selection, each_cpu: bool = True) -> l
             source="counted",
             status="ok" if any(row["value"] is not None for row in rows) else rows[0]["status"],
             running_percent=_running_percent(rows),
+            deviation_percent=rows[0]["deviation_percent"] if len(rows) == 1 else None,
         )
         for key, rows in cells.items()
     ]
