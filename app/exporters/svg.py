@@ -397,8 +397,8 @@ def _controls(look: Look) -> str:
     """Search field and buttons; the script puts them in place and takes them into use."""
     right = look.width - MARGIN
     return (
-        f'<text id="reset" class="button hidden" x="{MARGIN}" y="53" role="button" tabindex="0">Show the whole graph'
-        f'</text><text id="matched" class="told" x="{right}" y="53" text-anchor="end"></text>'
+        f'<text id="reset" class="button hidden" x="{MARGIN}" y="53" role="button" tabindex="0">Reset zoom</text>'
+        f'<text id="matched" class="told" x="{right}" y="53" text-anchor="end"></text>'
         f'<foreignObject id="search" class="hidden" x="{right - 260}" y="8" width="260" height="26">'
         '<input xmlns="http://www.w3.org/1999/xhtml" type="search" placeholder="Search (regular expression)" '
         'aria-label="Search: regular expression" spellcheck="false"/></foreignObject>'

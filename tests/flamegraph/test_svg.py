@@ -265,7 +265,7 @@ def test_zoom_by_click_in_the_file(on_disk: Any) -> None:
     assert visible(page)["left/2"] == 588
     frame(page, "other").click()
     assert "other" in frame(page, "other").locator("text").text_content()
-    page.get_by_text("Show the whole graph").click()
+    page.get_by_text("Reset zoom").click()
     assert visible(page)["left/2"] == 588
     frame(page, "left").click()
     frame(page, "main").click()
