@@ -1,0 +1,78 @@
+"""Write docs/reference/tables.md from what the program declares of its tables: `python docs/generate.py`.
+
+tests/test_docs.py holds the page equal to what this makes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from perfloom.analysis import compare
+from perfloom.analysis.tables import TABLES, Column
+
+PAGE = Path(__file__).parent / "reference" / "tables.md"
+TYPES = {
+    "str": "text",
+    "int64": "whole number",
+    "Int64": "whole number",
+    "float64": "number",
+    "Float64": "number",
+    "number": "number",
+    "bool": "true or false",
+    "boolean": "true or false",
+}
+INTRODUCTION = """\
+<!-- Made by docs/generate.py from app/analysis. Change the descriptions there, then run it again. -->
+# Tables
+
+Each of these can be printed by [`perfloom report`](../how-to/command-line.md#report), asked for over
+[HTTP](http.md#tables), and, where there is a page for it, saved as CSV there. The names are the same everywhere.
+
+* What is not known is `null` in JSON, empty in CSV, `-` on a terminal.
+* Percentages go from 0 to 100. Rows are never cut.
+* The unit *event* stands for the one that the column `unit` of the row names: `count`, `ns` or `bytes`.
+* A row for each event: a selection of one event (`--event`) leaves the rows of that one.
+
+What the numbers mean where tools disagree stands under [Definitions](definitions.md).
+"""
+NOTES = {
+    "summary": "One row; in JSON one object.",
+    "losses": "The most frequent first. The same whatever is selected. What the reasons mean: see the page of each "
+    "[format](../index.md#formats).",
+    "hotspots": "One row for each event and function that has any weight; the greatest self weight first. A function "
+    "is a name in a module. Frames hidden with `--hide` leave their self weight to their callers.\n\nThe page and the "
+    "API also group `by=module` and `by=thread`; then `kind`, `file` and `line` are null, and a thread's `module` is "
+    "its process.",
+    "counts": "One row for each event and thread with samples, and one for each thing counted by `perf stat`; within "
+    "an event the greatest value first. Intervals of one counter are added up.",
+    "threads": "One row for each thread and event; a thread with neither samples nor counts has one row with zeros. "
+    "Within an event the greatest value first.",
+    "events": "In the order of the recording.",
+}
+COMPARISON = """\
+## Comparison
+
+What [`perfloom diff`](../how-to/command-line.md#diff), `/compare.csv` and `/api/v1/compare` give: one row for each
+event and function (or stack) that has any weight in either; the greatest change of self first.
+"""
+
+
+def tables_page() -> str:
+    """The whole page."""
+    parts = [INTRODUCTION]
+    for table in TABLES.values():
+        parts.append(f"## {table.name}\n\n{table.title}. {NOTES[table.name]}\n\n{columns(table.columns)}")
+    parts.append(f"{COMPARISON}\n{columns(compare.COLUMNS)}")
+    return "\n".join(parts)
+
+
+def columns(declared: Sequence[Column]) -> str:
+    """Columns as a Markdown table."""
+    lines = ["| column | type | unit | meaning |", "|---|---|---|---|"]
+    lines += [f"| `{c.name}` | {TYPES[c.dtype]} | {c.unit} | {c.description} |" for c in declared]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(tables_page(), encoding="utf-8")
