@@ -158,7 +158,7 @@ def examine_spec(spec: JobSpec, host: Host | None, *, ask_within_s: float | None
 def _judged(spec: JobSpec, found: list[Finding], host: Host | None, ask_within_s: float | None) -> Examined:
     facts = host.facts if host else None
     found += [_at_form_field(finding) for finding in preflight(spec, facts)]
-    if ask_within_s is not None and not any(f.level is Level.ERROR for f in found):
+    if ask_within_s is not None:
         found += _asked(spec, ask_within_s)
     order = list(Level)
     found.sort(key=lambda finding: order.index(finding.level))

@@ -15,6 +15,7 @@ from perfloom.domain.facts import HostFacts, PerfEvent
 from perfloom.domain.jobs import CallGraph, JobSpec, JobState, RecorderName, Scope
 from perfloom.forms.check import relevant
 from perfloom.forms.job import JobFields
+from perfloom.launchers import command_line
 from perfloom.store import Store
 from perfloom.views import job_form
 from tests.web.conftest import HOSTILE, Browser
@@ -171,9 +172,10 @@ def test_a_form_sent_twice_makes_one_job(browser_client: Browser, store: Store, 
 
 def test_the_preview_is_what_the_recorder_would_start(browser_client: Browser, host: None) -> None:
     answer = browser_client.post("/jobs/preview", command="echo 'a b'", frequency="99", call_graph="none").get_json()
-    assert answer["command"] == (
-        "/usr/bin/perf record -o artefacts/perf.data -F 99 -e cpu-clock -z -N --no-bpf-event -- echo 'a b'"
-    )
+    spec = JobSpec(command=("echo", "a b"), frequency=99, call_graph=CallGraph.NONE)
+    assert answer["command"] == command_line(spec, FACTS)
+    assert "perf record -o artefacts/perf.data -F 99 -e cpu-clock -z" in answer["command"]
+    assert answer["command"].endswith(" -- echo 'a b'")
     assert answer["host"] == "node17"
     assert answer["findings"] == []
     wrong = browser_client.post("/jobs/preview", command="echo 'a", check="1").get_json()
@@ -192,7 +194,8 @@ def test_preview_without_scripts(browser_client: Browser, store: Store, host: No
     shown = re.search(r"data-preview-command[^>]*>(.*?)</pre>", response.text, re.DOTALL)
     assert shown
     text = html.unescape(re.sub("<[^>]*>", "", shown[1]))
-    assert text.startswith("/usr/bin/perf record") and text.endswith("-- echo 1") and " -c 7 " in text
+    spec = JobSpec(command=("echo", "1"), period=7)
+    assert text == command_line(spec, FACTS) and " -c 7 " in text
     assert jobs_in(store) == 0
 
 
