@@ -77,11 +77,21 @@ def remembered(profile: Profile, key: Hashable, build: Callable[[], T], *, pin: 
 
 
 def size_of(value: Any) -> int:
-    """Bytes of the arrays in a value made of arrays, dataclasses, tuples and lists; a token amount for the rest."""
+    """Bytes of the arrays in a value made of arrays, dataclasses, tuples and lists; a token amount for the rest.
+
+    An array in several places counts once; a field marked as `shared` belongs to another value and counts there.
+    """
+    return _size_of(value, set())
+
+
+def _size_of(value: Any, seen: set[int]) -> int:
     if isinstance(value, np.ndarray):
-        return value.nbytes
+        known = id(value) in seen
+        seen.add(id(value))
+        return 0 if known else value.nbytes
     if isinstance(value, tuple | list):
-        return sum(size_of(part) for part in value) + 64
+        return sum(_size_of(part, seen) for part in value) + 64
     if is_dataclass(value) and not isinstance(value, type):
-        return sum(size_of(getattr(value, part.name)) for part in fields(value)) + 64
+        own = (part for part in fields(value) if "shared" not in part.metadata)
+        return sum(_size_of(getattr(value, part.name), seen) for part in own) + 64
     return 64

@@ -4,7 +4,7 @@ A shape is rows in preorder, each one frame or an unbranched run of frames, and 
 whose last frame its weight lands. Weights come later, with the selection.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -61,7 +61,7 @@ class Shape:
     place: Array
     frames: int
     row_of_call: Array | None
-    tree: CallTree
+    tree: CallTree = field(metadata={"shared": True})
     leaf: Array | None
 
     def __len__(self) -> int:

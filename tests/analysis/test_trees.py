@@ -1,0 +1,98 @@
+"""Sums over trees in preorder, against a walk up every path; and the parts trees are reshaped with."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfloom.analysis import spread
+from perfloom.analysis.flamegraph import Group, Order, flame_tree
+from perfloom.analysis.picking import sums_on, weights_on
+from perfloom.analysis.reshaping import nearest_above, parents_among
+from perfloom.analysis.shapes import Levels
+from perfloom.analysis.trees import covered, outermost, path_sums
+from perfloom.domain.calltree import preorder
+from perfloom.domain.profile import Profile
+from perfloom.domain.selection import Selection
+from tests.profiles import profiles
+
+Array = np.ndarray[Any, Any]
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> tuple[Array, Array, Array]:
+    """(parent, end, depth) of a tree in preorder."""
+    count = draw(st.integers(1, 40))
+    parent = [-1] + [draw(st.integers(0, node - 1)) for node in range(1, count)]
+    order = preorder(np.array(parent))
+    return order.parent, order.end, order.depth
+
+
+def path(parent: Array, node: int) -> list[int]:
+    """From the root to the node."""
+    found = [node]
+    while parent[found[-1]] >= 0:
+        found.append(int(parent[found[-1]]))
+    return found[::-1]
+
+
+@given(trees(), st.data())
+def test_path_sums(tree: tuple[Array, Array, Array], data: st.DataObject) -> None:
+    parent, end, _ = tree
+    value = np.array(data.draw(st.lists(st.integers(-9, 9), min_size=len(end), max_size=len(end))), np.int64)
+    expected = [sum(value[n] for n in path(parent, node)) for node in range(len(end))]
+    assert path_sums(value, end).tolist() == expected
+
+
+@given(trees(), st.data())
+def test_covered_and_nearest_above(tree: tuple[Array, Array, Array], data: st.DataObject) -> None:
+    parent, end, _ = tree
+    hit = np.array(data.draw(st.lists(st.booleans(), min_size=len(end), max_size=len(end))))
+    assert covered(end, hit).tolist() == [any(hit[n] for n in path(parent, node)) for node in range(len(end))]
+    hit[0] = True
+    nearest = [next(n for n in reversed(path(parent, node)) if hit[n]) for node in range(len(end))]
+    assert nearest_above(end, hit).tolist() == nearest
+    kept = np.flatnonzero(hit)
+    expected = [0] + [next(n for n in reversed(path(parent, k)[:-1]) if hit[n]) for k in kept[1:].tolist()]
+    assert parents_among(kept, end[kept]).tolist() == expected
+
+
+@given(trees(), st.data())
+def test_outermost(tree: tuple[Array, Array, Array], data: st.DataObject) -> None:
+    parent, end, _ = tree
+    label = np.array(data.draw(st.lists(st.integers(0, 4), min_size=len(end), max_size=len(end))))
+    expected = [next(n for n in path(parent, node) if label[n] == label[node]) for node in range(len(end))]
+    assert outermost(end, label).tolist() == expected
+
+
+@given(trees())
+def test_ancestors_at_a_depth(tree: tuple[Array, Array, Array]) -> None:
+    parent, end, depth = tree
+    levels = Levels.of(depth)
+    pairs = [(node, d) for node in range(len(end)) for d in range(int(depth[node]) + 1)]
+    nodes, depths = np.array(pairs).T
+    assert levels.ancestors(nodes, depths).tolist() == [path(parent, n)[d] for n, d in pairs]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1 << 60)), max_size=8))
+def test_sums_are_exact(cells: list[tuple[int, int]]) -> None:
+    index = np.array([i for i, _ in cells], np.int64)
+    weight = np.array([w for _, w in cells], np.int64)
+    expected = [sum(w for i, w in cells if i == n) for n in range(4)]
+    if sum(expected) < 1 << 63:
+        assert weights_on(index, weight, 4, int(weight.max(initial=0))).tolist() == expected
+        assert sums_on(index, weight, 4).tolist() == expected
+
+
+@settings(max_examples=80)
+@given(profiles(max_weight=50), st.sampled_from((Group.COMM, Group.THREAD, Group.PROCESS)), st.integers(1, 9))
+def test_many_groups_are_added_up_in_turns(profile: Profile, group: Group, cells: int) -> None:
+    one = flame_tree(profile, Selection(), group=group, order=Order.NAME)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spread, "CELLS", cells)
+        many = flame_tree(profile, Selection(), group=group, order=Order.NAME)
+    for column in ("id", "parent", "end", "depth", "function", "self_weight", "total_weight", "start"):
+        assert getattr(one, column).tolist() == getattr(many, column).tolist()
+    assert one.pruned == many.pruned == 0
