@@ -17,6 +17,7 @@ THEMES = ("system", "light", "dark")
 THEME_COOKIE = "perfloom-theme"
 NAVIGATION = (
     ("/", "Results"),
+    ("/jobs", "Jobs"),
     ("/jobs/new", "New job"),
     ("/import", "Import"),
     ("/compare", "Compare"),
@@ -79,7 +80,7 @@ def shell() -> Shell:
         signed_in=signed_in(),
         here=path + ("?" + request.query_string.decode("latin-1") if request.query_string else ""),
         navigation=tuple(
-            NavigationLink(url, label, _is_current(url, path)) for url, label in NAVIGATION if known.test(url)
+            NavigationLink(url, label, url == _current(path)) for url, label in NAVIGATION if known.test(url)
         ),
         notices=tuple(Notice(*pair) for pair in get_flashed_messages(with_categories=True)),
     )
@@ -96,7 +97,9 @@ def plain_direction(value: Any) -> Any:
     return value.translate(_TURNING) if isinstance(value, str) and not value.isascii() else value
 
 
-def _is_current(url: str, path: str) -> bool:
-    if url == "/":
-        return path == "/" or path.startswith("/results/")
-    return path == url or path.startswith(url + "/")
+def _current(path: str) -> str | None:
+    """The entry of the bar that a page belongs to: the one whose address is the longest beginning of its own."""
+    if path == "/" or path.startswith("/results/"):
+        return "/"
+    fitting = [url for url, _ in NAVIGATION if path == url or path.startswith(url + "/")]
+    return max(fitting, key=len, default=None)
