@@ -242,9 +242,9 @@ def _tip(tree: FlameTree, row: int, name: str, origin: str) -> str:
         base = int(tree.base_sum or 0)
         for word, here, there in (("total", total, tree.base_total[row]), ("self", own, tree.base_self[row])):
             shares = [_share(float(there), base), _share(here, tree.total)]
-            before, now = reversed(shares) if tree.reversed else shares
+            in_base, in_other = reversed(shares) if tree.reversed else shares
             if row >= tree.zoom:
-                lines.append(f"{word}: before {before}, now {now}")
+                lines.append(f"{word}: base {in_base}, other {in_other}")
     return "\n".join(lines)
 
 

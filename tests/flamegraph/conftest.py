@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from playwright.sync_api import Error
 
 from perfloom.config import Settings
 from perfloom.domain.profile import Profile
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 TOKEN = "a-token-of-the-flame-graph-tests"
 RESULTS: dict[str, Callable[[], Profile]] = {
     "small0000000": making.small,
+    "changed00000": making.changed,
     "hostile00000": making.hostile,
     "deep00000000": making.deep,
     "empty0000000": making.empty,
@@ -129,7 +131,13 @@ class Graph:
         """The first value that is true of `ask`, asked again until then."""
         deadline = time.monotonic() + limit_s
         while True:
-            value = self.ask(expression, argument)
+            try:
+                value = self.ask(expression, argument)
+            except Error as error:
+                # The page is being loaded again.
+                if "context was destroyed" not in error.message and "reading 'src'" not in error.message:
+                    raise
+                value = None
             if value:
                 return value
             assert time.monotonic() < deadline, f"never true: {expression}"

@@ -55,6 +55,18 @@ def small() -> Profile:
     )
 
 
+def changed() -> Profile:
+    """`small` later: left's leaf as it was, right's leaf doubled, other vanished, fresh appeared; 120 in all."""
+    return profile(
+        [
+            (("main", "left", "leaf"), 45_000_000),
+            (("main", "right", "leaf"), 60_000_000),
+            (("main", "fresh"), 5_000_000),
+            (("main",), 10_000_000),
+        ]
+    )
+
+
 def hostile() -> Profile:
     """Every hostile name under one caller, each as wide as the others."""
     return profile([(("main", name, "leaf"), 1_000_000) for name in HOSTILE])

@@ -47,7 +47,7 @@ function start() {
       next: (step) => shown[0].nextMatch(step),
     });
   }
-  surroundings = shared.state.selection().toString();
+  surroundings = surroundingWords(shared.state);
   listenToControls();
   listenToLinks();
   listenToKeys();
@@ -96,15 +96,26 @@ function reloads() {
   return form?.hasAttribute('data-flame-reloads') ?? false;
 }
 
-/** Ask the server for what stands around the graph when the selection has changed. */
-async function showSurroundings(state) {
+/** Words that other parts of the page depend on, too. */
+function surroundingWords(state) {
+  const words = state.selection();
+  if (reloads()) words.set('reverse', state.get('reverse'));
+  return words.toString();
+}
+
+/** Links that carry the whole state of the page. */
+function followLinks() {
   for (const anchor of document.querySelectorAll('a[data-follow-state]')) {
-    const address = new URL(anchor.href);
     const words = new URLSearchParams(location.search);
     words.set('download', '1');
-    anchor.href = link(address.pathname, words);
+    anchor.href = link(new URL(anchor.href).pathname, words);
   }
-  const wanted = state.selection().toString();
+}
+
+/** Ask the server for what stands around the graph when the selection has changed. */
+async function showSurroundings(state) {
+  followLinks();
+  const wanted = surroundingWords(state);
   if (wanted === surroundings) return;
   surroundings = wanted;
   if (reloads()) {

@@ -20,7 +20,7 @@ export function kindName(kind) {
   return KIND_NAMES[kind] ?? 'unknown kind';
 }
 
-/** {name, origin, rows} of a node; rows: [label, percent, weight], of a difference [label, before, now, change]. */
+/** {name, origin, rows} of a node; rows: [label, percent, weight], of a difference [label, base, other, change]. */
 export function facts(picture, node, zoomed) {
   const ofFunction = picture.functionId(node) >= 0;
   const kind = kindName(picture.kind(node));
@@ -53,7 +53,7 @@ function differences(picture, node) {
   const text = (weighs, side) => `${percent(weighs, side.all)} (${weight(weighs * side.scale, unit)})`;
   const row = (label, here, there) => {
     if (!Number.isFinite(here) || !Number.isFinite(there)) return null;
-    const [before, now] = base.reversed
+    const [inBase, inOther] = base.reversed
       ? [
           [here, drawn],
           [there, beside],
@@ -62,7 +62,7 @@ function differences(picture, node) {
           [there, beside],
           [here, drawn],
         ];
-    return [label, text(...before), text(...now), changed(before, now, unit)];
+    return [label, text(...inBase), text(...inOther), changed(inBase, inOther, unit)];
   };
   return [
     row('Total', picture.total[node], base.totals[node]),
@@ -83,7 +83,7 @@ export function sentence(picture, node, zoomed) {
   const children = picture.children(node);
   const told = rows.map(([label, ...values]) =>
     picture.base
-      ? `${label.toLowerCase()} before ${values[0]}, now ${values[1]}, ${values[2]}`
+      ? `${label.toLowerCase()} in the base ${values[0]}, in the other ${values[1]}, ${values[2]}`
       : `${label.toLowerCase()} ${values.filter(Boolean).join(', ')}`,
   );
   return [

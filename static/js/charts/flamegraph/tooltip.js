@@ -45,7 +45,7 @@ export class Tooltip {
     const table = element('table', 'flame-tip__rows');
     if (isDifference) {
       const head = table.createTHead().insertRow();
-      head.append(...['', 'Before', 'Now', 'Change'].map((text) => element('th', '', text)));
+      head.append(...['', 'Base', 'Other', 'Change'].map((text) => element('th', '', text)));
     }
     for (const [label, ...values] of rows) {
       const row = table.insertRow();
