@@ -67,6 +67,8 @@ def answer(status: int, message: str, *, field: str | None = None, error_id: str
 
 def _back(status: int) -> tuple[str, str]:
     """(address, label) of the nearest page that works: a result without the words that it could not use."""
+    if request.path == "/compare" and status in (400, 404):
+        return "/compare", "Choose two results"
     found = re.match(r"/results/[a-z0-9]{12}(?=/)(/(?:flamegraph|hotspots|counts|threads))?", request.path)
     if found is None or status != 400:
         return "/", "All results"

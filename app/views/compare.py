@@ -22,7 +22,7 @@ from ..services import services
 from ..store import Result
 from .differential import Difference, difference
 from .flame_words import PAGE_POLICY
-from .frame import Link, selected
+from .frame import Link, measure, selected
 from .functions import short_module
 from .tables import (
     PAGE_SIZE,
@@ -92,7 +92,7 @@ class Bar:
     selection: Selection
     event: str
     unit: str
-    weighted: bool
+    measure: str
     events: tuple[Link, ...]
     chips: tuple[Chip, ...]
     reset: str
@@ -433,7 +433,7 @@ def _bar(asked: _Asked, unit: str) -> Bar:
         selection=asked.selection,
         event=names[asked.event] if asked.event >= 0 else "",
         unit=unit,
-        weighted=True if asked.event < 0 else bool(asked.other_profile.events.column("weighted")[asked.event].as_py()),
+        measure=measure(asked.other_profile, names[asked.event] if asked.event >= 0 else ""),
         events=tuple(
             Link(names[after], names[after], url(asked.selection.only(event=names[after])), after == asked.event)
             for _, after in common

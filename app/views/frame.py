@@ -29,8 +29,8 @@ class Frame:
     """Around every page of a result.
 
     key: of the page shown. selection: as asked for. event, unit: those that hold (the main event, where none was
-    asked for), event empty where the result has none. own: the words of the present page alone. carried: everything
-    of the query but the event, for the form that switches it.
+    asked for), event empty where the result has none. measure: what its numbers are, in words. own: the words of the
+    present page alone. carried: everything of the query but the event, for the form that switches it.
     """
 
     id: str
@@ -41,7 +41,7 @@ class Frame:
     selection: Selection
     event: str
     unit: str
-    weighted: bool
+    measure: str
     tabs: tuple[Link, ...]
     events: tuple[Link, ...]
     chips: tuple[Chip, ...]
@@ -64,13 +64,24 @@ def _events(
     names: list[str], main: str | None, selection: Selection, here: Callable[[Selection], str]
 ) -> tuple[Link, ...]:
     """The events to switch between. main: the one that holds where none is asked for, None where all do."""
-    now = selection.event or main
+    now = selection.event or main or (names[0] if len(names) == 1 else None)
     links = [
         Link(name, name, here(selection.only(event=None if name == main else name)), name == now) for name in names
     ]
     if main is None and len(names) > 1:
         links.insert(0, Link("", "All events", here(selection.only(event=None)), now is None))
     return tuple(links)
+
+
+def measure(profile: Profile, event: str) -> str:
+    """What the numbers of an event are, in words; empty for no event."""
+    place = texts(profile.events, "name").index(event) if event else None
+    if place is None:
+        return ""
+    if not profile.events.column("weighted")[place].as_py():
+        return "samples, no period was recorded"
+    unit = profile.events.column("unit")[place].as_py()
+    return {"ns": "time", "bytes": "bytes"}.get(unit, "events counted")
 
 
 def selected() -> Selection:
@@ -106,7 +117,7 @@ def open_frame(id: str, key: str) -> tuple[Frame, Profile]:
         selection=selection,
         event=event,
         unit=texts(profile.events, "unit")[place] if place is not None else "count",
-        weighted=bool(profile.events.column("weighted")[place].as_py()) if place is not None else True,
+        measure="" if page.all_events and selection.event is None and len(names) > 1 else measure(profile, event),
         tabs=tuple(
             Link(tab.key, tab.title, result_url(id, tab.key, selection), tab.key == key)
             for tab in RESULT_PAGES

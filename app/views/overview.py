@@ -13,6 +13,7 @@ from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.units import Quantity, quantity, scale_for, utc_iso, utc_text
 from ..exporters import EXPORTERS
+from ..readers import READERS
 from ..rendering import Page, render
 from ..services import services
 from ..store import Job
@@ -133,7 +134,7 @@ def show(id: str) -> Response:
             started_iso=utc_iso(started / 1e9) if started else "",
             stored_text=utc_text(frame.result.created),
             stored_iso=utc_iso(frame.result.created),
-            format=profile.meta.format,
+            format=READERS[profile.meta.format].label if profile.meta.format in READERS else profile.meta.format,
             facts=tuple(profile.meta.facts.items()),
             events=_events(frame, profile),
             functions=function_rows(frame, top.head(TOP_FUNCTIONS)) if top is not None else (),

@@ -12,6 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from perfloom.analysis.hotspots import hotspots
+from perfloom.domain.builder import ProfileBuilder
+from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.exporters import EXPORTERS
 from perfloom.store import Store
@@ -230,6 +232,42 @@ def test_exports(browser_client: Browser, store: Store, ordinary: str, form: str
 
 def test_an_unknown_export_says_which_there_are(browser_client: Browser, ordinary: str) -> None:
     assert "collapsed" in browser_client.page(f"/results/{ordinary}/export/nonsense", 404)
+
+
+def bare(kind: str) -> Profile:
+    """A profile that lacks most of what others have."""
+    builder = ProfileBuilder("perf script text")
+    if kind == "nothing":
+        return builder.finish()
+    run = builder.run("true")
+    if kind == "counts":
+        for number, event in enumerate(("cycles", "instructions", "a", "b", "c")):
+            value = None if event == "cycles" else 10.0 * number
+            status = "not supported" if value is None else "ok"
+            builder.count(run=run, thread=-1, cpu=-1, event=builder.event(event, "count"), value=value, status=status)
+        return builder.finish()
+    thread = builder.thread()
+    event = builder.event("samples", "count", weighted=False)
+    builder.sample(0, thread, event, builder.stack([]), 1)
+    return builder.finish()
+
+
+@pytest.mark.parametrize("kind", ["nothing", "counts", "one sample"])
+def test_profiles_that_have_little(browser_client: Browser, stored: Callable[..., str], kind: str) -> None:
+    id = stored(bare(kind))
+    overview = read(browser_client.page(f"/results/{id}"))
+    tabs = {link.split("/")[-1] for link in overview.links if link.startswith(f"/results/{id}/")}
+    assert ("flamegraph" in tabs) == (kind == "one sample")
+    assert ("counts" in tabs) == (kind != "nothing")
+    for tab in (*TABS, "/flamegraph", "/hotspots?by=thread", "/hotspots?by=module", "/counts?by=thread"):
+        page = read(browser_client.page(f"/results/{id}{tab}"))
+        assert page.faults == []
+    for table in ("hotspots", "counts", "threads", "losses"):
+        assert browser_client.client.get(f"/results/{id}/{table}.csv").status_code == 200
+    text = browser_client.page(f"/results/{id}/counts")
+    assert ("not supported" in text) == (kind == "counts")
+    assert browser_client.client.get(f"/compare?base={id}&other={id}").status_code == 200
+    assert "1 result" in browser_client.page("/")
 
 
 def test_the_theme_is_kept_and_rendered_by_the_server(browser_client: Browser) -> None:
