@@ -204,8 +204,9 @@ class _Heads:
     def _by_grammar(self, chunk: bytes) -> None:
         """Parse one by one, each distinct text once, the headers that are not of the usual form."""
         known: dict[bytes, Header | None] = {}
-        prefixes = {prefix: code for code, prefix in enumerate(self.prefixes)}
-        events = {event: code for code, event in enumerate(self.events)}
+        prefixes: dict[bytes, int] = {}
+        events: dict[bytes, int] = {}
+        old_prefixes, old_events = len(self.prefixes), len(self.events)
         self.prefix, self.event = self.prefix.astype(np.int64), self.event.astype(np.int64)
         for row in np.flatnonzero(~self.found):
             start, end = int(self.chunk_start[row]), int(self.chunk_end[row])
@@ -219,12 +220,13 @@ class _Heads:
             self.found[row], self.sure[row] = True, header.sure
             self.time_ns[row] = -1 if header.time_ns is None else header.time_ns
             self.weight[row] = -1 if header.weight is None else header.weight
-            self.prefix[row] = prefixes.setdefault(header.prefix, len(prefixes))
-            self.event[row] = events.setdefault(header.event, len(events))
+            self.prefix[row] = prefixes.setdefault(header.prefix, old_prefixes + len(prefixes))
+            self.event[row] = events.setdefault(header.event, old_events + len(events))
             if header.tail and (frame_like(header.tail) or not is_tracepoint(header.event)):
                 self.tail_start[row] = start + line.rindex(header.tail)
             self.trace[row] = is_tracepoint(header.event)
-        self.prefixes, self.events = list(prefixes), list(events)
+        self.prefixes += prefixes
+        self.events += events
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,9 @@ _PREFIX = re.compile(
     rb"(?P<comm>.*?)(?:(?:^|\s+)(?:(?P<pid>-?\d+)/)?(?P<tid>-?\d+))?(?:\s+\[(?P<cpu>-?\d+)\](?:\s+[A-Za-z.]{1,8})?)?\s*",
     re.DOTALL,
 )
-_RECORD = re.compile(rb"(?:^|\s)PERF_RECORD_([A-Z0-9_]+)")
+_RECORD = re.compile(rb"(?:.{0,200}?[\d:\]]\s+|\s*)PERF_RECORD_([A-Z0-9_]+)", re.DOTALL)
 _LOST = re.compile(rb"PERF_RECORD_LOST(?:_SAMPLES)?\b\D*(\d+)")
+_ARROW = re.compile("(?<!operator)->")
 _OFFSET = re.compile(rb"\+0x([0-9a-f]{1,16})$")
 _HEX = re.compile(rb"[0-9a-fA-F]{1,16}$")
 _PLACE = re.compile(rb"\s+(\S.*):(\d+)$|\s+\S.*\[[0-9a-f]+\]$")
@@ -93,6 +94,8 @@ def text(raw: bytes) -> str:
 def parse_header(line: bytes) -> Header | None:
     """The header in `line` (no line end), or None where it is none."""
     line = line.lstrip()
+    if record(line):
+        return None
     found = _TIMED.match(line)
     if found:
         fraction = found["fraction"]
@@ -108,8 +111,6 @@ def parse_header(line: bytes) -> Header | None:
     if not event and period is not None and frame_like(period + b" " + tail):
         # Without an event's name, an address of decimal digits looks like a period.
         tail, period = period + b" " + tail, None
-    if event.startswith(RECORD):
-        return None
     if tail and not frame_like(tail) and (not event or (time_ns is None and not is_tracepoint(event))):
         return None
     return Header(
@@ -159,10 +160,9 @@ def parse_frame(line: bytes) -> Frame | None:
     open_ = open_ if open_ >= 0 else last
     module = line[open_ + 2 : close]
     head = line[:open_].lstrip()
-    first, _, rest = head.partition(b" ")
-    rest = rest.lstrip()
-    if _HEX.match(first) and (rest or len(first) > 5):
-        address, symbol = int(first, 16), rest
+    first, blank, rest = head.partition(b" ")
+    if _HEX.match(first) and (blank or len(first) > 5):
+        address, symbol = int(first, 16), rest.lstrip()
     else:
         address, symbol = None, head
     offset = _OFFSET.search(symbol)
@@ -185,7 +185,7 @@ def inlined_chain(symbol: str, module: str) -> list[str]:
     if "->" not in symbol:
         return [symbol]
     if _JIT_MAP.search(module):
-        parts = symbol.split("->")
+        parts = _ARROW.split(symbol)
     elif "operator" in symbol or " ->" in symbol or "-> " in symbol:
         return [symbol]
     else:
@@ -232,7 +232,7 @@ def parse_place(line: bytes) -> int | None:
 
 def record(line: bytes) -> tuple[str, int] | None:
     """Of a line that shows another record than a sample: its kind, and how many samples it says were lost."""
-    found = _RECORD.search(line)
+    found = _RECORD.match(line) if RECORD in line else None
     if not found:
         return None
     lost = _LOST.search(line)
@@ -246,5 +246,5 @@ def is_tracepoint(event: bytes) -> bool:
 
 def unit_of(event: str, weighted: bool) -> str:
     """What a period of the event counts. The kernel's clock events count nanoseconds."""
-    name = event.split(":", 1)[0].strip("/")
+    name = re.split("[/:]", event, maxsplit=1)[0]
     return "ns" if weighted and name in ("cpu-clock", "task-clock") else "count"

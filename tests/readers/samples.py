@@ -1,0 +1,83 @@
+"""A profile seen as its samples, in plain Python: what two ways of reading must agree on."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from typing import NamedTuple
+
+from perfloom.domain.profile import Profile
+
+
+class Frame(NamedTuple):
+    """address and offset None: not printed."""
+
+    name: str
+    module: str
+    address: int | None
+    offset: int | None
+    line: int | None
+    kind: int
+    inline_depth: int
+
+
+class Sample(NamedTuple):
+    """stack: outermost first."""
+
+    time_ns: int
+    comm: str | None
+    pid: int | None
+    tid: int | None
+    cpu: int
+    event: str
+    weight: int
+    stack: tuple[Frame, ...]
+
+
+def samples_of(profile: Profile) -> list[Sample]:
+    """Every sample, in the order of the table; times are absolute where the text had any."""
+    functions = profile.functions.to_pylist()
+    frames = [
+        Frame(
+            functions[row["function"]]["name"],
+            functions[row["function"]]["module"],
+            row["address"],
+            row["symbol_offset"],
+            row["line"],
+            row["kind"],
+            row["inline_depth"],
+        )
+        for row in profile.frames.to_pylist()
+    ]
+    stacks: list[tuple[Frame, ...]] = []
+    for row in profile.stacks.to_pylist():
+        stacks.append((*stacks[row["parent"]], frames[row["frame"]]) if row["parent"] >= 0 else ())
+    threads = profile.threads.to_pylist()
+    names: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    for row in profile.thread_names.to_pylist():
+        names[row["thread"]].append((row["from_ns"], row["name"]))
+    events = profile.events.column("name").to_pylist()
+    zero = int(profile.meta.facts.get("clock of first sample", "0 ns").removesuffix(" ns"))
+    found = []
+    for row in profile.samples.to_pylist():
+        known = names.get(row["thread"], [])
+        at = bisect_right([since for since, _ in known], row["time_ns"]) - 1
+        thread = threads[row["thread"]]
+        found.append(
+            Sample(
+                row["time_ns"] + zero,
+                known[at][1] if known else None,
+                thread["pid"],
+                thread["tid"],
+                row["cpu"],
+                events[row["event"]],
+                row["weight"],
+                stacks[row["stack"]],
+            )
+        )
+    return found
+
+
+def losses_of(profile: Profile) -> dict[str, tuple[int, str]]:
+    """How often and the first example, by reason."""
+    return {row["reason"]: (row["count"], row["example"]) for row in profile.losses.to_pylist()}
