@@ -36,22 +36,58 @@ STACK = "\n\t          400570 main+0x10 (/bin/a)\n\n"
         ("swapper     0 [000] 158665.570607: cpu-clock: ", "swapper", None, 0, 0, 158665570607000, "cpu-clock", 1),
         ("java 25607 4794564.109216: 1 cycles:", "java", None, 25607, -1, 4794564109216000, "cycles", 1),
         ("java 12688 [002] 6544038.708352: 235 cpu-clock:", "java", None, 12688, 2, 6544038708352000, "cpu-clock", 235),
-        ("V8 WorkerThread 25607 4794564.109216: 104345 cycles:", "V8 WorkerThread", None, 25607, -1, *[4794564109216000, "cycles", 104345]),
+        (
+            "V8 WorkerThread 25607 4794564.109216: 104345 cycles:",
+            "V8 WorkerThread",
+            None,
+            25607,
+            -1,
+            4794564109216000,
+            "cycles",
+            104345,
+        ),
         ("java 24636/25607 [000] 4794564.109216: 1 cycles:", "java", 24636, 25607, 0, 4794564109216000, "cycles", 1),
-        ("V8 WorkerThread 24636/25607 [000] 94564.109216: 100 cycles:u:", "V8 WorkerThread", 24636, 25607, 0, *[94564109216000, "cycles:u", 100]),
-        ("worker one  6674/6676  [000]  4691.096752753:    5000000 cpu-clock/period=5/: ", "worker one", 6674, 6676, 0, *[4691096752753, "cpu-clock/period=5/", 5000000]),
+        (
+            "V8 WorkerThread 24636/25607 [000] 94564.109216: 100 cycles:u:",
+            "V8 WorkerThread",
+            24636,
+            25607,
+            0,
+            94564109216000,
+            "cycles:u",
+            100,
+        ),
+        (
+            "worker one  6674/6676  [000]  4691.096752753:    5000000 cpu-clock/period=5/: ",
+            "worker one",
+            6674,
+            6676,
+            0,
+            4691096752753,
+            "cpu-clock/period=5/",
+            5000000,
+        ),
         (":25607 25607 [001] 1.000001: 3 cycles:", ":25607", None, 25607, 1, 1000001000, "cycles", 3),
         (":-1    -1 [001] 1.000001: 3 cycles:", ":-1", None, -1, 1, 1000001000, "cycles", 3),
         ("Thread 1 999 [000] 1.000000: 4 cycles:", "Thread 1", None, 999, 0, 1000000000, "cycles", 4),
         ("a 12 34/56 1.000000: 4 cycles:", "a 12", 34, 56, -1, 1000000000, "cycles", 4),
-        ("x 5 [003] 1.000000: 9 sched:sched_switch: prev_comm=a ==> next_comm=b", "x", None, 5, 3, *[1000000000, "sched:sched_switch", 9]),
+        (
+            "x 5 [003] 1.000000: 9 sched:sched_switch: prev_comm=a ==> next_comm=b",
+            "x",
+            None,
+            5,
+            3,
+            1000000000,
+            "sched:sched_switch",
+            9,
+        ),
         ("noclock 15294 cpu-clock: ", "noclock", None, 15294, -1, 0, "cpu-clock", 1),
         ("comm  12.000000: 10 cycles:", "comm", None, None, -1, 12000000000, "cycles", 10),
         ("noevent 12 3.000000: ", "noevent", None, 12, -1, 3000000000, "samples", 1),
         ("bare 30690 ", "bare", None, 30690, -1, 0, "samples", 1),
         ("kworker/0:1-ev 12 [000] 1.000000: 5 cycles:", "kworker/0:1-ev", None, 12, 0, 1000000000, "cycles", 5),
     ],
-)  # fmt: skip
+)
 def test_headers(
     header: str, comm: str, pid: int | None, tid: int | None, cpu: int, time_ns: int, event: str, weight: int
 ) -> None:
@@ -65,14 +101,32 @@ def test_headers(
 @pytest.mark.parametrize(
     ("line", "frame"),
     [
-        ("ffffffff8103ce3b native_safe_halt ([kernel.kallsyms])", ("native_safe_halt", "[kernel.kallsyms]", FrameKind.KERNEL)),
-        ("8c3453 tcp_sendmsg (/lib/modules/4.3.0/build/vmlinux)", ("tcp_sendmsg", "/lib/modules/4.3.0/build/vmlinux", FrameKind.KERNEL)),
-        ("7d8 ipv4_conntrack_local ([nf_conntrack_ipv4])", ("ipv4_conntrack_local", "[nf_conntrack_ipv4]", FrameKind.KERNEL)),
+        (
+            "ffffffff8103ce3b native_safe_halt ([kernel.kallsyms])",
+            ("native_safe_halt", "[kernel.kallsyms]", FrameKind.KERNEL),
+        ),
+        (
+            "8c3453 tcp_sendmsg (/lib/modules/4.3.0/build/vmlinux)",
+            ("tcp_sendmsg", "/lib/modules/4.3.0/build/vmlinux", FrameKind.KERNEL),
+        ),
+        (
+            "7d8 ipv4_conntrack_local ([nf_conntrack_ipv4])",
+            ("ipv4_conntrack_local", "[nf_conntrack_ipv4]", FrameKind.KERNEL),
+        ),
         ("7d8 f (/lib/modules/5.1/extra/zfs.ko.xz)", ("f", "/lib/modules/5.1/extra/zfs.ko.xz", FrameKind.KERNEL)),
-        ("7d8 bpf_prog_6deef7357e7b4530 (bpf_prog_6deef7357e7b4530)", ("bpf_prog_6deef7357e7b4530", "bpf_prog_6deef7357e7b4530", FrameKind.KERNEL)),
+        (
+            "7d8 bpf_prog_6deef7357e7b4530 (bpf_prog_6deef7357e7b4530)",
+            ("bpf_prog_6deef7357e7b4530", "bpf_prog_6deef7357e7b4530", FrameKind.KERNEL),
+        ),
         ("7f72 __vdso_gettimeofday ([vdso])", ("__vdso_gettimeofday", "[vdso]", FrameKind.USER)),
-        ("7f72 Ljava/io/PrintStream;::print (/tmp/perf-19982.map)", ("Ljava/io/PrintStream;::print", "/tmp/perf-19982.map", FrameKind.JIT)),
-        ("7f72 jitted (/home/me/.debug/jit/x/jitted-12-3.so)", ("jitted", "/home/me/.debug/jit/x/jitted-12-3.so", FrameKind.JIT)),
+        (
+            "7f72 Ljava/io/PrintStream;::print (/tmp/perf-19982.map)",
+            ("Ljava/io/PrintStream;::print", "/tmp/perf-19982.map", FrameKind.JIT),
+        ),
+        (
+            "7f72 jitted (/home/me/.debug/jit/x/jitted-12-3.so)",
+            ("jitted", "/home/me/.debug/jit/x/jitted-12-3.so", FrameKind.JIT),
+        ),
         ("7f72 py::main:/srv/app.py (/tmp/perf-7.map)", ("py::main:/srv/app.py", "/tmp/perf-7.map", FrameKind.PYTHON)),
         ("7f72 [unknown] (/usr/lib/libc.so.6)", ("[unknown]", "/usr/lib/libc.so.6", FrameKind.UNKNOWN)),
         ("0 [unknown] ([unknown])", ("[unknown]", "[unknown]", FrameKind.UNKNOWN)),
@@ -82,11 +136,17 @@ def test_headers(
         ("7f72 operator+(A const&, A const&) (/bin/a)", ("operator+(A const&, A const&)", "/bin/a", FrameKind.USER)),
         ("7f72 A::operator->() const (/bin/a)", ("A::operator->() const", "/bin/a", FrameKind.USER)),
         ("7f72 (anonymous namespace)::f (/bin/a)", ("(anonymous namespace)::f", "/bin/a", FrameKind.USER)),
-        ("7f72 <fn() -> u8 as core::ops::FnOnce>::call_once (/bin/a)", ("<fn() -> u8 as core::ops::FnOnce>::call_once", "/bin/a", FrameKind.USER)),
-        ("7f72 decltype({parm#1}->x) f<int>(int) (/bin/a)", ("decltype({parm#1}->x) f<int>(int)", "/bin/a", FrameKind.USER)),
+        (
+            "7f72 <fn() -> u8 as core::ops::FnOnce>::call_once (/bin/a)",
+            ("<fn() -> u8 as core::ops::FnOnce>::call_once", "/bin/a", FrameKind.USER),
+        ),
+        (
+            "7f72 decltype({parm#1}->x) f<int>(int) (/bin/a)",
+            ("decltype({parm#1}->x) f<int>(int)", "/bin/a", FrameKind.USER),
+        ),
         ("7f72  (/usr/lib/libc.so.6)", ("", "/usr/lib/libc.so.6", FrameKind.UNKNOWN)),
     ],
-)  # fmt: skip
+)
 def test_frames(line: str, frame: tuple[str, str, FrameKind]) -> None:
     profile = read(f"a 1 1.000000: 5 cycles:\n\t{line}\n\n")
     (sample,) = samples_of(profile)
@@ -127,8 +187,8 @@ def test_a_chain_of_inlined_functions_in_one_line(module: str) -> None:
 
 def test_source_lines_below_frames() -> None:
     text = (
-        "a 1 1.000000: 5 cycles:\n\t10 f+0x8b (/bin/a)\n  uniform_int_dist.h:300\n\t20 main+0x9 (/bin/a)\n  file.cpp:137\n"
-        "\t30 start+0xd5 (/lib64/libc.so)\n  libc.so[27b25]\n\n"
+        "a 1 1.000000: 5 cycles:\n\t10 f+0x8b (/bin/a)\n  uniform_int_dist.h:300\n"
+        "\t20 main+0x9 (/bin/a)\n  file.cpp:137\n\t30 start+0xd5 (/lib64/libc.so)\n  libc.so[27b25]\n\n"
     )
     profile = read(text)
     (sample,) = samples_of(profile)
@@ -249,7 +309,7 @@ def test_what_perf_lost_is_said() -> None:
 
 def test_other_records_are_no_samples() -> None:
     text = (
-        "         swapper     0     0.000000: PERF_RECORD_MMAP -1/0: [0xffff(0x12) @ 0xffff]: x [kernel.kallsyms]_text\n"
+        "         swapper     0     0.000000: PERF_RECORD_MMAP -1/0: [0xff(0x12) @ 0xff]: x [kernel.kallsyms]_text\n"
         "              ls  3700  1738.017050: PERF_RECORD_COMM exec: ls:3700/3700\n"
         "              ls  3700  1738.017051: PERF_RECORD_COMM: ls:3700/3700\n"
         "ls  3700  1738.018000:          5 cpu-clock: \n\t10 f (/bin/a)\n\n"

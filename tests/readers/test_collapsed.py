@@ -1,0 +1,127 @@
+"""Collapsed stacks: what is written is read, and the other way round."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.profile import Profile
+from perfloom.domain.selection import Selection
+from perfloom.domain.tables import FrameKind
+from perfloom.exporters import exporter
+from perfloom.readers import collapsed, recognise
+from tests.readers.samples import losses_of, samples_of
+
+
+def read(text: str | bytes) -> Profile:
+    return collapsed.read(io.BytesIO(text.encode() if isinstance(text, str) else text))
+
+
+def stacks(profile: Profile) -> list[tuple[str, int]]:
+    return [(";".join(frame.name for frame in sample.stack), sample.weight) for sample in samples_of(profile)]
+
+
+def test_every_element_is_a_frame() -> None:
+    profile = read("main;f;g 3\nmain;f 4\nmain 5\n")
+    assert stacks(profile) == [("main;f;g", 3), ("main;f", 4), ("main", 5)]
+    assert profile.functions.num_rows == 3
+    assert (profile.meta.format, profile.meta.duration_ns, profile.meta.complete) == ("collapsed", None, True)
+
+
+def test_marks_give_the_kind_and_are_not_shown() -> None:
+    profile = read("java;call_[j];read_[k];inner_[i];wake_[w];[unknown] 1\n")
+    (sample,) = samples_of(profile)
+    assert [FrameKind(frame.kind).name for frame in sample.stack] == [
+        *("USER", "JIT", "KERNEL", "INLINED", "USER", "UNKNOWN"),
+    ]
+    assert profile.functions.column("display").to_pylist() == ["java", "call", "read", "inner", "wake", "[unknown]"]
+    assert profile.functions.column("name").to_pylist()[1] == "call_[j]"
+
+
+def test_what_is_no_stack_is_lost_and_said() -> None:
+    profile = read(
+        b"a;b 1\nno weight\n\n# a comment\na;b \xff\x00 x\n99999999999999999999\na 99999999999999999999\nc 2\r\n"
+    )
+    assert stacks(profile) == [("a;b", 1), ("c", 2)]
+    assert losses_of(profile) == {
+        collapsed.NO_STACK: (3, "line 2: no weight"),
+        collapsed.TOO_HEAVY: (1, "line 7: a 99999999999999999999"),
+    }
+
+
+def test_fractions_are_rounded_and_said() -> None:
+    profile = read("a 1.5\nb 2.4\nc 3.0\n")
+    assert stacks(profile) == [("a", 2), ("b", 2), ("c", 3)]
+    assert losses_of(profile) == {collapsed.FRACTION: (2, "line 1: a 1.5")}
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "nothing\nof that\n"])
+def test_nothing_to_read(text: str) -> None:
+    with pytest.raises(UnreadableInput, match="There is no stack in that"):
+        collapsed.read(io.BytesIO(text.encode()), "that")
+
+
+@pytest.mark.parametrize("text", ["a;b;c 1\n", "a 1", "a;b (x.py:3) 12\r\n", "ä;b 1\n" * 3000, "a b;c d 0\n"])
+def test_recognised(text: str) -> None:
+    assert recognise(text.encode()).name == "collapsed"
+
+
+@pytest.mark.parametrize("text", ["{}\n", "a;b;c\n" * 9 + "a;b 1\n", "\0a;b 1\n", "a,b\n1,2\n"])
+def test_not_recognised(text: str) -> None:
+    assert not collapsed.sniff(text.encode())
+
+
+names = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"], exclude_characters=";"), min_size=1)
+lines = st.lists(
+    st.tuples(st.lists(names, min_size=1, max_size=8).map(";".join), st.integers(0, 10**15)), min_size=1, max_size=30
+)
+
+
+@given(lines)
+def test_there_and_back(written: list[tuple[str, int]]) -> None:
+    written = [(stack, weight) for stack, weight in written if not stack.startswith("#")] or [("a", 1)]
+    profile = read("".join(f"{stack} {weight}\n" for stack, weight in written))
+    assert sorted(stacks(profile)) == sorted(written)
+    wanted: Counter[str] = Counter()
+    for stack, weight in written:
+        wanted[stack] += weight
+    text = b"".join(exporter("collapsed").write(profile, Selection(), {})).decode()
+    got = {stack: int(weight) for stack, _, weight in (line.rpartition(" ") for line in text.split("\n")[:-1])}
+    assert got == dict(wanted)
+
+
+@given(st.binary(max_size=300))
+def test_nothing_breaks_it(raw: bytes) -> None:
+    collapsed.sniff(raw)
+    try:
+        profile = read(raw)
+    except UnreadableInput:
+        return
+    assert profile.samples.num_rows > 0
+
+
+def test_cut_at_every_place() -> None:
+    text = "main;f;g 31\nmain;f 42\nmain 53\n"
+    for end in range(len(text)):
+        try:
+            found = stacks(read(text[:end]))
+        except UnreadableInput:
+            continue
+        assert len(found) <= text[:end].count("\n") + 1
+
+
+def test_very_long_and_very_deep() -> None:
+    deep = ";".join(f"f{i}" for i in range(3000))
+    assert stacks(read(f"{'x' * 10_000};y 1\n{deep} 2\n")) == [(f"{'x' * 10_000};y", 1), (deep, 2)]
+
+
+def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "".join(f"a;b{i};c{i % 7} {i}\n" for i in range(500))
+    whole = stacks(read(text))
+    monkeypatch.setattr(collapsed, "CHUNK_BYTES", 100)
+    assert stacks(read(text)) == whole

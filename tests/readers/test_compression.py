@@ -1,0 +1,114 @@
+"""Packed files: recognised by content, unpacked piece by piece, and never more than allowed."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from perfloom.domain.errors import TooLarge, UnreadableInput
+from perfloom.readers.compression import open_plain, packed_as
+
+TEXT = b"".join(b"a;b;%d 1\n" % i for i in range(60_000))
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "Zstandard": lambda data: zstandard.ZstdCompressor(write_checksum=True).compress(data),
+    "xz": lzma.compress,
+}
+LIMIT = 10**9
+packed = pytest.mark.parametrize("name", PACKERS)
+
+
+@packed
+def test_told_by_content_and_unpacked(name: str) -> None:
+    data = PACKERS[name](TEXT)
+    assert packed_as(data) == name
+    stream = open_plain(io.BytesIO(data), LIMIT)
+    assert stream.peek(10) == TEXT[:10]
+    assert stream.read(5) == TEXT[:5]
+    parts = []
+    while part := stream.read(7_001):
+        parts.append(part)
+    assert b"".join(parts) == TEXT[5:]
+    assert (stream.packed, stream.defect, stream.read_bytes) == (name, None, len(data))
+
+
+def test_what_is_not_packed_stays_as_it_is() -> None:
+    stream = open_plain(io.BytesIO(TEXT), LIMIT)
+    assert (stream.packed, stream.read(), stream.defect) == (None, TEXT, None)
+    for short in (b"", b"\x1f", b"\xfd7z"):
+        assert open_plain(io.BytesIO(short), LIMIT).read() == short
+
+
+@packed
+def test_several_behind_each_other(name: str) -> None:
+    pack = PACKERS[name]
+    data = pack(TEXT[:1000]) + pack(b"") + pack(TEXT[1000:])
+    stream = open_plain(io.BytesIO(data), LIMIT)
+    assert stream.read() == TEXT
+    assert stream.defect is None
+
+
+def test_padding_behind_is_ignored() -> None:
+    stream = open_plain(io.BytesIO(gzip.compress(TEXT) + bytes(2048)), LIMIT)
+    assert (stream.read(), stream.defect) == (TEXT, None)
+
+
+@packed
+def test_cut_at_every_kilobyte(name: str) -> None:
+    data = PACKERS[name](TEXT)
+    for end in range(10, len(data), 1024):
+        stream = open_plain(io.BytesIO(data[:end]), LIMIT)
+        assert TEXT.startswith(stream.read())
+        assert stream.defect == f"The {name} data ends too early; the end of the file is missing."
+
+
+@packed
+def test_damage_is_told(name: str) -> None:
+    data = bytearray(PACKERS[name](TEXT))
+    data[len(data) // 2 : len(data) // 2 + 8] = b"damaged!"
+    stream = open_plain(io.BytesIO(bytes(data)), LIMIT)
+    stream.read()
+    assert stream.defect is not None
+    assert stream.defect.startswith(f"The {name} data is damaged (")
+
+
+@packed
+def test_a_bomb_is_refused_in_little_memory(name: str) -> None:
+    bomb = PACKERS[name](bytes(300_000_000))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    stream = open_plain(io.BytesIO(bomb), 50_000_000)
+    with pytest.raises(TooLarge, match="larger than 50,000,000 bytes"):
+        while stream.read(1 << 20):
+            pass
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150_000
+
+
+def test_a_limit_is_exact() -> None:
+    assert len(open_plain(io.BytesIO(TEXT), len(TEXT)).read()) == len(TEXT)
+    with pytest.raises(TooLarge):
+        open_plain(io.BytesIO(TEXT), len(TEXT) - 1).read()
+
+
+def test_a_sparse_file_is_refused_without_reading_it(tmp_path: Path) -> None:
+    path = tmp_path / "sparse"
+    path.touch()
+    os.truncate(path, 5_000_000_000)
+    start = time.monotonic()
+    with pytest.raises(UnreadableInput, match="holds nothing but zero bytes"):
+        open_plain(path, LIMIT)
+    assert time.monotonic() - start < 1
+
+
+def test_what_cannot_be_opened(tmp_path: Path) -> None:
+    for path, why in ((tmp_path / "none", "No such file"), (tmp_path, "Is a directory")):
+        with pytest.raises(UnreadableInput, match=why):
+            open_plain(path, LIMIT)
