@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.grouping import Group, groups_of
 from ..analysis.functions import functions_matching
+from ..analysis.grouping import Group, groups_of
 from ..analysis.picking import event_id, samples_kept
 from ..analysis.reshaping import nearest_above
 from ..domain.calltree import merge_children
