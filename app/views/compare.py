@@ -13,7 +13,7 @@ from ..analysis.picking import event_names
 from ..analysis.schema import records
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
-from ..domain.selection import WORDS, Selection, flag
+from ..domain.selection import Selection, flag
 from ..domain.tables import texts
 from ..domain.units import Quantity, Scale, percent, quantity, scale_for, utc_iso, utc_text
 from ..pages import Chip, Pairs, chips, result_url, with_query
@@ -22,7 +22,7 @@ from ..services import services
 from ..store import Result
 from .differential import Difference, difference
 from .flame_words import PAGE_POLICY
-from .frame import Link, measure, selected
+from .frame import Link, measure, own_words, selected
 from .functions import short_module
 from .tables import (
     PAGE_SIZE,
@@ -420,7 +420,7 @@ def _statuses(rows: pd.DataFrame, now: str) -> tuple[Link, ...]:
 
 
 def _bar(asked: _Asked, unit: str) -> Bar:
-    own = [(k, v) for k, v in request.args.items(multi=True) if k not in WORDS and k != "page"]
+    own = own_words()
     names = event_names(asked.other_profile)
 
     def url(selection: Selection) -> str:

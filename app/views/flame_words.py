@@ -28,7 +28,7 @@ GROUPS = {
     Group.HOST: "host",
 }
 ORDERS = {Order.WEIGHT: "widest first", Order.TIME: "by time", Order.NAME: "by name"}
-COLOURS = {"kind": "kind", "module": "module", "hot": "self time"}
+COLOURS = {"kind": "kind", "module": "module", "hot": "self weight"}
 ZOOMS = ("zoom", "zoom-callers", "zoom-callees")
 # The page alone may hold a frame: the SVG, where no scripts run.
 PAGE_POLICY = f"{CONTENT_SECURITY_POLICY}; frame-src 'self'"

@@ -84,6 +84,13 @@ def measure(profile: Profile, event: str) -> str:
     return {"ns": "time", "bytes": "bytes"}.get(unit, "events counted")
 
 
+def own_words() -> Pairs:
+    """The words of the present page alone, to be kept under another selection. A page of a table or a frame that was
+    zoomed to would not be the same there."""
+    passing = ("page", "zoom", "zoom-callers", "zoom-callees")
+    return [(k, v) for k, v in request.args.items(multi=True) if k not in WORDS and k not in passing]
+
+
 def selected() -> Selection:
     """The selection of the present request."""
     return Selection.from_query(request.args.to_dict(flat=False))
@@ -103,7 +110,7 @@ def open_frame(id: str, key: str) -> tuple[Frame, Profile]:
         )
     place = names.index(event) if event else None
     page = next(page for page in RESULT_PAGES if page.key == key)
-    own = [(k, v) for k, v in request.args.items(multi=True) if k not in WORDS and k != "page"]
+    own = own_words()
 
     def here(changed: Selection) -> str:
         return result_url(id, key, changed, own)

@@ -38,6 +38,7 @@ export function listen(view, does) {
   }
 
   canvas.addEventListener('keydown', (event) => {
+    view.showFocus(true);
     if (!view.picture || view.picture.empty || event.ctrlKey || event.metaKey || event.altKey) return;
     const { key } = event;
     if (['ArrowUp', 'ArrowDown', 'ArrowLeft', 'ArrowRight', 'Home'].includes(key) && !event.shiftKey) {
@@ -66,12 +67,14 @@ export function listen(view, does) {
 
   canvas.addEventListener('focus', () => {
     if (!view.picture || view.picture.empty || !canvas.matches(':focus-visible')) return;
+    view.showFocus(true);
     if (view.focused < 0) view.focus(view.zoomed);
     does.announce(view.focused);
   });
 
   canvas.addEventListener('pointerdown', (event) => {
     touched = event.pointerType;
+    view.showFocus(false);
   });
 
   canvas.addEventListener('click', (event) => {

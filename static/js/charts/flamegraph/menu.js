@@ -6,6 +6,7 @@ export class Menu {
   #back = null;
   #typed = '';
   #typedAt = 0;
+  #scrolled = 0;
 
   constructor() {
     this.#box.className = 'flame-menu';
@@ -17,7 +18,7 @@ export class Menu {
     addEventListener('pointerdown', (event) => this.#box.contains(event.target) || this.close(false));
     addEventListener('blur', () => this.close(false));
     addEventListener('resize', () => this.close(false));
-    addEventListener('scroll', () => this.close(false), { passive: true });
+    addEventListener('scroll', () => Math.abs(scrollY - this.#scrolled) > 4 && this.close(false), { passive: true });
   }
 
   get open() {
@@ -31,6 +32,8 @@ export class Menu {
    */
   show(label, entries, { x, y }, back) {
     this.#back = back;
+    // That of the scrolling which brought the frame into sight may still be told of.
+    this.#scrolled = scrollY;
     this.#box.setAttribute('aria-label', label);
     this.#items = [];
     this.#box.replaceChildren(...entries.map((entry) => (entry ? this.#item(entry) : separator())));

@@ -127,6 +127,7 @@ export class Panel {
     const after = step > 0 ? nodes.find((node) => node > focused) : nodes.findLast((node) => node < focused);
     const node = after ?? (step > 0 ? nodes[0] : nodes.at(-1));
     this.#view.focus(node);
+    this.#view.showFocus(true);
     this.say(sentence(picture, node, this.#view.zoomed));
   }
 
@@ -144,6 +145,7 @@ export class Panel {
       if (node >= picture.top) {
         this.#view.zoom(node);
         this.#around();
+        this.say(`Zoomed to ${short(plain(picture.name(node)))}, ${percent(picture.total[node], picture.whole)}.`);
         if (node === picture.top || picture.pruned === 0) return this.#done();
       }
     }
@@ -294,9 +296,11 @@ export class Panel {
     const steps = path.map((node) => this.#crumb(node, zoomed));
     if (steps.length > CRUMBS) {
       const gap = document.createElement('li');
-      gap.textContent = `${steps.length - CRUMBS + 1} more`;
+      const left = steps.length - CRUMBS + 1;
+      // Of a very long path the server sends only the two ends.
+      gap.textContent = `${picture.depth[zoomed] + 1 - steps.length + left} more`;
       gap.className = 'flame__gap';
-      steps.splice(2, steps.length - CRUMBS + 1, gap);
+      steps.splice(2, left, gap);
     }
     list.querySelector('ol').replaceChildren(...steps);
   }
@@ -341,7 +345,7 @@ export class Panel {
     let entries;
     if (picture.empty) entries = [];
     else if (picture.base) entries = [entry(ramp(palette.diff), 'less – same – more')];
-    else if (this.#mode === 'hot') entries = [entry(ramp(palette.hot), 'less – more self time')];
+    else if (this.#mode === 'hot') entries = [entry(ramp(palette.hot), 'no self weight – most')];
     else if (this.#mode === 'module') {
       entries = modules(picture)
         .slice(0, LEGEND)

@@ -19,6 +19,7 @@ const COMPARISON = ['base', 'other', 'normalise', 'reverse'];
 const ASKED = [...SELECTION, ...SHAPE, ...COMPARISON];
 /** With another value of these a node's id means something else. */
 const RENUMBERING = new Set(['invert', 'recursion', 'hide', 'group', 'order', 'base', 'other', 'reverse']);
+const ZOOMS = ['zoom', 'zoom-callers', 'zoom-callees'];
 /** What is not worth a step back. */
 const PASSING = new Set(['q', 'colour', 'grow']);
 
@@ -80,9 +81,16 @@ export class State {
     this.#changed(this);
   }
 
-  /** Go to another query string of this page. */
+  /** Go to another query string of this page; the zoom stays where it still means something. */
   visit(query) {
+    const before = this.#words;
     this.#words = new URLSearchParams(query);
+    const same = (word) => before.getAll(word).join() === this.#words.getAll(word).join();
+    for (const word of ZOOMS) {
+      const zoom = before.get(word);
+      this.#words.delete(word);
+      if (zoom && [...RENUMBERING].every(same)) this.#words.set(word, zoom);
+    }
     history.pushState(null, '', link(location.pathname, this.#words));
     this.#changed(this);
   }
@@ -102,7 +110,7 @@ export class State {
           words.append(word, one === true ? '1' : one);
       }
     }
-    if (!('zoom' in changes) && Object.keys(changes).some((word) => RENUMBERING.has(word))) words.delete('zoom');
+    if (Object.keys(changes).some((word) => RENUMBERING.has(word))) ZOOMS.forEach((word) => words.delete(word));
     return words;
   }
 

@@ -14,6 +14,7 @@ export class Tooltip {
     // Its words are told by the live region.
     this.#box.setAttribute('aria-hidden', 'true');
     document.body.append(this.#box);
+    addEventListener('pointerdown', () => this.hide());
   }
 
   hide() {

@@ -175,6 +175,11 @@ export class FlameView {
     this.#redraw();
   }
 
+  /** Whether the keyboard's mark is seen: not while the pointer is used. */
+  showFocus(on) {
+    this.#stage.classList.toggle('flame__stage--marked', on);
+  }
+
   /** Scroll the page so that a node's row is in sight. */
   reveal(node) {
     const { row } = this.#painter;
