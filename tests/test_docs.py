@@ -1,0 +1,290 @@
+"""What the documentation promises is there: links, pictures, commands, options, settings, tables, addresses, keys."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import struct
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+from flask import Flask
+
+from perfloom.analysis.tables import TABLES
+from perfloom.cli import cli
+from perfloom.config import SETTINGS, Settings
+from perfloom.exporters import EXPORTERS
+from perfloom.readers import READERS
+from perfloom.store import columns
+from perfloom.web import create_app
+from tests.profiles import profile_of
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")])
+WIDTH_PX, MOST_BYTES = 1280, 150_000
+TOKEN = "a-token-of-the-tests-0123456789"
+
+_FENCE = re.compile(r"^```[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"(!?)\[(?:[^\]\[]|!\[[^\]]*\]\([^)]*\))*\]\(([^)\s]+)\)")
+
+by_page = pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def prose_of(page: Path) -> str:
+    """A page without its blocks of code."""
+    return _FENCE.sub("", text_of(page))
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The anchors that a forge makes of a page's headings."""
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ (.+)$", prose_of(page), re.MULTILINE):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
+        found.add(re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-"))
+    return found
+
+
+def links_of(page: Path) -> Iterator[tuple[bool, str]]:
+    """(whether it is a picture, target) of each link of a page."""
+    for picture, target in _LINK.findall(re.sub(r"`[^`\n]*`", "", prose_of(page))):
+        yield picture == "!", target
+
+
+@by_page
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for _, target in links_of(page):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.is_relative_to(ROOT) and there.exists(), f"{page.name} links to {target}, which is not there"
+        if anchor:
+            assert anchor in anchors_of(there), f"{page.name} links to {target}: there is no such heading"
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, left = set(), [ROOT / "README.md"]
+    while left:
+        page = left.pop()
+        if page in reached:
+            continue
+        reached.add(page)
+        targets = (target.partition("#")[0] for _, target in links_of(page) if "://" not in target)
+        left += [there for there in ((page.parent / t).resolve() for t in targets if t) if there.suffix == ".md"]
+    assert sorted(set(PAGES) - reached) == []
+
+
+def test_every_picture_is_shown_and_of_modest_size() -> None:
+    shown = {(page.parent / target).resolve() for page in PAGES for picture, target in links_of(page) if picture}
+    there = set((DOCS / "images").glob("*"))
+    assert there == {path for path in shown if path.is_relative_to(DOCS / "images")}
+    for path in there:
+        head = path.read_bytes()[:24]
+        assert head.startswith(b"\x89PNG"), path
+        width, _ = struct.unpack(">II", head[16:24])
+        assert width == WIDTH_PX, path
+        assert path.stat().st_size < MOST_BYTES, path
+
+
+# ---- commands --------------------------------------------------------------------------------------------
+
+
+def commands_of(page: Path) -> Iterator[list[str]]:
+    """The words of each `perfloom …` in the blocks of code of a page."""
+    for block in _FENCE.findall(text_of(page)):
+        for line in block.replace("\\\n", " ").splitlines():
+            yield from pipeline(line)
+
+
+def pipeline(line: str) -> Iterator[list[str]]:
+    """The words behind `perfloom` of each command of a shell line."""
+    inner = re.search(r"\$\((perfloom [^()]*(?:\"[^\"]*\")?[^()]*)\)", line)
+    line = inner[1] if inner else line
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
+    lexer.whitespace_split = True
+    lexer.commenters = "#"
+    try:
+        words = list(lexer)
+    except ValueError:
+        return
+    command: list[str] = []
+    for word in [*words, "|"]:
+        if set(word) <= set("|&;<>"):
+            name = Path(command[0]).name if command else ""
+            if name == "perfloom" and command[1:]:
+                yield command[1:]
+            command = []
+        else:
+            command.append(word)
+
+
+def test_the_words_of_a_line_are_found() -> None:
+    """Of what the next test lives."""
+    assert list(pipeline("perf script | perfloom report - hotspots | head > x  # so")) == [["report", "-", "hotspots"]]
+    assert list(pipeline("id=$(perfloom record -- ./solver)")) == [["record", "--", "./solver"]]
+    assert [words[-1] for words in pipeline('perfloom record -- python3 -c "sum(i for i in x)"')] == [
+        "sum(i for i in x)"
+    ]
+    assert list(pipeline("ssh -L 8000:127.0.0.1:8000 node7")) == []
+    assert sum(1 for page in PAGES for _ in commands_of(page)) > 50
+
+
+def understood(words: list[str]) -> tuple[click.Command, click.Context]:
+    """What the real command line makes of these words; nothing is run. Raises click.UsageError."""
+    parent = click.Context(cli, info_name="perfloom")
+    name, command, rest = cli.resolve_command(parent, list(words))
+    assert command is not None and name is not None
+    return command, command.make_context(name, rest, parent=parent)
+
+
+@by_page
+def test_every_command_line_is_one(page: Path) -> None:
+    for words in commands_of(page):
+        try:
+            command, context = understood(words)
+        except click.UsageError as error:
+            pytest.fail(f"perfloom {shlex.join(words)}: {error.format_message()}")
+        if command.name == "report":
+            assert context.params["arguments"][-1] in TABLES, words
+            assert len(context.params["arguments"]) > 1, words
+        if command.name == "convert":
+            assert context.params["to"] in EXPORTERS, words
+
+
+def test_a_wrong_command_line_is_noticed() -> None:
+    for words in (["report", "x", "hotspots", "--nonsense"], ["nonsense"], ["convert", "x"], ["diff", "one"]):
+        with pytest.raises(click.UsageError):
+            understood(words)
+
+
+@by_page
+def test_commands_in_sentences_exist(page: Path) -> None:
+    for code in re.findall(r"`perfloom ([^`]+)`", prose_of(page)):
+        words = code.split()
+        if not re.fullmatch("[a-z]+", words[0]):
+            continue
+        command = cli.get_command(click.Context(cli), words[0])
+        assert command is not None, f"{page.name}: perfloom {code}"
+        known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+        for option in (word for word in words[1:] if word.startswith("--") and word != "--"):
+            if words.index(option) > (words.index("--") if "--" in words else len(words)):
+                continue
+            assert option in known, f"{page.name}: perfloom {code}"
+
+
+def test_every_option_of_every_command_is_told() -> None:
+    page = text_of(DOCS / "how-to" / "command-line.md")
+    shared = set(re.findall(r"--[a-z-]+", page.split("## serve")[0])) | set(
+        re.findall(r"--[a-z-]+", page.split("## Filters")[1])
+    )
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        section = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+        assert command is not None and section is not None, f"command-line.md has no section on {name}"
+        told = set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", section[1])) | shared
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                missing = [option for option in parameter.opts if option not in told]
+                assert not missing, f"command-line.md, {name}: {missing} is not told"
+
+
+# ---- settings, tables, formats, addresses, keys ----------------------------------------------------------
+
+
+@by_page
+def test_every_setting_named_exists(page: Path) -> None:
+    known = {setting.variable for setting in SETTINGS}
+    assert set(re.findall(r"\bPERFLOOM_[A-Z_]+\b", text_of(page))) - known == set()
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_tables_says_what_the_program_declares() -> None:
+    made = generator()
+    assert text_of(made.PAGE) == made.tables_page(), "run: python docs/generate.py"
+
+
+def test_every_format_has_a_page_and_a_line_in_the_index() -> None:
+    index = text_of(DOCS / "index.md")
+    for name in (*READERS, *EXPORTERS):
+        assert (DOCS / "formats" / f"{name}.md").exists(), name
+        assert f"(formats/{name}.md)" in index, name
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[Flask]:
+    settings = Settings.load(tmp_path / "data", environ={}, runtime=tmp_path / "run", token=TOKEN)
+    made = create_app(settings)
+    yield made
+    made.extensions["perfloom"].queue.close()
+    made.extensions["perfloom"].store.close()
+
+
+def test_every_address_of_the_api_is_told(app: Flask) -> None:
+    page = text_of(DOCS / "reference" / "http.md")
+    promised = set(re.findall(r"`(GET|POST|DELETE|PUT|PATCH) (/api/[^`? ]*)", page))
+    real = {
+        (method, rule.rule)
+        for rule in app.url_map.iter_rules()
+        if rule.rule.startswith("/api/")
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+    }
+    assert promised == real
+
+
+def test_every_page_told_exists(app: Flask) -> None:
+    page = text_of(DOCS / "reference" / "http.md")
+    section = page.split("## Pages")[1].split("\n## ")[0]
+    told = {
+        path.partition("?")[0]
+        for line in section.splitlines()
+        if line.startswith("| `")
+        for path in re.findall(r"`(/[^`]*)`", line.split("|")[1])
+    }
+    real = {re.sub(r"<\w+:", "<", rule.rule) for rule in app.url_map.iter_rules()}
+    assert told - real == set()
+    results = {rule for rule in real if rule.startswith(("/results", "/compare", "/jobs/<"))}
+    forms = {"/results/<id>/edit", "/results/<id>/delete"}
+    forms |= {f"/jobs/<id>/{word}" for word in ("cancel", "delete", "retry", "live")}
+    assert results - told - forms == set()
+
+
+def test_every_key_that_a_page_lists_is_told(app: Flask) -> None:
+    told = {
+        tuple(re.findall(r"`([^`]+)`", alternative))
+        for row in re.findall(r"^\| ([^|]+) \|", text_of(DOCS / "reference" / "keys.md"), re.MULTILINE)
+        for alternative in row.split(", ")
+    }
+    arrows = set("←→↑↓")
+    assert arrows <= {key for keys in told for key in keys}
+    client = app.test_client()
+    client.get("/", query_string={"token": TOKEN})
+    store = app.extensions["perfloom"].store
+    staged = store.results.stage("keys00000000")
+    columns.write(profile_of([("main;work", 3)]), staged)
+    store.results.publish("keys00000000", staged, name="keys")
+    pages = ("/", "/jobs/new", "/results/keys00000000/flamegraph", "/compare?base=keys00000000&other=keys00000000")
+    for address in pages:
+        dialog = client.get(address).text.partition('<dialog id="keys"')[2].partition("</dialog>")[0]
+        terms = re.findall(r"<dt>(.*?)</dt>", dialog)
+        assert terms, address
+        for term in terms:
+            keys = tuple(unescape(key) for key in re.findall(r"<kbd>(.*?)</kbd>", term))
+            assert keys in told or set(keys) == arrows, f"keys.md does not tell of {keys} on {address}"
