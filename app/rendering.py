@@ -16,12 +16,13 @@ _TURNING = dict.fromkeys((0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range
 THEMES = ("system", "light", "dark")
 THEME_COOKIE = "perfloom-theme"
 NAVIGATION = (
-    ("/", "Results"),
-    ("/jobs", "Jobs"),
-    ("/jobs/new", "New job"),
-    ("/import", "Import"),
-    ("/compare", "Compare"),
+    ("/", "Results", "r"),
+    ("/jobs", "Jobs", "j"),
+    ("/jobs/new", "New job", "n"),
+    ("/import", "Import", "i"),
+    ("/compare", "Compare", "c"),
 )
+"""Address, label, and the key that leads there after "g"."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class NavigationLink:
 
     url: str
     label: str
+    key: str
     current: bool
 
 
@@ -80,7 +82,7 @@ def shell() -> Shell:
         signed_in=signed_in(),
         here=path + ("?" + request.query_string.decode("latin-1") if request.query_string else ""),
         navigation=tuple(
-            NavigationLink(url, label, url == _current(path)) for url, label in NAVIGATION if known.test(url)
+            NavigationLink(url, label, key, url == _current(path)) for url, label, key in NAVIGATION if known.test(url)
         ),
         notices=tuple(Notice(*pair) for pair in get_flashed_messages(with_categories=True)),
     )
@@ -101,5 +103,5 @@ def _current(path: str) -> str | None:
     """The entry of the bar that a page belongs to: the one whose address is the longest beginning of its own."""
     if path == "/" or path.startswith("/results/"):
         return "/"
-    fitting = [url for url, _ in NAVIGATION if path == url or path.startswith(url + "/")]
+    fitting = [url for url, *_ in NAVIGATION if path == url or path.startswith(url + "/")]
     return max(fitting, key=len, default=None)

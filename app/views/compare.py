@@ -167,14 +167,13 @@ def show() -> Response:
     if not (request.args.get("base") and request.args.get("other")):
         return _pick()
     asked = _asked()
-    rows = _narrowed(asked, _rows(asked))
+    everything = _rows(asked)
     order, page = asked_order(SORTS, "-change"), asked_page()
-    rows = _sorted(asked, rows, order)
+    rows = _sorted(asked, _narrowed(asked, everything), order)
     unit = texts(asked.other_profile.events, "unit")[asked.event] if asked.event >= 0 else "count"
     scale = _scale(asked, rows, unit)
     greatest = float(rows[f"delta_{asked.measure}"].abs().max()) if len(rows) else 0.0
     window = rows.iloc[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
-    everything = _rows(asked)
     totals = [
         _total(profile, result, event)
         for profile, result, event in (

@@ -9,7 +9,6 @@ from ..analysis.schema import records
 from ..domain.units import Quantity, Scale, scale_for
 from .frame import Frame
 
-
 LONGEST_URL = 4_000
 """Servers and proxies refuse much longer ones; a C++ name may be longer than that by itself."""
 

@@ -30,6 +30,20 @@ document.addEventListener('keydown', (event) => {
   }
 });
 
+// Two results can be compared; fewer lead to a page that asks for the rest.
+const compare = document.querySelector('form[data-compare]');
+if (compare) {
+  const button = compare.querySelector('button');
+  const boxes = [...document.querySelectorAll(`input[form="${compare.id}"]`)];
+  const count = () => {
+    const ticked = boxes.filter((box) => box.checked).length;
+    button.disabled = ticked > 2;
+    button.textContent = ticked === 0 ? 'Compare two' : `Compare ${ticked} of 2`;
+  };
+  for (const box of boxes) box.addEventListener('change', count);
+  count();
+}
+
 const format = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 
 /** Show every <time data-local> below `root` in the reader's time zone; the server writes UTC. */

@@ -16,12 +16,6 @@ export function isTyping(target) {
   return input !== null && !['checkbox', 'radio', 'button', 'submit', 'file', 'range'].includes(input.type);
 }
 
-function go(path) {
-  return () => {
-    if (document.querySelector(`.top__nav a[href="${path}"]`)) location.assign(path);
-  };
-}
-
 function openDialog(id) {
   const dialog = document.getElementById(id);
   if (dialog && !dialog.open) dialog.showModal();
@@ -53,9 +47,7 @@ onKey('/', () => {
   field?.focus();
   field?.select();
 });
-onKey('g r', go('/'));
-onKey('g n', go('/jobs/new'));
-onKey('g i', go('/import'));
+for (const link of document.querySelectorAll('.top__nav a[data-key]')) onKey(`g ${link.dataset.key}`, () => link.click());
 for (let digit = 1; digit <= 9; digit += 1) {
   onKey(String(digit), () => document.querySelectorAll('.tabs[data-numbered] > a')[digit - 1]?.click());
 }

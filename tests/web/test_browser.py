@@ -172,6 +172,19 @@ def test_keys(page: Page, server: Served) -> None:
     page.wait_for_url(f"{server.url}/results/{ORDINARY}/hotspots")
 
 
+def test_two_are_ticked_and_compared(page: Page, server: Served) -> None:
+    boxes = page.locator("tbody input[type=checkbox]")
+    button = page.locator("form[data-compare] button")
+    for number in range(3):
+        boxes.nth(number).check()
+    assert button.is_disabled()
+    page.get_by_label("Compare <script>", exact=False).uncheck()
+    assert button.inner_text() == "Compare 2 of 2"
+    button.click()
+    page.wait_for_url(f"{server.url}{COMPARE}")
+    page.wait_for_selector("canvas")
+
+
 def background(page: Page) -> str:
     found: str = page.evaluate("getComputedStyle(document.body).backgroundColor")
     return found
@@ -285,6 +298,22 @@ class TestImport:
         page.set_input_files("#file", tmp_path / "empty.txt")
         assert "empty.txt is empty" in page.inner_text("[data-failure]")
         assert page.is_disabled("[data-send]")
+
+    def test_an_upload_can_be_stopped(self, page: Page, server: Served, recording: Path) -> None:
+        held = []
+        page.route(
+            "**/import", lambda route: held.append(route) if route.request.method == "POST" else route.continue_()
+        )
+        page.goto(f"{server.url}/import")
+        page.set_input_files("#file", recording)
+        page.fill("#f-name", "never arrived")
+        page.click("[data-send]")
+        page.wait_for_selector("[data-progress]:not([hidden])")
+        assert page.is_disabled("[data-send]")
+        page.click("[data-abort]")
+        page.wait_for_selector("[data-progress]", state="hidden")
+        assert not page.is_disabled("[data-send]") and page.url == f"{server.url}/import"
+        assert held and "never arrived" not in self.jobs(server)
 
     def test_an_error_of_the_server_is_told(
         self, watch: Callable[..., Watched], server: Served, recording: Path

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import re
+import runpy
+from pathlib import Path
 
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
 from perfloom.analysis.tables import TABLES
+from perfloom.config import Settings
 from perfloom.domain.errors import Conflict, TooLarge, Unavailable
 from perfloom.domain.jobs import JobState
 from perfloom.store import Store
@@ -145,3 +148,14 @@ def test_a_bug_is_logged_under_an_id_and_never_shown(app: Flask, caplog: pytest.
     assert answer.json["id"] in caplog.text
     assert TOKEN not in caplog.text
     assert "Content-Security-Policy" in page.headers
+
+
+def test_for_any_wsgi_server(root: Path, settings: Settings, app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERFLOOM_DATA", str(settings.data))
+    monkeypatch.setenv("PERFLOOM_RUNTIME", str(settings.runtime))
+    served = runpy.run_path(str(root / "wsgi.py"))["app"]
+    try:
+        assert served.test_client().get("/healthz").text == "ok\n"
+        assert served.test_client().get("/").status_code == 401
+    finally:
+        served.extensions["perfloom"].store.close()
