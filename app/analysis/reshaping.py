@@ -14,7 +14,7 @@ from ..domain.profile import Profile
 from ..domain.tables import NO_ID, ROOT, FrameKind, column
 from .functions import KINDS, functions_matching, functions_of
 from .remember import remembered
-from .trees import outermost, path_sums
+from .trees import nearest_above, outermost
 
 Array = np.ndarray[Any, Any]
 
@@ -97,7 +97,7 @@ def _without(tree: CallTree, hidden: Array, kinds: bool) -> CallTree:
     """The tree without the functions in `hidden`; what they weigh themselves goes to who called them."""
     stays = ~hidden[tree.function]
     stays[ROOT] = True
-    nearest = nearest_above(tree.end, stays)
+    nearest = nearest_above(tree.parent, tree.end, stays)
     kept = np.flatnonzero(stays)
     place = np.cumsum(stays) - 1
     parent = place[nearest[tree.parent[kept]]]
@@ -114,29 +114,6 @@ def _collapsed(tree: CallTree, kinds: bool) -> CallTree:
     parent = place[top[tree.parent[kept]]]
     parent[0] = NO_ID
     return merged(parent, tree.function[kept], tree.kind[kept], _chain(tree.node, place[top]), kinds)
-
-
-def nearest_above(end: Array, stays: Array) -> Array:
-    """For each node, the nearest node on its path for which `stays` holds (itself included). stays[0] must hold."""
-    kept = np.flatnonzero(stays)
-    jump = np.zeros(len(end), np.int64)
-    jump[kept] = kept - parents_among(kept, end[kept])
-    return path_sums(jump, end)
-
-
-def parents_among(kept: Array, end: Array) -> Array:
-    """Parents in the tree that is left when only the nodes `kept` are: node ids of the old tree, 0 for node 0.
-
-    kept: ascending node ids of a tree in preorder, node 0 among them; end: where their subtrees end.
-    """
-    closing = np.searchsorted(kept, end)
-    depth = np.arange(1, len(kept) + 1) - np.searchsorted(np.sort(closing), np.arange(len(kept)), "right")
-    # In preorder, a node's parent is the last node before it that is one level higher.
-    n = len(kept) + 1
-    keys = depth * n + np.arange(len(kept))
-    by_depth = np.argsort(keys)
-    above = np.searchsorted(keys[by_depth], keys - n) - 1
-    return np.where(depth <= 1, 0, kept[by_depth[np.maximum(above, 0)]])
 
 
 def merged(parent: Array, function: Array, kind: Array, node: Array | None, kinds: bool) -> CallTree:

@@ -154,7 +154,9 @@ def shape_of(profile: Profile, selection: Selection, kinds: bool = True) -> Shap
         if not invert:
             return upright(tree)
         node = _nodes(tree, profile)
-        leaves = np.unique(node[_occupied(profile)])
+        occupied = np.zeros(len(tree), bool)
+        occupied[node[_occupied(profile)]] = True
+        leaves = np.flatnonzero(occupied)
         leaf_of_node = np.full(len(tree), -1, np.int64)
         leaf_of_node[leaves] = np.arange(len(leaves))
         return upside_down(tree, leaves, leaf_of_node[node], kinds)
@@ -217,7 +219,8 @@ def _nodes(tree: CallTree, profile: Profile) -> Array:
 
 
 def _occupied(profile: Profile) -> Array:
-    """The nodes of `calls` at which some sample ends."""
+    """Whether some sample ends at each node of `calls`."""
     samples = samples_of(profile)
-    stacks = np.bincount(samples.stack, minlength=len(samples.call)) > 0
-    return np.unique(samples.call[stacks])
+    found = np.zeros(profile.calls.num_rows, bool)
+    found[samples.call[samples.stack]] = True
+    return found

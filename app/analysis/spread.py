@@ -13,8 +13,8 @@ from ..domain.tables import ROOT
 from .grouping import Groups
 from .layout import Runs, subtree_totals
 from .picking import Rows, calls_kept, samples_of, weights_of, weights_on
-from .reshaping import nearest_above
 from .shapes import Shape
+from .trees import nearest_above
 
 Array = np.ndarray[Any, Any]
 CELLS = 1 << 22
@@ -174,7 +174,7 @@ def by_group(profile: Profile, selection: Selection, rows: Rows, shape: Shape, g
     wide = np.zeros(len(shape), bool)
     wide[kept] = True
     elsewhere = 2 * len(kept)
-    column = 2 * (np.cumsum(wide, dtype=np.int32) - 1)[nearest_above(shape.end, wide)] + ~wide
+    column = 2 * (np.cumsum(wide, dtype=np.int32) - 1)[nearest_above(shape.parent, shape.end, wide)] + ~wide
     of_call = column if shape.row_of_call is None else np.append(column, elsewhere)[shape.row_of_call]
     left = calls_kept(profile, selection)
     if left is not None:

@@ -17,8 +17,8 @@ from ..domain.selection import Selection
 from .grouping import Groups
 from .picking import Rows, calls_kept, samples_of, weights_on
 from .remember import remembered
-from .reshaping import nearest_above
 from .shapes import Shape
+from .trees import nearest_above
 
 Array = np.ndarray[Any, Any]
 OTHER_THREAD, OTHER_GROUP, NOTHING = 0, -1, -2
@@ -224,7 +224,7 @@ def _below(sequence: _Sequence, shape: Shape, top: _Step, least: float) -> _Foun
     by_row = totals(weights_on(row, weight, len(shape), int(weight.max())), shape.end)
     wide = by_row >= narrowest
     kept = np.flatnonzero(wide)
-    nearest = nearest_above(shape.end, wide)
+    nearest = nearest_above(shape.parent, shape.end, wide)
     # One look-up a sample: which kept row it is on or below, and whether it ends there.
     code = (2 * (np.cumsum(wide, dtype=np.int32) - 1)[nearest] + wide).astype(np.int32)[row]
     slot = code >> 1

@@ -28,14 +28,46 @@ def outermost(end: Array, label: Array) -> Array:
     label: ints from 0. int64 node ids.
     """
     n = len(end)
-    by_label = np.argsort(label, kind="stable")
-    node_end = end[by_label].astype(np.int64)
-    sorted_label = label[by_label].astype(np.int64)
-    # Ends of earlier labels must not reach into later ones: each label gets a stretch of numbers of its own.
-    reach = np.maximum.accumulate(node_end + sorted_label * (n + 1))
+    # numpy sorts plain numbers several times faster than it sorts indirectly.
+    key = label.astype(np.int64) * n + np.arange(n)
+    key.sort()
+    by_label = key % n
+    # Ends of earlier labels must not reach into later ones: each label has a stretch of numbers of its own.
+    ends = key - by_label
+    ends += end[by_label]
+    reach = np.maximum.accumulate(ends)
     first = np.ones(n, bool)
-    first[1:] = by_label[1:] + sorted_label[1:] * (n + 1) >= reach[:-1]
+    first[1:] = key[1:] >= reach[:-1]
     starts = np.maximum.accumulate(np.where(first, np.arange(n), 0))
     result = np.empty(n, np.int64)
     result[by_label] = by_label[starts]
+    return result
+
+
+def nearest_above(parent: Array, end: Array, stays: Array) -> Array:
+    """For each node, the nearest node on its path for which `stays` holds (itself included). stays[0] must hold."""
+    kept = np.flatnonzero(stays)
+    if len(kept) < len(stays) // 16:
+        jump = np.zeros(len(end), np.int64)
+        jump[kept] = kept - parents_among(kept, end[kept])
+        return path_sums(jump, end)
+    nearest = np.where(stays, np.arange(len(stays)), parent)
+    while not stays[nearest].all():
+        nearest = nearest[nearest]
+    return nearest
+
+
+def parents_among(kept: Array, end: Array) -> Array:
+    """Parents in the tree that is left when only the nodes `kept` are: node ids of the old tree, 0 for node 0.
+
+    kept: ascending node ids of a tree in preorder, node 0 among them; end: where their subtrees end.
+    """
+    closing = np.searchsorted(kept, end)
+    depth = np.arange(1, len(kept) + 1) - np.searchsorted(np.sort(closing), np.arange(len(kept)), "right")
+    # In preorder, a node's parent is the last node before it that is one level higher.
+    n = len(kept) + 1
+    keys = depth * n + np.arange(len(kept))
+    by_depth = np.argsort(keys)
+    above = np.searchsorted(keys[by_depth], keys - n) - 1
+    result: Array = np.where(depth <= 1, 0, kept[by_depth[np.maximum(above, 0)]])
     return result

@@ -18,7 +18,7 @@ import numpy as np
 from ..analysis.functions import functions_matching
 from ..analysis.grouping import Group, groups_of
 from ..analysis.picking import event_id, samples_kept
-from ..analysis.reshaping import nearest_above
+from ..analysis.trees import nearest_above
 from ..domain.calltree import merge_children
 from ..domain.profile import Profile
 from ..domain.selection import Selection
@@ -124,7 +124,7 @@ class _Paths:
             function = column(profile.frames, "function")
             stays &= ~np.append(hidden[function] if len(function) else hidden[:0], False)[frame]
         stays[ROOT] = True
-        above = nearest_above(end, stays)
+        above = nearest_above(column(stacks, "parent"), end, stays)
         kept = np.flatnonzero(stays)
         place = np.cumsum(stays) - 1
         parent = place[above[column(stacks, "parent")[kept]]]

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from perfloom.analysis import spread
 from perfloom.analysis.flamegraph import Group, Order, flame_tree
 from perfloom.analysis.picking import sums_on, weights_on
-from perfloom.analysis.reshaping import nearest_above, parents_among
 from perfloom.analysis.shapes import Levels
-from perfloom.analysis.trees import covered, outermost, path_sums
+from perfloom.analysis.trees import covered, nearest_above, outermost, parents_among, path_sums
 from perfloom.domain.calltree import preorder
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
@@ -53,7 +52,12 @@ def test_covered_and_nearest_above(tree: tuple[Array, Array, Array], data: st.Da
     assert covered(end, hit).tolist() == [any(hit[n] for n in path(parent, node)) for node in range(len(end))]
     hit[0] = True
     nearest = [next(n for n in reversed(path(parent, node)) if hit[n]) for node in range(len(end))]
-    assert nearest_above(end, hit).tolist() == nearest
+    assert nearest_above(parent, end, hit).tolist() == nearest
+    # Few of many are found another way.
+    longer = np.r_[parent, np.zeros(16 * len(end), np.int32)]
+    ends = np.r_[np.array([len(longer)], np.int32), end[1:], np.arange(len(end) + 1, len(longer) + 1, dtype=np.int32)]
+    few = np.r_[hit, np.zeros(16 * len(end), bool)]
+    assert nearest_above(longer, ends, few).tolist() == nearest + [0] * (16 * len(end))
     kept = np.flatnonzero(hit)
     expected = [0] + [next(n for n in reversed(path(parent, k)[:-1]) if hit[n]) for k in kept[1:].tolist()]
     assert parents_among(kept, end[kept]).tolist() == expected
