@@ -41,8 +41,7 @@ def claim(road: Road, job: Job) -> None:
     """Take a queued recording for this worker, where it is its turn and a place is free."""
     with _turn(road):
         running = [one for one in road.store.jobs.list(states=BUSY, kind="record") if one.host == road.host]
-        waiting = road.store.jobs.list(states=(JobState.QUEUED,), kind="record", limit=1000)
-        earlier = sum((one.created, one.id) < (job.created, job.id) for one in waiting)
+        earlier = road.store.jobs.waiting_before(job)
         free = road.settings.recordings_at_once - len(running)
         if earlier < free:
             road.store.jobs.claim(job.id, road.worker, road.host, AGAIN_S)
@@ -59,8 +58,7 @@ def call_next(road: Road) -> None:
     """A place has become free: ring for those who wait longest."""
     if road.queue is None:
         return
-    waiting = road.store.jobs.list(states=(JobState.QUEUED,), kind="record", limit=1000)
-    for one in sorted(waiting, key=lambda job: (job.created, job.id))[: road.settings.recordings_at_once]:
+    for one in road.store.jobs.waiting(kind="record", limit=road.settings.recordings_at_once):
         road.queue.ring(one)
 
 

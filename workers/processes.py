@@ -131,6 +131,8 @@ def send(one: Status | Identity, number: int) -> bool:
 
     The process is held by a descriptor before its start time is compared, so that no other one can take its place.
     """
+    if isinstance(one, Identity) and one.boot != boot_id():
+        return False
     try:
         handle = os.pidfd_open(one.pid)
     except (OSError, AttributeError):

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from perfloom.config import Settings
 from perfloom.domain.errors import NotFound
@@ -19,6 +19,8 @@ AGAIN_S = 5.0
 """A job that somebody works on is looked at again after this, should that one be gone by then."""
 FRESH_S = 900.0
 """Facts of a host that are older are found anew."""
+LOOK_AGAIN_S = 5.0
+"""How long a process takes the facts it has for granted."""
 REPORT_S = 0.4
 
 Progress = Callable[[float | None, str], None]
@@ -40,16 +42,24 @@ class Road:
     queue: Queue | None
     host: str
     worker: str
+    _recent: dict[str, HostFacts] = field(default_factory=dict, repr=False, compare=False)
+    _asked: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
 
     def facts(self) -> HostFacts:
         """Those of this host: what its worker published where that is fresh, else found now."""
+        known = self._recent.get("facts")
+        if known is None or time.time() - self._asked.get("facts", 0.0) > LOOK_AGAIN_S:
+            known = self._recent["facts"] = self._published() or probe()
+            self._asked["facts"] = time.time()
+        return known
+
+    def _published(self) -> HostFacts | None:
         try:
             known = self.store.hosts.get(self.host).facts
         except NotFound:
-            known = None
-        if known is not None and time.time() - known.checked_at < FRESH_S and _same_user(known):
-            return known
-        return probe()
+            return None
+        fresh = known is not None and time.time() - known.checked_at < FRESH_S and _same_user(known)
+        return known if fresh else None
 
 
 def _same_user(facts: HostFacts) -> bool:

@@ -53,7 +53,7 @@ def advance(road: Road, job_id: str, *, launch: bool = True, read: bool = True) 
     if job is None or done(job):
         return
     files = JobFiles(road.store.jobs.directory(job_id))
-    was_busy = job.state in launching.BUSY
+    held_or_wanted_a_place = job.state in (JobState.QUEUED, *launching.BUSY)
     with files.lock() as mine:
         if not mine:
             return
@@ -64,7 +64,7 @@ def advance(road: Road, job_id: str, *, launch: bool = True, read: bool = True) 
     if left is not None:
         road.queue.ring(left)
     present = road.store.jobs.find(job_id)
-    if was_busy and (present is None or present.state not in launching.BUSY):
+    if held_or_wanted_a_place and (present is None or present.state not in (JobState.QUEUED, *launching.BUSY)):
         launching.call_next(road)
 
 

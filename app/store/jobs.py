@@ -153,6 +153,19 @@ class Jobs:
         found = self.list(kind=kind, states=states, limit=1)
         return found[0] if found else None
 
+    def waiting(self, *, kind: JobKind, limit: int) -> tuple[Job, ...]:
+        """Queued jobs, the one that waits longest first."""
+        wanted = select(JobRow).where(JobRow.state == JobState.QUEUED.value, JobRow.kind == kind)
+        with self._database.read() as session:
+            return tuple(_job(row) for row in session.scalars(wanted.order_by(JobRow.created, JobRow.id).limit(limit)))
+
+    def waiting_before(self, job: Job) -> int:
+        """How many queued jobs of the same kind have waited longer than `job`."""
+        earlier = (JobRow.created < job.created) | ((JobRow.created == job.created) & (JobRow.id < job.id))
+        wanted = select(func.count()).where(JobRow.state == JobState.QUEUED.value, JobRow.kind == job.kind, earlier)
+        with self._database.read() as session:
+            return session.scalar(wanted) or 0
+
     def due(self, now: float | None = None, limit: int = 1000) -> tuple[str, ...]:
         """Ids of the jobs that somebody should look at by `now`, the longest overdue first."""
         wanted = (

@@ -1,0 +1,103 @@
+"""Perfloom's own processes, started as a user starts them."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perfloom.config import Settings
+from perfloom.domain.jobs import JobState
+from perfloom.store import Store
+from perfloom.store.jobs import Job
+from perfloom.workers import processes, services
+
+PERFLOOM = (sys.executable, "-P", "-m", "perfloom.cli")
+
+
+class Running:
+    """A command of ours that stays in the foreground."""
+
+    def __init__(self, settings: Settings, log: Path, *arguments: str) -> None:
+        self.log = log
+        with open(log, "ab") as output:
+            self.process = subprocess.Popen(
+                [*PERFLOOM, *arguments],
+                env=services.environment_for(settings),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def tree(self) -> list[processes.Status]:
+        """It, and all below it that is no recording: those have left its sessions."""
+        below = processes.descendants(self.process.pid)
+        own = {self.process.pid} | {one.pid for one in below if one.parent == self.process.pid}
+        first = processes.status(self.process.pid)
+        return [*([first] if first else []), *(one for one in below if one.session in own)]
+
+    def kill(self) -> None:
+        """SIGKILL for all of it at once; what it records goes on."""
+        processes.send_all(self.tree(), signal.SIGKILL)
+        self.process.wait(20)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Ask it to end; its exit status."""
+        self.process.send_signal(number)
+        return self.process.wait(40)
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+
+@contextlib.contextmanager
+def running(settings: Settings, log: Path, *arguments: str) -> Iterator[Running]:
+    """Such a command for the time of the block."""
+    one = Running(settings, log, *arguments)
+    try:
+        yield one
+    finally:
+        one.kill()
+
+
+def all_ended(store: Store, count: int, limit_s: float = 60.0, *, worker: Running | None = None) -> list[Job]:
+    """Wait until `count` jobs have ended, and return them."""
+    end = time.monotonic() + limit_s
+    while sum(number for state, number in store.jobs.counts().items() if state.final) < count:
+        if time.monotonic() > end:
+            left = [job for job in store.jobs.list(limit=1000) if not job.state.final]
+            said = worker.said()[-3000:] if worker else ""
+            pytest.fail(f"{len(left)} jobs hang, such as {left[0]}\n{said}")
+        time.sleep(0.05)
+    return list(store.jobs.list(limit=1000))
+
+
+def ended(store: Store, job_id: str, limit_s: float = 60.0) -> Job:
+    """Wait until the job has ended."""
+    end = time.monotonic() + limit_s
+    while not (job := store.jobs.get(job_id)).state.final:
+        if time.monotonic() > end:
+            pytest.fail(f"the job hangs: {job}")
+        time.sleep(0.05)
+    return job
+
+
+def reached(store: Store, job_id: str, *states: JobState, limit_s: float = 40.0) -> Job:
+    """Wait until the job is in one of `states`."""
+    end = time.monotonic() + limit_s
+    while (job := store.jobs.get(job_id)).state not in states:
+        if time.monotonic() > end or job.state.final:
+            pytest.fail(f"never {states}: {job}")
+        time.sleep(0.01)
+    return job
+
+
+def environment() -> dict[str, str]:
+    """That of the tests, without settings of ours."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PERFLOOM_")}

@@ -1,0 +1,266 @@
+"""Whatever is killed with SIGKILL, at whatever moment: started again, the job ends, says how, and ran at most once."""
+
+import importlib
+import inspect
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfloom.domain.jobs import JobSpec, JobState
+from perfloom.store.jobs import Job
+from perfloom.workers import processes, steps, supervisor
+from perfloom.workers.jobfiles import MARK
+from perfloom.workers.road import Road
+from tests.jobspecs import spec_of
+from tests.workers.conftest import files_of, nobody_left, submit, until_state
+from tests.workers.waiting import until
+
+
+def counted(tmp_path: Path, then: str = "sum(i * i for i in range(1_000_000))") -> JobSpec:
+    """A command that notes that it was started, then does something."""
+    code = f"open({str(tmp_path / 'starts')!r}, 'a').write('x')\n{then}"
+    return spec_of(sys.executable, "-S", "-c", code)
+
+
+def starts(tmp_path: Path) -> int:
+    path = tmp_path / "starts"
+    return len(path.read_text()) if path.exists() else 0
+
+
+def to_the_end(road: Road, job: Job, limit_s: float = 40.0) -> Job:
+    """Take the job up again as a worker after a restart does. Fails where it does not end."""
+    end = time.monotonic() + limit_s
+
+    def watch(job: Job) -> None:
+        if time.monotonic() > end:
+            pytest.fail(f"the job hangs: {job}")
+
+    return steps.drive(road, job.id, watch)
+
+
+def killed_at(road: Road, job: Job, place: str, moment: str, call: int = 1) -> None:
+    """Take steps in a process that kills itself before or after that call of the function `module:qualified.name`."""
+    module_name, _, path = place.partition(":")
+    owner: Any = importlib.import_module(module_name)
+    *outer, name = path.split(".")
+    for part in outer:
+        owner = getattr(owner, part)
+    real: Callable[..., Any] = getattr(owner, name)
+    calls = 0
+
+    def deadly(*arguments: Any, **more: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == call and moment == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = real(*arguments, **more)
+        if calls == call and moment == "after":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    child = os.fork()
+    if child == 0:
+        try:
+            static = isinstance(inspect.getattr_static(owner, name), staticmethod)
+            setattr(owner, name, staticmethod(deadly) if static else deadly)
+            steps.drive(road, job.id)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status), f"{place} was not called {call} times"
+
+
+PLACES = [
+    ("perfloom.store.jobs:Jobs.claim", "before", 1),
+    ("perfloom.store.jobs:Jobs.claim", "after", 1),
+    ("perfloom.workers.jobfiles:JobFiles.prepare", "after", 1),
+    ("perfloom.workers.supervised:write_task", "after", 1),
+    ("perfloom.workers.supervised:spawn", "before", 1),
+    ("perfloom.workers.supervised:spawn", "after", 1),
+    ("perfloom.store.jobs:Jobs.update", "before", 1),
+    ("perfloom.store.jobs:Jobs.update", "after", 1),
+    ("perfloom.workers.supervised:give_word", "before", 1),
+    ("perfloom.workers.supervised:give_word", "after", 1),
+    ("perfloom.workers.supervised:wait_for_begin", "after", 1),
+    ("perfloom.store.jobs:Jobs.move", "before", 1),
+    ("perfloom.store.jobs:Jobs.move", "after", 1),
+    ("perfloom.workers.supervised:look", "after", 3),
+    ("perfloom.workers.outcomes:ending", "after", 1),
+    ("perfloom.store.jobs:Jobs.move", "before", 2),
+    ("perfloom.store.jobs:Jobs.move", "after", 2),
+    ("perfloom.workers.reading:symbolise", "before", 1),
+    ("perfloom.workers.reading:script_name", "after", 1),
+    ("perfloom.workers.reading:symbolise", "after", 1),
+    ("perfloom.store.jobs:Jobs.move", "before", 3),
+    ("perfloom.store.jobs:Jobs.move", "after", 3),
+    ("perfloom.workers.reading:read_to_result", "before", 1),
+    ("perfloom.store.results:Results.stage", "after", 1),
+    ("perfloom.store.results:Results.publish", "before", 1),
+    ("perfloom.store.results:Results._rename", "before", 1),
+    ("perfloom.store.results:Results._rename", "after", 1),
+    ("perfloom.store.results:Results.adopt", "after", 1),
+    ("perfloom.store.jobs:Jobs.move", "before", 4),
+]
+
+
+@pytest.mark.parametrize(("place", "moment", "call"), PLACES)
+def test_a_worker_killed_there_loses_nothing(road: Road, tmp_path: Path, place: str, moment: str, call: int) -> None:
+    job = submit(road.store, counted(tmp_path))
+    killed_at(road, job, place, moment, call)
+    job = to_the_end(road, job)
+    assert (job.state, job.result_id, job.reason) == (JobState.STORED, job.id, None)
+    assert starts(tmp_path) == 1 and nobody_left(job)
+    result = road.store.results.get(job.id)
+    assert result.complete and result.samples > 0 and len(result.originals) == 2
+
+
+@pytest.mark.parametrize("place", ["perfloom.store.jobs:Jobs.move", "perfloom.store.results:Results.compress"])
+def test_killed_after_the_end_there_is_nothing_to_do(road: Road, tmp_path: Path, place: str) -> None:
+    job = submit(road.store, counted(tmp_path))
+    killed_at(road, job, place, "after", 4 if "move" in place else 1)
+    assert road.store.jobs.get(job.id).state is JobState.STORED
+    assert to_the_end(road, job).state is JobState.STORED and starts(tmp_path) == 1
+
+
+def test_killed_while_cancelling(road: Road, tmp_path: Path) -> None:
+    job = submit(road.store, counted(tmp_path, "while True: pass"))
+    until_state(road, job.id, JobState.RUNNING)
+    until(lambda: starts(tmp_path), "the program runs")
+    road.store.jobs.request_cancel(job.id)
+    killed_at(road, job, "perfloom.workers.supervised:ask_to_end", "before")
+    killed_at(road, job, "perfloom.workers.supervised:ask_to_end", "after")
+    job = to_the_end(road, job)
+    assert job.state is JobState.CANCELLED and nobody_left(job) and starts(tmp_path) == 1
+
+
+def test_killed_again_and_again_while_reading_it_gives_up(road: Road, tmp_path: Path) -> None:
+    job = submit(road.store, counted(tmp_path))
+    for _ in range(steps.READING_TRIES):
+        killed_at(road, job, "perfloom.workers.reading:read_to_result", "before")
+    job = to_the_end(road, job)
+    assert job.state is JobState.FAILED and "too little memory" in (job.reason or "")
+
+
+# ---- the supervisor ----------------------------------------------------------------------------------------
+
+
+def supervisor_of(road: Road, job: Job) -> processes.Identity:
+    found = until(lambda: supervisor.read_json(files_of(road, job).run / "supervisor.json"), "a supervisor")
+    return processes.Identity.from_json(found)
+
+
+MOMENTS: dict[str, Callable[[Path, Path], object]] = {
+    "begun": lambda run, starts: (run / "supervisor.json").exists(),
+    "perf started": lambda run, starts: (run / "program.json").exists(),
+    "command started": lambda run, starts: starts.exists(),
+    "samples": lambda run, starts: _size(run.parent / "artefacts/perf.data") > 2000,
+}
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_killed_supervisor_ends_everything(road: Road, tmp_path: Path, moment: str, ends: bool) -> None:
+    """ends: the command ends by itself soon. Otherwise perf is told to end when the supervisor is gone."""
+    job = submit(road.store, counted(tmp_path) if ends else counted(tmp_path, "while True: pass"))
+    until_state(road, job.id, JobState.RUNNING)
+    run = files_of(road, job).run
+    until(lambda: MOMENTS[moment](run, tmp_path / "starts"), moment)
+    processes.send(supervisor_of(road, job), signal.SIGKILL)
+    job = to_the_end(road, job)
+    assert nobody_left(job) and starts(tmp_path) <= 1 and job.reason
+    if job.state is JobState.STORED and not (run / "exit.json").exists():
+        result = road.store.results.get(job.id)
+        assert not result.complete and "killed" in result.reasons[-1]
+    else:
+        assert job.state in (JobState.LOST, JobState.STORED)
+    if moment == "samples" and not ends:
+        assert job.state is JobState.STORED
+
+
+def test_supervisor_and_worker_killed_together(road: Road, tmp_path: Path) -> None:
+    job = submit(road.store, counted(tmp_path, "while True: pass"))
+    killed_at(road, job, "perfloom.store.jobs:Jobs.move", "after", 1)
+    until(lambda: starts(tmp_path), "the program runs")
+    processes.send(supervisor_of(road, job), signal.SIGKILL)
+    processes.end_marked(MARK, job.id, grace_s=0)
+    job = to_the_end(road, job)
+    assert job.state in (JobState.LOST, JobState.STORED) and job.reason and starts(tmp_path) == 1
+
+
+def test_after_a_restart_of_the_machine_a_pid_means_nothing(road: Road, tmp_path: Path) -> None:
+    """The numbers that were written down belong to somebody else now: here, to this test."""
+    job = submit(road.store, counted(tmp_path, "while True: pass"))
+    until_state(road, job.id, JobState.RUNNING)
+    run = files_of(road, job).run
+    processes.send(supervisor_of(road, job), signal.SIGKILL)
+    processes.end_marked(MARK, job.id, grace_s=0)
+    us = processes.identity()
+    assert us is not None
+    for name in ("supervisor.json", "program.json"):
+        (run / name).write_text(json.dumps(us.to_json() | {"boot": "another-boot"}))
+    job = to_the_end(road, job)
+    assert job.state in (JobState.LOST, JobState.STORED) and job.reason
+
+
+def test_a_pid_that_was_given_out_again_is_not_signalled(road: Road, tmp_path: Path) -> None:
+    job = submit(road.store, counted(tmp_path, "while True: pass"))
+    until_state(road, job.id, JobState.RUNNING)
+    processes.send(supervisor_of(road, job), signal.SIGKILL)
+    processes.end_marked(MARK, job.id, grace_s=0)
+    bystander = os.posix_spawn("/bin/sleep", ["sleep", "60"], os.environ)
+    try:
+        who = processes.identity(bystander)
+        assert who is not None
+        for name in ("supervisor.json", "program.json"):
+            other = who.to_json() | {"started": who.started - 1}
+            (files_of(road, job).run / name).write_text(json.dumps(other))
+        road.store.jobs.request_cancel(job.id)
+        job = to_the_end(road, job)
+        assert processes.alive(who) and job.state.final and job.reason
+    finally:
+        os.kill(bystander, signal.SIGKILL)
+        os.waitpid(bystander, 0)
+
+
+# ---- perf, and the command ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moment", ["perf started", "command started", "samples"])
+def test_a_killed_perf_ends_its_command(road: Road, tmp_path: Path, moment: str) -> None:
+    job = submit(road.store, counted(tmp_path, "while True: pass"))
+    until_state(road, job.id, JobState.RUNNING)
+    run = files_of(road, job).run
+    until(lambda: MOMENTS[moment](run, tmp_path / "starts"), moment)
+    found = supervisor.read_json(run / "program.json")
+    assert found is not None
+    processes.send(processes.Identity.from_json(found), signal.SIGKILL)
+    job = to_the_end(road, job)
+    assert job.outcome is not None and job.outcome.signal == signal.SIGKILL and nobody_left(job)
+    assert job.state in (JobState.FAILED, JobState.STORED) and "SIGKILL" in (job.reason or "")
+    if job.state is JobState.STORED:
+        assert not road.store.results.get(job.id).complete
+
+
+def test_a_killed_command_keeps_its_samples(road: Road, tmp_path: Path) -> None:
+    job = submit(road.store, counted(tmp_path, "while True: pass"))
+    until_state(road, job.id, JobState.RUNNING)
+    run = files_of(road, job).run
+    until(lambda: MOMENTS["samples"](run, tmp_path / "starts"), "samples")
+    perf = supervisor.read_json(run / "program.json")
+    assert perf is not None
+    for command in processes.descendants(int(perf["pid"])):
+        processes.send(command, signal.SIGKILL)
+    job = to_the_end(road, job)
+    assert job.state is JobState.STORED and job.outcome is not None and job.outcome.signal == signal.SIGKILL
+    assert road.store.results.get(job.id).samples > 0
