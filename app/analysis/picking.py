@@ -226,7 +226,7 @@ def calls_kept(profile: Profile, selection: Selection) -> Array | None:
 
     def build() -> Array:
         kept = np.ones(profile.calls.num_rows, bool)
-        kept[ROOT] = False
+        kept[:1] = False
         if focus is not None:
             kept &= below(profile, functions_matching(profile, focus, "focus"))
         if ignore is not None:
@@ -244,7 +244,7 @@ def below(profile: Profile, functions: Array) -> Array:
     hit = np.zeros(len(function), bool)
     if len(functions):
         hit = functions[function]
-        hit[ROOT] = False
+        hit[:1] = False
     return covered(column(profile.calls, "end"), hit)
 
 

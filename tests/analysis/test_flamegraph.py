@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from perfloom.analysis.flamegraph import FlameTree, Group, Order, flame_tree, sandwich, search
 from perfloom.domain.errors import InvalidRequest, NotFound
-from perfloom.domain.profile import Profile
+from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.selection import Selection
 from tests.analysis import brute
 from tests.profiles import profile_of, profiles
@@ -290,7 +290,14 @@ def test_search(data: st.DataObject, profile: Profile, pattern: str) -> None:
 def test_nothing_to_show(order: Order, group: Group, invert: bool) -> None:
     empty = profile_of([])
     hidden = profile_of([("a;b", 5), ("", 2)])
-    for profile, selection in ((empty, Selection()), (hidden, Selection(hide=".")), (hidden, Selection(focus="zzz"))):
+    bare = Profile(Meta("test"))
+    for profile, selection in (
+        (empty, Selection()),
+        (bare, Selection()),
+        (bare, Selection(focus="a", hide="b", recursion=True)),
+        (hidden, Selection(hide=".")),
+        (hidden, Selection(focus="zzz")),
+    ):
         tree = flame_tree(profile, selection.only(invert=invert), group=group, order=order, zoom=3, least=0.01)
         check_shape(tree)
         assert (tree.total, len(tree.id)) == (0, 1)
