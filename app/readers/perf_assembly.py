@@ -38,6 +38,7 @@ Array = np.ndarray[Any, Any]
 SHOWN = 160
 SHOWN_REASON = 500
 MAX_FACTS = 200
+MAX_FACT = 20_000
 UNNAMED_EVENT = "samples"
 IN_ORDER = "order of samples"
 """The clock of a text without times: time_ns then counts samples, and the profile has no duration."""
@@ -96,6 +97,18 @@ class Assembly:
         self._open: _Open | None = None
         self._main_event: str | None = None
         self.reasons: list[str] = []
+
+    def heading(self, text: bytes) -> None:
+        """Take in what stands between the two rules with which perf begins its text."""
+        lines: list[bytes] = []
+        for line in text.splitlines():
+            if line.startswith(b"#") or not lines:
+                lines.append(line)
+            else:
+                # The recorded command's arguments may hold line ends.
+                lines[-1] += b"\n" + line
+        for line in lines:
+            self._comment(line)
 
     def absorb(self, chunk: bytes, tokens: Tokens, first_line: int, cut: bool) -> None:
         """Take in a chunk whose first line has the number first_line. cut: it may end within a sample."""
@@ -188,6 +201,7 @@ class Assembly:
 
     def _comment(self, line: bytes) -> None:
         """A line such as "# hostname : node7"."""
+        line = line[:MAX_FACT]
         name, colon, value = text(line.lstrip(b"# ")).partition(":")
         name, value = name.strip(), value.strip()
         if name == INCOMPLETE and value:

@@ -5,10 +5,12 @@ bounded by what is kept: the chunks at work, the columns of the samples, and eac
 """
 
 import os
+import re
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from typing import BinaryIO
 
 from ..domain.errors import UnreadableInput
@@ -21,6 +23,8 @@ FORMAT = "perf-script"
 CHUNK_BYTES = 8 << 20
 LONGEST_BYTES = 64 << 20
 THREADS = 4
+# The arguments of the recorded command may span lines, which then have no "#".
+_HEADING = re.compile(rb"# =+\r?\n(.*?)^# =+\r?\n", re.DOTALL | re.MULTILINE)
 TOO_LONG = "line of more than 64 MiB"
 
 
@@ -63,8 +67,14 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     UnreadableInput where there is no sample in the text, nor perf's own heading that tells that there was none.
     """
     assembly = Assembly(FORMAT)
+    begun = stream.read(CHUNK_BYTES)
+    heading = _HEADING.match(begun)
     headed, number = False, 1
-    for chunk, tokens in _tokenised(_chunks(stream)):
+    if heading:
+        assembly.heading(heading[1])
+        begun = begun[heading.end() :]
+        headed, number = b"# captured on" in heading[1], 1 + heading[0].count(b"\n")
+    for chunk, tokens in _tokenised(_chunks(stream, begun)):
         if chunk.skipped:
             assembly.lost(TOO_LONG, f"line {number}: {chunk.skipped:,} bytes")
             number += 1
@@ -86,13 +96,13 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     return profile
 
 
-def _chunks(stream: BinaryIO) -> Iterator[Chunk]:
+def _chunks(stream: BinaryIO, begun: bytes) -> Iterator[Chunk]:
+    """The text from `begun` on in pieces."""
     rest = b""
-    while True:
-        data = stream.read(CHUNK_BYTES)
-        if not data:
-            break
-        data = (rest + data).replace(b"\r\n", b"\n") if b"\r" in data else rest + data
+    for data in chain([begun], iter(lambda: stream.read(CHUNK_BYTES), b"")):
+        data = rest + data
+        if b"\r" in data:
+            data = data.replace(b"\r\n", b"\n")
         end = data.rfind(b"\n\n") + 2
         cut = end < 2
         if cut:

@@ -239,6 +239,19 @@ def test_the_heading_is_kept() -> None:
     assert meta.complete
 
 
+def test_arguments_with_line_ends_are_no_samples() -> None:
+    text = (
+        "# ========\n# captured on : x\n# cmdline : /usr/bin/perf record -- python3 -c \na 1 9.000000: 5 cycles:\n\n"
+        "print(1)\n# missing features: A\n# ========\n#\nb 1 1.000000: 5 cycles:" + STACK
+    )
+    profile = read(text)
+    assert [s.comm for s in samples_of(profile)] == ["b"]
+    assert profile.meta.command == "/usr/bin/perf record -- python3 -c \na 1 9.000000: 5 cycles:\n\nprint(1)"
+    assert profile.meta.facts["missing features"] == "A"
+    garbage = read(text.replace("\nb 1", "\n?\nb 1"))
+    assert losses_of(garbage) == {perf_assembly.NO_SAMPLE: (1, "line 10: ?")}
+
+
 def test_time_of_day_where_perf_tells_it() -> None:
     text = (
         "# captured on : x\n# clockid: monotonic (1)\n"
