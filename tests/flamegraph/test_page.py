@@ -399,17 +399,10 @@ def test_the_first_picture_comes_within_a_second(graph: Graph) -> None:
 
 
 def test_what_goes_over_the_wire_is_small(graph: Graph) -> None:
-    sizes: list[int] = []
-    graph.page.on(
-        "response",
-        lambda answer: sizes.append(len(answer.body())) if API.search(answer.url) else None,
-    )
-    graph.open("large0000000", "group=none")
-    assert len(sizes) == 1
-    import gzip
-
-    answer = graph.server.get("/api/v1/results/large0000000/flamegraph?group=none&width=2560")
-    assert len(gzip.compress(answer, 5)) < 100_000
+    for query in ("group=none", "group=comm", "group=none&invert=1"):
+        with graph.page.expect_response(API) as answer:
+            graph.open("large0000000", query)
+        assert 1_000 < answer.value.request.sizes()["responseBodySize"] < 100_000
 
 
 def shifted(place: tuple[float, float]) -> tuple[float, float]:

@@ -292,7 +292,6 @@ export class Panel {
     const list = this.#child('crumbs');
     if (!list) return;
     const path = picture.empty ? [] : picture.path(zoomed);
-    list.classList.toggle('flame__crumbs--root', path.length < 2);
     const steps = path.map((node) => this.#crumb(node, zoomed));
     if (steps.length > CRUMBS) {
       const gap = document.createElement('li');
@@ -310,6 +309,7 @@ export class Panel {
     const step = document.createElement('li');
     const name = short(plain(picture.name(node)), 40);
     const text = `${name} ${percent(picture.total[node], picture.whole)}`;
+    step.title = short(plain(picture.name(node)), 300);
     if (node === zoomed) {
       step.textContent = text;
       step.setAttribute('aria-current', 'location');
@@ -359,7 +359,9 @@ export class Panel {
   }
 
   #child(name) {
-    return this.#root.querySelector(`[data-flame="${name}"]`);
+    const place = `[data-flame="${name}"]`;
+    // Of a graph that stands alone, the bar above tells where one is.
+    return this.#root.querySelector(place) ?? document.querySelector(`[data-flame-bar] ${place}`);
   }
 }
 
