@@ -29,12 +29,12 @@ class Group(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """labels: of the groups, whose numbers do not depend on any selection; of processes (threads) that would have the
-    same, with rank and host. of_thread: the group of each thread.
-
-    of_sample: where threads change their group, the group of each row of `samples`.
+    """group: what one is. labels: of the groups, whose numbers do not depend on any selection; processes (threads) that
+    would have the same are told apart by rank and host. of_thread: the group of each thread. of_sample: where threads
+    change their group, the group of each row of `samples`.
     """
 
+    group: Group
     labels: tuple[str, ...]
     of_thread: Array
     of_sample: Array | None
@@ -84,7 +84,7 @@ def _build(profile: Profile, group: Group) -> Groups:
         f"{label[i]} · {rank[i]} · {host[i]}" if often[label[i]] > 1 else label[i]
         for i in (first[g] for g in range(len(first)))
     )
-    return Groups(labels, of_thread, None)
+    return Groups(group, labels, of_thread, None)
 
 
 def _numbered(name: str, number: int | None, what: str) -> str:
@@ -115,4 +115,4 @@ def _by_comm(profile: Profile) -> Groups:
         )
         first = np.searchsorted(thread, samples.thread[rows])
         of_sample[rows] = code[np.maximum(latest - 1, first)]
-    return Groups(tuple(number), of_thread, of_sample)
+    return Groups(Group.COMM, tuple(number), of_thread, of_sample)

@@ -13,7 +13,7 @@ import numpy as np
 from ..domain.errors import InvalidRequest, UnreadableInput
 from ..domain.profile import Profile
 from ..domain.selection import Selection, thread_key
-from ..domain.tables import NO_ID, ROOT, column, texts
+from ..domain.tables import NO_ID, column, texts
 from .functions import functions_matching
 from .patterns import shortened
 from .remember import remembered

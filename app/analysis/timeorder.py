@@ -15,7 +15,7 @@ from ..domain.calltree import totals
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from .grouping import Groups
-from .picking import Rows, calls_kept, samples_of, weights_on
+from .picking import Rows, calls_kept, samples_of, sums_on, weights_on
 from .remember import remembered
 from .shapes import Shape
 from .trees import nearest_above
@@ -49,15 +49,33 @@ class Boxes:
 
 
 @dataclass(frozen=True, eq=False)
-class _Sequence:
-    """Samples by group, thread and time: the row of the shape each ends on, its weight, its row in `samples`,
-    and what it shares with the one before it for reasons of thread or group (-1, 0; else more than any depth).
+class _Order:
+    """Rows of `samples` by group, thread and time. edge: where a thread begins (the first aside), ascending; shared:
+    what the samples at both sides of it share, OTHER_THREAD or OTHER_GROUP.
     """
 
+    sample: Array
+    edge: Array
+    shared: Array
+
+    def only(self, inside: Array) -> "_Order":
+        """Those for which `inside` holds."""
+        before = np.cumsum(inside, dtype=np.int32)
+        at = before[self.edge - 1]
+        real = (at > 0) & (at < (before[-1] if len(before) else 0))
+        at, shared = at[real], self.shared[real]
+        # Threads of which nothing is left have their edges in one place, which parts what the strongest of them does.
+        first = np.flatnonzero(np.diff(at, prepend=0))
+        return _Order(self.sample[inside], at[first], np.minimum.reduceat(shared, first) if len(first) else shared)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sequence:
+    """Samples in order: the row of the shape each ends on, and its weight."""
+
+    order: _Order
     row: Array
     weight: Array
-    sample: Array
-    bound: Array
 
 
 class _Step(NamedTuple):
@@ -70,15 +88,17 @@ class _Step(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """Boxes below the one zoomed to, as `Boxes` has them but in no order. low, high: in the sequence. own_at_top: of
-    the one zoomed to.
+    """Boxes below the one zoomed to, in preorder. low, high: samples of the sequence; depth: in the shape.
+
+    ending: weight of the samples between low and high that end at the innermost box they are in; ending_at_top: the
+    same of the box zoomed to.
     """
 
     low: Array
     high: Array
     depth: Array
-    own: Array
-    own_at_top: int
+    ending: Array
+    ending_at_top: int
     pruned: int
 
 
@@ -87,93 +107,89 @@ def in_time(
 ) -> Boxes:
     """The boxes of the samples `rows`. zoom, least: as in `flamegraph.flame_tree`."""
     sequence = _sequence(profile, selection, rows, shape, groups)
-    root = _Step(0, len(sequence.row), NOTHING + 1 if groups is not None else 0)
+    root = _Step(0, len(sequence.row), OTHER_GROUP if groups is not None else OTHER_THREAD)
     stride = int(shape.last.max()) + 3
     path = [root, *_path(sequence, shape, zoom, stride, root.depth)]
-    top = path[-1]
+    top, above = path[-1], len(path)
     found = _below(sequence, shape, top, least)
-    order = np.argsort(found.low * stride + found.depth)
-    low, high = found.low[order], found.high[order]
-    depth = np.r_[[step.depth for step in path], found.depth[order]].astype(np.int64)
-    first = np.r_[[step.low for step in path], low].astype(np.int64)
-    last = np.r_[[step.high for step in path], high].astype(np.int64)
-    above = len(path)
-    running = np.concatenate(([0], np.cumsum(sequence.weight)))
+    depth = np.r_[[step.depth for step in path], found.depth].astype(np.int64)
+    first = np.r_[[step.low for step in path], found.low].astype(np.int64)
+    last = np.r_[[step.high for step in path], found.high].astype(np.int64)
+    running = _running(sequence.weight)
     # Without any sample there is but the root, which stands on none.
-    sample = sequence.sample[first].astype(np.int64) if len(sequence.row) else np.zeros(1, np.int64)
+    some = len(sequence.row) > 0
+    sample = sequence.order.sample[first].astype(np.int64) if some else np.zeros(1, np.int64)
+    parent = _parents(depth - root.depth)
+    own = np.r_[[0] * (above - 1), found.ending_at_top, found.ending].astype(np.int64)
+    own -= sums_on(parent[above:], found.ending, len(own))
     return Boxes(
         id=np.where(depth == root.depth, 0, 1 + sample * stride + depth - root.depth),
-        parent=_parents(depth - root.depth),
-        end=np.r_[np.full(above, len(depth)), np.searchsorted(low, high) + above],
+        parent=parent,
+        end=np.r_[np.full(above, len(depth)), np.searchsorted(found.low, found.high) + above],
         depth=depth,
-        row=sequence.row[first] if len(sequence.row) else np.zeros(1, np.int64),
-        group=groups.of(profile, sample) if groups is not None and len(sequence.row) else np.zeros(1, np.int64),
+        row=sequence.row[first] if some else np.zeros(1, np.int64),
+        group=groups.of(profile, sample) if groups is not None and some else np.zeros(1, np.int64),
         start=np.maximum(running[first] - running[top.low], 0),
-        own=np.r_[[0] * (above - 1), found.own_at_top, found.own[order]].astype(np.int64),
+        own=own,
         total=running[last] - running[first],
         zoom=above - 1,
         pruned=found.pruned,
     )
 
 
+def _running(weight: Array) -> Array:
+    running = np.zeros(len(weight) + 1, np.int64)
+    np.cumsum(weight, out=running[1:])
+    return running
+
+
 def _sequence(profile: Profile, selection: Selection, rows: Rows, shape: Shape, groups: Groups | None) -> _Sequence:
     samples = samples_of(profile)
-    sample = _by_thread(profile, rows, groups)
-    call = samples.call[samples.stack[sample]]
+    order = _by_thread(profile, rows, groups)
+    call = samples.call[samples.stack[order.sample]]
     kept = calls_kept(profile, selection)
     if kept is not None:
-        left = np.flatnonzero(kept[call])
-        sample, call = sample[left], call[left]
+        inside = kept[call]
+        order, call = order.only(inside), call[inside]
     row = call if shape.row_of_call is None else shape.row_of_call[call]
-    thread = samples.thread[sample]
-    bound = np.full(len(row), np.iinfo(np.int32).max, np.int32)
-    edges = np.flatnonzero(thread[1:] != thread[:-1]) + 1
-    if groups is not None and groups.of_sample is not None:
-        group = groups.of_sample[sample]
-        edges = np.union1d(edges, np.flatnonzero(group[1:] != group[:-1]) + 1)
-    bound[edges] = OTHER_THREAD
-    if groups is not None:
-        before, after = (groups.of(profile, sample[at]) for at in (edges - 1, edges))
-        bound[edges[before != after]] = OTHER_GROUP
-    bound[:1] = NOTHING
-    return _Sequence(row, samples.weight[sample], sample, bound)
+    return _Sequence(order, row, samples.weight[order.sample])
 
 
-def _by_thread(profile: Profile, rows: Rows, groups: Groups | None) -> Array:
-    """The rows of `samples` in the order of group, thread and time."""
+def _by_thread(profile: Profile, rows: Rows, groups: Groups | None) -> _Order:
     samples = samples_of(profile)
     count = len(samples.thread)
     many = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
     if many < count // FEW:
         return _sorted(profile, np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows, groups)
-    which = None if groups is None else groups.labels
-    every = remembered(profile, ("by thread", which), lambda: _sorted(profile, np.arange(count), groups))
+    key = ("by thread", None if groups is None else groups.group)
+    every = remembered(profile, key, lambda: _sorted(profile, np.arange(count), groups))
     if many == count:
         return every
     if isinstance(rows, slice):
-        inside = (every >= rows.start) & (every < rows.stop)
-    else:
-        chosen = np.zeros(count, bool)
-        chosen[rows] = True
-        inside = chosen[every]
-    found: Array = every[inside]
-    return found
+        return every.only((every.sample >= rows.start) & (every.sample < rows.stop))
+    chosen = np.zeros(count, bool)
+    chosen[rows] = True
+    return every.only(chosen[every.sample])
 
 
-def _sorted(profile: Profile, sample: Array, groups: Groups | None) -> Array:
+def _sorted(profile: Profile, sample: Array, groups: Groups | None) -> _Order:
+    threads = max(profile.threads.num_rows, 1)
     key = samples_of(profile).thread[sample].astype(np.int64)
     if groups is not None:
-        key += groups.of(profile, sample).astype(np.int64) * profile.threads.num_rows
+        key += groups.of(profile, sample).astype(np.int64) * threads
     # numpy sorts 16-bit integers by radix.
     narrow = key.astype(np.uint16) if int(key.max(initial=0)) < 1 << 16 else key
-    found: Array = sample[np.argsort(narrow, kind="stable")].astype(np.int32 if len(sample) < 1 << 31 else np.int64)
-    return found
+    order = np.argsort(narrow, kind="stable")
+    key = key[order]
+    edge = np.flatnonzero(key[1:] != key[:-1]) + 1
+    other = key[edge] // threads != key[edge - 1] // threads
+    return _Order(sample[order].astype(np.int32), edge, np.where(other, OTHER_GROUP, OTHER_THREAD))
 
 
 def _path(sequence: _Sequence, shape: Shape, zoom: int, stride: int, root: int) -> list[_Step]:
     """The boxes from below the root to the one with id `zoom`; none where it is not there."""
     sample, level = divmod(zoom - 1, stride)
-    here = np.flatnonzero(sequence.sample == sample)
+    here = np.flatnonzero(sequence.order.sample == sample)
     if zoom <= 0 or not len(here):
         return []
     at = int(here[0])
@@ -184,18 +200,15 @@ def _path(sequence: _Sequence, shape: Shape, zoom: int, stride: int, root: int) 
     deepest = min(level + root, int(shape.last[line[-1]]))
     # The rows above a row are intervals one in the other, so how many of them hold another row is two searches.
     low, high = np.array(line), shape.end[line]
-    depth_of = shape.last[line]
-    common = [
-        np.minimum(_shared(part, low, high, depth_of), limit)
-        for part, limit in (
-            (sequence.row[at:], np.minimum.accumulate(np.r_[np.iinfo(np.int32).max, sequence.bound[at + 1 :]])),
-            (
-                sequence.row[at::-1],
-                np.minimum.accumulate(np.r_[np.iinfo(np.int32).max, sequence.bound[at:0:-1]]),
-            ),
-        )
-    ]
-    right, left = (-np.minimum.accumulate(part) for part in common)
+    common = _shared(sequence.row, low, high, shape.last[line])
+    # On either side of an edge, what it lets through is the most that can be shared with the sample at the other.
+    edge, shared = sequence.order.edge, sequence.order.shared
+    after = edge[edge > at]
+    common[after] = np.minimum(common[after], shared[edge > at])
+    before = edge[edge <= at] - 1
+    common[before] = np.minimum(common[before], shared[edge <= at])
+    right = -np.minimum.accumulate(common[at:])
+    left = -np.minimum.accumulate(common[at::-1])
     return [
         _Step(
             at + 1 - int(np.searchsorted(left, -depth, "right")),
@@ -218,79 +231,78 @@ def _below(sequence: _Sequence, shape: Shape, top: _Step, least: float) -> _Foun
     row, weight = sequence.row[top.low : top.high], sequence.weight[top.low : top.high]
     whole = int(weight.sum())
     narrowest = max(1, math.ceil(least * whole))
-    nothing = np.zeros(0, np.int64)
     if whole < narrowest:
-        return _Found(nothing, nothing, nothing, nothing, 0, 0)
-    by_row = totals(weights_on(row, weight, len(shape), int(weight.max())), shape.end)
-    wide = by_row >= narrowest
+        none = np.zeros(0, np.int64)
+        return _Found(none, none, none, none, 0, 0)
+    wide = totals(weights_on(row, weight, len(shape), int(weight.max())), shape.end) >= narrowest
     kept = np.flatnonzero(wide)
-    nearest = nearest_above(shape.parent, shape.end, wide)
     # One look-up a sample: which kept row it is on or below, and whether it ends there.
-    code = (2 * (np.cumsum(wide, dtype=np.int32) - 1)[nearest] + wide).astype(np.int32)[row]
+    code = 2 * (np.cumsum(wide, dtype=np.int32) - 1)[nearest_above(shape.parent, shape.end, wide)]
+    code += wide
+    code = code[row]
     slot = code >> 1
-    bound = sequence.bound[top.low : top.high]
-    edge = np.ones(len(slot), bool)
-    np.not_equal(slot[1:], slot[:-1], out=edge[1:])
-    edge[bound <= OTHER_THREAD] = True
-    starts = np.flatnonzero(edge)
-    ends = np.r_[starts[1:], len(slot)]
-    slot, bound = slot[starts], bound[starts]
-    running = np.concatenate(([0], np.cumsum(weight)))
-    running_exact = np.concatenate(([0], np.cumsum(weight * (code & 1))))
-    deep = shape.last[kept][slot]
-    shared = np.minimum(_neighbours(slot, shape.first[kept]), bound)
+    ending = weight * (code & 1)
+    # Neighbours on one slot are one piece, unless a thread begins between them.
+    inside = slice(*np.searchsorted(sequence.order.edge, (top.low + 1, top.high)))
+    edge = sequence.order.edge[inside] - top.low
+    new = np.ones(len(slot), bool)
+    np.not_equal(slot[1:], slot[:-1], out=new[1:])
+    new[edge] = True
+    starts = np.flatnonzero(new)
+    if len(starts) < len(slot):
+        slot, weight, ending = slot[starts], np.add.reduceat(weight, starts), np.add.reduceat(ending, starts)
+    shared = _neighbours(slot, shape.first[kept])
+    shared[np.searchsorted(starts, edge)] = sequence.order.shared[inside]
     shared[0] = NOTHING
-    low, high, depth, pruned = _runs(shared, deep, running[starts], running[ends], top.depth, narrowest)
-    # A box's own weight: of the pieces in it that end at its depth.
-    by_deep = np.argsort(deep.astype(np.uint16) if int(deep.max()) < 1 << 16 else deep, kind="stable")
-    pieces = len(deep)
-    key = deep[by_deep].astype(np.int64) * pieces + by_deep
-    own = (running_exact[ends] - running_exact[starts])[by_deep]
-    running_own = np.concatenate(([0], np.cumsum(own)))
-
-    def own_between(level: Array, first: Array, last: Array) -> Array:
-        upto = [np.searchsorted(key, level * pieces + edge) for edge in (first, last)]
-        found: Array = running_own[upto[1]] - running_own[upto[0]]
-        return found
-
+    deep = shape.last[kept][slot]
+    running = _running(weight)
+    low, high, depth, pruned = _runs(shared, deep, running, top.depth, narrowest)
+    by_place = np.argsort(low * (int(depth.max(initial=0)) + 2) + depth)
+    low, high, depth = low[by_place], high[by_place], depth[by_place]
+    # A box is in one of each lesser depth, so a piece's innermost box is as deep as there are boxes over it.
+    over = np.zeros(len(slot) + 1, np.int32)
+    np.add.at(over, low, 1)
+    np.subtract.at(over, high, 1)
+    over[0] += top.depth
+    np.cumsum(over, out=over)
+    ended = _running(ending * (deep == over[:-1]))
     return _Found(
         low=starts[low] + top.low,
-        high=ends[high - 1] + top.low,
+        high=np.append(starts, top.high - top.low)[high] + top.low,
         depth=depth,
-        own=own_between(depth, low, high),
-        own_at_top=int(own_between(np.array([top.depth]), np.array([0]), np.array([pieces]))[0]),
+        ending=ended[high] - ended[low],
+        ending_at_top=int(ended[-1]),
         pruned=pruned,
     )
 
 
 def _neighbours(slot: Array, first: Array) -> Array:
-    """The depth that each piece shares with the one before it (the first: its own). first: by slot, in preorder."""
+    """The depth that each piece shares with the one before it. first: by slot, in preorder.
+
+    Of no meaning for the first piece, and for two of one slot, between which a thread begins.
+    """
+    # Minima of 1, 2, 4 … slots from each on, one row of a table for each length, with room to look past the end.
+    rows = [np.append(first.astype(np.int32), NOTHING)]
+    while 1 << len(rows) <= len(first):
+        half = 1 << len(rows) - 1
+        rows.append(np.append(np.minimum(rows[-1][:-half], rows[-1][half:]), np.full(half, NOTHING, np.int32)))
+    table, stride = np.concatenate(rows), len(first) + 1
+    power = np.frexp(np.arange(stride))[1].astype(np.int32) - 1
+    power[0] = 0
     low, high = np.minimum(slot[1:], slot[:-1]), np.maximum(slot[1:], slot[:-1])
-    tables = [first.astype(np.int32)]
-    while 2 << len(tables) - 1 <= len(first):
-        half = 1 << len(tables) - 1
-        tables.append(np.minimum(tables[-1][:-half], tables[-1][half:]))
-    stride = len(first)
-    table = np.zeros((len(tables), stride), np.int32)
-    for level, values in enumerate(tables):
-        table[level, : len(values)] = values
-    flat = table.ravel()
-    length = high - low
+    level = power[high - low]
     shared = np.empty(len(slot), np.int32)
-    shared[:1] = np.iinfo(np.int32).max
-    level = np.maximum(np.frexp(length)[1] - 1, 0).astype(np.int64)
-    left = flat[level * stride + np.minimum(low + 1, stride - 1)]
-    right = flat[level * stride + np.maximum(high - (1 << level) + 1, 0)]
-    shared[1:] = np.where(length == 0, np.iinfo(np.int32).max, np.minimum(left, right) - 1)
+    shared[:1] = NOTHING
+    at = level * np.int32(stride) if len(table) < 1 << 31 else level * np.int64(stride)
+    np.minimum(table[at + low + 1], table[at + high + 1 - (1 << level)], out=shared[1:])
+    shared[1:] -= 1
     return shared
 
 
-def _runs(
-    shared: Array, deep: Array, before: Array, after: Array, depth: int, narrowest: int
-) -> tuple[Array, Array, Array, int]:
+def _runs(shared: Array, deep: Array, running: Array, depth: int, narrowest: int) -> tuple[Array, Array, Array, int]:
     """(low, high, depth, pruned) of the runs of pieces that share a depth below `depth` and are wide enough.
 
-    before, after: the weight up to a piece's edges. Pieces in no such run are looked at no deeper.
+    running: the weight up to a piece. Pieces in no such run are looked at no deeper.
     """
     lows, highs, depths = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     index = np.arange(len(shared))
@@ -301,7 +313,7 @@ def _runs(
         last = np.r_[first[1:], len(index)] - 1
         reaches = deep[first] >= depth
         first, last = first[reaches], last[reaches]
-        wide = after[last] - before[first] >= narrowest
+        wide = running[index[last] + 1] - running[index[first]] >= narrowest
         pruned += len(wide) - int(wide.sum())
         first, last = first[wide], last[wide]
         if not len(first):
@@ -313,7 +325,6 @@ def _runs(
             length = last - first + 1
             stays = np.repeat(first - (np.cumsum(length) - length), length) + np.arange(int(length.sum()))
             index, shared, deep = index[stays], shared[stays], deep[stays]
-            before, after = before[stays], after[stays]
     return np.concatenate(lows), np.concatenate(highs), np.concatenate(depths), pruned
 
 
