@@ -197,15 +197,22 @@ def graph(page: Page, server: Server) -> Graph:
 
 @pytest.fixture
 def other_graph(browser: Browser, server: Server) -> Iterator[Callable[..., Graph]]:
-    """Make a page whose context has other properties (`color_scheme`, `java_script_enabled` …)."""
+    """Make a page whose context has other properties (`color_scheme`, `java_script_enabled` …). Faults as for `graph`."""
     contexts = []
+    faults: list[str] = []
 
     def make(**properties: Any) -> Graph:
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}} | properties)
         contexts.append(context)
         context.set_default_timeout(20_000)
+        context.on("weberror", lambda error: faults.append(f"uncaught: {error.error}"))
+        context.on(
+            "console",
+            lambda message: faults.append(message.text) if "Content Security Policy" in message.text else None,
+        )
         return Graph(context.new_page(), server)
 
     yield make
     for context in contexts:
         context.close()
+    assert not faults, "the page's own faults: " + "; ".join(faults)

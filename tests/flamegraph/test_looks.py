@@ -166,6 +166,27 @@ def test_the_canvas_tells_what_it_is_and_where_the_table_is(graph: Graph) -> Non
     graph.page.wait_for_url(re.compile("/hotspots"))
 
 
+def test_no_page_has_anything_to_complain_of(graph: Graph) -> None:
+    told: list[str] = []
+    graph.page.on(
+        "console", lambda message: told.append(message.text) if message.type in ("error", "warning") else None
+    )
+    for path in (
+        "/results/large0000000/flamegraph",
+        "/results/hostile00000/flamegraph?grow=up&colour=module&q=a&order=time",
+        "/results/deep00000000/flamegraph?colour=hot&invert=1",
+        "/results/empty0000000/flamegraph",
+        "/results/large0000000/flamegraph?function=10",
+        "/compare?base=large0000000&other=larger000000",
+        "/compare?base=empty0000000&other=large0000000",
+        "/compare?base=large0000000&other=empty0000000",
+    ):
+        graph.goto(path)
+        graph.settled()
+        graph.page.wait_for_timeout(100)
+    assert told == []
+
+
 def test_hostile_names_are_nothing_but_text(graph: Graph) -> None:
     for query in ("group=none", "group=comm&colour=module", "group=none&invert=1", "q=script&group=none"):
         graph.open("hostile00000", query)
