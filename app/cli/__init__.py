@@ -55,7 +55,11 @@ def main(arguments: list[str] | None = None) -> None:
 def run(arguments: list[str]) -> int:
     """Run a command; returns the exit status, with what went wrong said on standard error."""
     try:
-        status = cli.main(arguments, prog_name="perfloom", standalone_mode=False)
+        if "_PERFLOOM_COMPLETE" in os.environ:
+            cli.main(arguments, prog_name="perfloom")
+        # Not by `main`, which answers a broken pipe with the status of a failed gate.
+        with cli.make_context("perfloom", list(arguments)) as context:
+            status = cli.invoke(context)
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except click.exceptions.Exit as exit:

@@ -1,0 +1,81 @@
+"""The group `perfloom`: finding commands, and what becomes of their errors."""
+
+import subprocess
+import sys
+from typing import Any
+
+import click
+import pytest
+
+from perfloom import cli
+from perfloom.domain import errors
+from tests.workers.running import PERFLOOM, environment
+
+
+def test_every_command_is_found_and_explained() -> None:
+    with click.Context(cli.cli) as context:
+        for name in cli.cli.list_commands(context):
+            command = cli.cli.get_command(context, name)
+            assert command is not None and command.name == name and command.help
+            options = {option for parameter in command.params for option in parameter.opts}
+            assert "--data" in options, f"{name} takes no --data"
+
+
+def test_families_list_what_they_have() -> None:
+    import importlib
+
+    for family, names in cli.FAMILIES.items():
+        module = importlib.import_module(f"perfloom.cli.{family}")
+        assert {command.name for command in module.commands} == set(names)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [(["--help"], 0), (["--version"], 0), (["nonsense"], 2), (["serve", "--port", "x"], 2), (["record", "-h"], 0)],
+)
+def test_usage(arguments: list[str], status: int) -> None:
+    done = subprocess.run([*PERFLOOM, *arguments], capture_output=True, text=True, env=environment())
+    assert done.returncode == status and "Traceback" not in done.stderr
+
+
+KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.PerfloomError)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_errors_become_a_message_and_a_status(
+    kind: type[errors.PerfloomError], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _raise(monkeypatch, kind("Do this instead."))
+    assert cli.run(["list"]) == kind.exit_status
+    captured = capsys.readouterr()
+    assert captured.err == "perfloom: Do this instead.\n" and captured.out == ""
+
+
+def test_a_fault_of_ours_has_a_status_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _raise(monkeypatch, ValueError("oops"))
+    assert cli.run(["list"]) == cli.OUR_FAULT
+    assert "report it" in capsys.readouterr().err
+
+
+def test_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    _raise(monkeypatch, KeyboardInterrupt())
+    assert cli.run(["list"]) == cli.INTERRUPTED
+
+
+def _raise(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def fail(*arguments: Any, **more: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(cli.cli, "invoke", fail)
+
+
+def test_another_module_of_that_name_does_not_get_in_the_way(tmp_path: Any) -> None:
+    for name in ("app.py", "perfloom.py", "celery.py", "click.py", "workers.py"):
+        (tmp_path / name).write_text("raise SystemExit('the wrong module')\n")
+    done = subprocess.run([*PERFLOOM, "--version"], cwd=tmp_path, capture_output=True, text=True, env=environment())
+    assert done.returncode == 0, done.stderr
+    script = f"{sys.prefix}/bin/perfloom"
+    done = subprocess.run([script, "record", "--help"], cwd=tmp_path, capture_output=True, text=True, env=environment())
+    assert done.returncode == 0, done.stderr

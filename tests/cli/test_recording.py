@@ -1,0 +1,219 @@
+"""`perfloom record` as a user types it: what goes to which channel, and how it ends."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perfloom.config import Settings
+from perfloom.domain.jobs import JobState
+from perfloom.queue import Queue
+from perfloom.store import open_store
+from perfloom.workers import following, processes, services
+from perfloom.workers.facts_probe import host_name
+from tests.jobspecs import spec_of
+from tests.parts import require
+from tests.servers import OrdinaryUser, RedisServer
+from tests.workers.running import PERFLOOM, environment, running
+from tests.workers.waiting import pids_in, until
+
+LIGHT = ("-e", "cpu-clock:u", "--call-graph", "none")
+BUSY = ("--", sys.executable, "-S", "-c", "print('hello'); sum(i * i for i in range(3_000_000))")
+ENDLESS = "import os\nopen('pid', 'w').write(f'{os.getpid()}\\n')\nwhile True: pass"
+
+
+@pytest.fixture
+def settings(tmp_path: Path, short_path: Path) -> Iterator[Settings]:
+    require("perf")
+    settings = Settings.load(tmp_path / "data", environ={}, runtime=short_path / "run", reserve_bytes=0)
+    yield settings
+    if (settings.data / "catalogue.sqlite").exists():
+        store = open_store(settings, migrate=False)
+        for job in store.jobs.list(active=True):
+            processes.end_marked("PERFLOOM_JOB", job.id, grace_s=0)
+        store.close()
+
+
+def perfloom(settings: Settings, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PERFLOOM, *arguments],
+        env=services.environment_for(settings),
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=120,
+    )
+
+
+def test_the_id_alone_is_on_standard_output(settings: Settings, tmp_path: Path) -> None:
+    done = perfloom(settings, "record", "--name", "my run", *LIGHT, *BUSY, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"[a-z0-9]{12}\n", done.stdout)
+    assert "hello\n" in done.stderr and "perfloom: running\n" in done.stderr and "perfloom: stored\n" in done.stderr
+    shown = perfloom(settings, "list")
+    assert "my run" in shown.stdout and done.stdout.strip() in shown.stdout
+
+
+def test_hotspots_of_python_name_its_evaluation_loop(settings: Settings) -> None:
+    code = "sum(i*i for i in range(10**7))"
+    done = perfloom(settings, "record", "--", sys.executable, "-c", code)
+    assert done.returncode == 0, done.stderr
+    report = perfloom(settings, "report", done.stdout.strip(), "hotspots", "--format", "json")
+    assert "_PyEval_EvalFrameDefault" in {row["name"] for row in json.loads(report.stdout)}
+
+
+def test_the_command_runs_here_with_this_environment(settings: Settings, tmp_path: Path) -> None:
+    environment = services.environment_for(settings) | {"MY_OWN": "value"}
+    line = 'pwd; echo "$MY_OWN/$PERFLOOM_DATA"'
+    argv = [*PERFLOOM, "record", *LIGHT, "--", "/bin/sh", "-c", line]
+    done = subprocess.run(argv, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert f"{tmp_path}\nvalue/\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (("--", "/does/not/exist"), 4, "/does/not/exist does not exist"),
+        (("--", "/bin/sh", "-c", "exit 9"), 4, "exit status 9"),
+        (("-e", "nonsense-event", "--", "true"), 4, "nonsense-event"),
+        (("--pid", "4194304"), 4, "no process 4194304"),
+        ((), 2, "nothing to record"),
+        (("--frequency", "0", "--", "true"), 2, "frequency"),
+        (("--frequency", "9", "--period", "9", "--", "true"), 2, "exclude"),
+        (("--pid", "1", "--", "true"), 2, "one process"),
+        (("--call-graph", "magic", "--", "true"), 2, "magic"),
+        (("--on", "elsewhere", "--", "true"), 2, "elsewhere"),
+        (("--no-such-option",), 2, "no-such-option"),
+    ],
+)
+def test_exit_statuses(settings: Settings, arguments: tuple[str, ...], status: int, words: str) -> None:
+    done = perfloom(settings, "record", *arguments)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert words in done.stderr.replace("\n", " ") and "Traceback" not in done.stderr
+
+
+def test_a_failing_command_with_samples_has_a_result(settings: Settings) -> None:
+    code = "sum(i * i for i in range(3_000_000)); raise SystemExit(3)"
+    done = perfloom(settings, "record", *LIGHT, "--", sys.executable, "-S", "-c", code)
+    assert done.returncode == 0 and "exit status 3" in done.stderr and len(done.stdout) == 13
+
+
+def test_the_duration_ends_it(settings: Settings) -> None:
+    loop = (sys.executable, "-S", "-c", "while True: pass")
+    done = perfloom(settings, "record", *LIGHT, "--duration", "0.5", "--", *loop)
+    assert done.returncode == 0 and "limit of 0.5 s" in done.stderr
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_interrupts(settings: Settings, tmp_path: Path, times: int) -> None:
+    """The first one keeps what was recorded, the second one drops it."""
+    argv = [*PERFLOOM, "record", "-e", "cpu-clock:u", "--", sys.executable, "-S", "-c", ENDLESS]
+    process = subprocess.Popen(
+        argv,
+        env=services.environment_for(settings),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    (pid,) = pids_in(tmp_path / "pid", 1)
+    until(lambda: any(_size(p) > 3000 for p in settings.data.glob("jobs/*/artefacts/perf.data")), "samples", 40)
+    process.send_signal(signal.SIGINT)
+    if times == 2:
+        process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    found = processes.status(pid)
+    assert found is None or found.state == "Z"
+    if times == 1:
+        assert process.returncode == 0 and re.fullmatch(r"[a-z0-9]{12}\n", out), err
+        assert "It was cancelled." in err
+    else:
+        # Both may have come at once, and then mean one.
+        assert (process.returncode, out) == (4, "") or "It was cancelled." in err
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def test_a_gigabyte_of_output_is_cut(settings: Settings) -> None:
+    done = perfloom(settings, "record", *LIGHT, "--", "head", "-c", "1000000000", "/dev/zero")
+    assert done.returncode == 0, done.stderr[-1000:]
+    assert len(done.stderr) < 2_200_000 and "bytes are left out here" in done.stderr
+
+
+def test_a_reader_that_goes_away(settings: Settings) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    argv = [*PERFLOOM, "record", *LIGHT, *BUSY]
+    done = subprocess.run(argv, env=services.environment_for(settings), stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert done.returncode == 141 and b"Traceback" not in done.stderr and b"Exception" not in done.stderr
+
+
+def test_an_ordinary_user(ordinary_user: OrdinaryUser) -> None:
+    require("perf")
+    argv = ordinary_user.command(*PERFLOOM, "record", *BUSY)
+    env = environment() | ordinary_user.environment() | {"XDG_RUNTIME_DIR": ""}
+    env |= {"PERFLOOM_RESERVE_BYTES": "0", "XDG_DATA_HOME": ""}
+    done = subprocess.run(argv, env=env, cwd=ordinary_user.home, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    data = ordinary_user.home / ".local/share/perfloom"
+    assert data.stat().st_mode & 0o777 == 0o700
+    assert (data / "results" / done.stdout.strip()).is_dir()
+
+
+# ---- with a running worker ---------------------------------------------------------------------------------
+
+
+def test_a_running_worker_takes_it(settings: Settings, tmp_path: Path, redis_server: RedisServer) -> None:
+    with redis_server.client() as client:
+        client.flushall()
+    settings = Settings.load(
+        settings.data, environ={}, runtime=settings.runtime, broker_url=redis_server.url, reserve_bytes=0
+    )
+    store = open_store(settings)
+    queue = Queue(settings, store)
+    try:
+        with running(settings, tmp_path / "log", "worker"):
+            until(lambda: queue.worker_there(host_name()), "the worker is heard of", 40)
+            env = services.environment_for(settings) | {"MY_OWN": "hush-hush"}
+            argv = [*PERFLOOM, "record", *LIGHT, "--", "/bin/sh", "-c", 'pwd; echo "$MY_OWN"; seq 100000 | tail -1']
+            done = subprocess.run(argv, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0, done.stderr
+            assert f"{tmp_path}\nhush-hush\n100000\n" in done.stderr
+            assert (job := store.jobs.get(done.stdout.strip())).state is JobState.STORED
+            assert "hush-hush" not in json.dumps(job.spec)
+    finally:
+        queue.close()
+        store.close()
+
+
+def test_when_its_worker_vanishes_it_goes_on_alone(
+    settings: Settings, tmp_path: Path, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "SILENT_S", 1.0)
+    settings = Settings.load(
+        settings.data, environ={}, runtime=settings.runtime, broker_url=redis_server.url, reserve_bytes=0
+    )
+    store = open_store(settings)
+    # A worker that says it is there, and takes nothing.
+    store.hosts.beat(host_name())
+    forget = threading.Timer(0.5, lambda: store.hosts.delete(host_name()))
+    forget.start()
+    with open(tmp_path / "output", "wb") as output:
+        job = following.record(settings, spec_of("true"), "alone", lambda job: None, output=output)
+    forget.join()
+    store.close()
+    assert job.state is JobState.STORED
