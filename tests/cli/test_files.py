@@ -1,0 +1,324 @@
+"""Commands on files and results: what they print, where, and how they end."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from perfloom import cli
+from perfloom.analysis.tables import TABLES
+from perfloom.cli import files
+from perfloom.exporters import EXPORTERS
+from tests.parts import require
+
+DATA = Path(__file__).parent.parent / "data" / "perf"
+SPIN = str(DATA / "spin.script.txt")
+EVENTS = str(DATA / "events.script.txt")
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, short_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> Run:
+    """Run a command in this process: its status, standard output and standard error."""
+    monkeypatch.setenv("PERFLOOM_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("PERFLOOM_RUNTIME", str(short_path / "r"))
+    monkeypatch.setenv("PERFLOOM_RESERVE_BYTES", "0")
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        capfdbinary.readouterr()
+        status = cli.run(list(arguments))
+        out, err = capfdbinary.readouterr()
+        return status, out.decode(), err.decode()
+
+    return call
+
+
+@pytest.fixture
+def stored(run: Run) -> str:
+    """The id of an imported file."""
+    status, out, err = run("import", "--name", "a spin", SPIN)
+    assert status == 0, err
+    return out.strip()
+
+
+def test_import_prints_the_id_alone(run: Run) -> None:
+    status, out, err = run("import", SPIN)
+    assert status == 0
+    assert files._ID.fullmatch(out.removesuffix("\n"))
+    assert "perfloom: stored" in err
+    listed = json.loads(run("list", "--format", "json")[1])
+    assert [(row["id"], row["name"], row["format"]) for row in listed] == [
+        (out.strip(), "spin.script.txt", "perf-script")
+    ]
+
+
+def test_import_of_several_files_is_one_result(run: Run, tmp_path: Path) -> None:
+    packed = tmp_path / "b.gz"
+    packed.write_bytes(gzip.compress(Path(EVENTS).read_bytes()))
+    status, out, _ = run("import", SPIN, str(packed), "--name", "both")
+    assert status == 0
+    threads = json.loads(run("report", out.strip(), "threads", "--format", "json")[1])
+    assert {row["rank"] for row in threads} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"hello\nworld\n", "is not known"),
+        (bytes(5000), "nothing but zero bytes"),
+        (None, "does not exist"),
+    ],
+)
+def test_import_of_what_cannot_be_read(run: Run, tmp_path: Path, content: bytes | None, message: str) -> None:
+    path = tmp_path / "x"
+    if content is not None:
+        path.write_bytes(content)
+    status, out, err = run("import", str(path))
+    assert (status, out) == (3, "")
+    assert message in err
+    assert "Traceback" not in err
+    status, out, err = run("report", str(path), "summary")
+    assert (status, out) == (3, "")
+    assert message in err or content is None
+
+
+def test_a_sparse_file_is_refused_at_once(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "sparse"
+    path.touch()
+    os.truncate(path, 5_000_000_000)
+    for command in (["import", str(path)], ["report", str(path), "summary"]):
+        status, _, err = run(*command)
+        assert status == 3
+        assert "nothing but zero bytes" in err
+
+
+def test_list_and_delete(run: Run, stored: str) -> None:
+    assert stored in run("list")[1]
+    assert run("list", "--search", "spin", "--format", "csv")[1].count("\n") == 2
+    assert run("list", "--search", "nothing of that", "--format", "json")[1] == "[\n]\n"
+    assert run("delete", stored) == (0, "", "")
+    assert run("list", "--format", "json")[1] == "[\n]\n"
+    status, _, err = run("delete", stored)
+    assert status == 2
+    assert stored in err
+    status, _, err = run("report", stored, "summary")
+    assert status == 3
+    assert "no result of that id" in err
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_table_in_every_form(run: Run, table: str) -> None:
+    status, out, _ = run("report", EVENTS, table, "--format", "json")
+    assert status == 0
+    data = json.loads(out)
+    assert isinstance(data, dict) == TABLES[table].single
+    rows = [data] if TABLES[table].single else data
+    names = [column.name for column in TABLES[table].columns]
+    assert all(list(row) == names for row in rows)
+    lines = list(csv.reader(io.StringIO(run("report", EVENTS, table, "--format", "csv")[1])))
+    assert lines[0] == names
+    assert len(lines) == len(rows) + 1
+    for row, line in zip(rows, lines[1:], strict=True):
+        assert ["" if value is None else str(value) for value in row.values()] == line
+    shown = run("report", EVENTS, table)[1]
+    assert len(shown.splitlines()) == 1 + (len(names) if TABLES[table].single else len(rows))
+
+
+def test_report_of_a_result_is_that_of_its_file(run: Run, stored: str) -> None:
+    for table in TABLES:
+        assert run("report", stored, table, "--format", "json") == run("report", SPIN, table, "--format", "json")
+
+
+def test_a_path_goes_before_an_id(run: Run, stored: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(stored).write_text("x;y 7\n")
+    summary = json.loads(run("report", stored, "summary", "--format", "json")[1])
+    assert summary["format"] == "collapsed"
+
+
+def test_filters(run: Run) -> None:
+    rows = json.loads(run("report", EVENTS, "hotspots", "--event", "page-faults/period=200/", "--format", "json")[1])
+    assert {row["event"] for row in rows} == {"page-faults/period=200/"}
+    status, _, err = run("report", EVENTS, "hotspots", "--event", "nothing")
+    assert status == 2
+    assert "page-faults/period=200/" in err
+    for words in (["--focus", "("], ["--start-ms", "x"], ["--start-ms", "2", "--end-ms", "1"], ["--thread", "none"]):
+        status, out, err = run("report", EVENTS, "hotspots", *words)
+        assert (status, out) == (2, ""), words
+        assert "Traceback" not in err
+    one = json.loads(run("report", EVENTS, "threads", "--thread", "worker one", "--format", "json")[1])
+    assert {row["name"] for row in one} == {"worker one"}
+
+
+def test_usage(run: Run) -> None:
+    for arguments in (
+        ["report", SPIN],
+        ["report", SPIN, "nothing"],
+        ["report", "summary"],
+        ["convert", SPIN],
+        ["convert", SPIN, "--to", "nothing"],
+        ["convert", SPIN, "--to", "svg", "--kernel"],
+        ["convert", "-", "-", "--to", "collapsed"],
+        ["diff", SPIN],
+        ["diff", "-", "-"],
+        ["nothing"],
+    ):
+        status, out, err = run(*arguments)
+        assert (status, out) == (2, ""), arguments
+        assert err
+
+
+def test_neither_a_file_nor_an_id(run: Run) -> None:
+    status, out, err = run("report", "no such file", "summary")
+    assert (status, out) == (3, "")
+    assert "There is no file 'no such file'" in err
+
+
+@pytest.mark.parametrize("switch", ["pid", "tid", "kernel", "jit", "all", "addrs"])
+def test_convert_to_collapsed(run: Run, stored: str, switch: str) -> None:
+    wanted = sorted((DATA / f"spin.collapsed-{switch}.txt").read_text().splitlines())
+    for source in (SPIN, stored):
+        status, out, err = run("convert", source, "--to", "collapsed", f"--{switch}")
+        assert (status, err) == (0, "")
+        assert sorted(out.splitlines()) == wanted
+
+
+def test_convert_says_which_other_events_there_are(run: Run) -> None:
+    first, other = "page-faults/period=200/", "cpu-clock/period=5000000/"
+    if json.loads(run("report", EVENTS, "summary", "--format", "json")[1])["main_event"] != first:
+        first, other = other, first
+    _, out, err = run("convert", EVENTS, "--to", "collapsed")
+    assert f"This is {first}" in err
+    assert other in err
+    assert run("convert", EVENTS, "--to", "collapsed", "--event", first) == (0, out, "")
+
+
+def test_convert_into_a_file(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run("convert", SPIN, "--to", "collapsed", "--all", "-o", str(out)) == (0, "", "")
+    assert sorted(out.read_text().splitlines()) == sorted((DATA / "spin.collapsed-all.txt").read_text().splitlines())
+    out.chmod(0o640)
+    assert run("convert", SPIN, "--to", "svg", "-o", str(out)) == (0, "", "")
+    assert out.read_text().startswith("<?xml") or "<svg" in out.read_text()
+    assert out.stat().st_mode & 0o777 == 0o640
+    before = out.read_bytes()
+    status, _, _ = run("convert", SPIN, "--to", "collapsed", "--event", "nothing", "-o", str(out))
+    assert status == 2
+    assert out.read_bytes() == before
+    assert list(tmp_path.glob(".out-*")) == []
+    status, _, err = run("convert", SPIN, "--to", "collapsed", "-o", str(tmp_path / "none" / "x"))
+    assert status == 4
+    assert "cannot be written" in err
+
+
+def test_the_stored_form_there_and_back(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "spin.tar"
+    assert run("convert", SPIN, "--to", "profile", "-o", str(out))[0] == 0
+    for table in TABLES:
+        assert run("report", str(out), table, "--format", "json") == run("report", SPIN, table, "--format", "json")
+
+
+def test_switches_are_those_of_the_exporters() -> None:
+    assert {name: set(exporter.options) for name, exporter in EXPORTERS.items()} == {
+        name: set(switches) for name, switches in files.SWITCHES.items()
+    }
+
+
+def collapsed(tmp_path: Path, name: str, text: str) -> str:
+    path = tmp_path / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_diff(run: Run, tmp_path: Path) -> None:
+    a = collapsed(tmp_path, "a", "main;f 50\nmain;g 50\n")
+    b = collapsed(tmp_path, "b", "main;f 50\nmain;g 40\nmain;h 110\n")
+    status, out, err = run("diff", a, b, "--format", "json")
+    assert (status, err) == (0, "")
+    rows = {row["name"]: row for row in json.loads(out)}
+    assert (rows["h"]["status"], rows["h"]["base_self"], rows["h"]["other_self"]) == ("appeared", 0, 110)
+    stacks = json.loads(run("diff", a, b, "--by", "stack", "--format", "json")[1])
+    assert {row["name"] for row in stacks} == {"main;f", "main;g", "main;h"}
+    assert run("diff", a, b)[1].startswith("name")
+
+
+def test_diff_as_a_gate(run: Run, tmp_path: Path) -> None:
+    a = collapsed(tmp_path, "a", "main;f 50\nmain;g 50\n")
+    b = collapsed(tmp_path, "b", "main;f 60\nmain;g 40\n")
+    double = collapsed(tmp_path, "c", "main;f 100\nmain;g 100\n")
+    assert run("diff", a, a, "--fail-above", "0")[0] == 0
+    assert run("diff", a, b, "--fail-above", "10.5")[0] == 0
+    status, out, err = run("diff", a, b, "--fail-above", "9.5")
+    assert status == 1
+    assert "'f' grew by 10.00 %" in err
+    assert "name" in out
+    # Twice as long, with the same shares.
+    assert run("diff", a, double, "--fail-above", "1")[0] == 0
+    status, _, err = run("diff", a, double, "--absolute", "--fail-above", "99")
+    assert status == 1
+    assert "'main' grew by 100.00 %" in err
+
+
+def test_terminals_are_not_at_the_mercy_of_names(run: Run, tmp_path: Path) -> None:
+    path = collapsed(tmp_path, "x", "a;\x1b[2Jb\x9b\u202ec 3\n")
+    out = run("report", path, "hotspots")[1]
+    assert "\\x1b[2Jb\\x9b\\u202ec" in out
+    assert "\x1b" not in out
+    assert "\x1b[2Jb\x9b\u202ec" in {
+        row["name"] for row in json.loads(run("report", path, "hotspots", "--format", "json")[1])
+    }
+
+
+def command(*arguments: str, data: Path, **options: object) -> subprocess.CompletedProcess[bytes]:
+    argv = [sys.executable, "-m", "perfloom.cli", *arguments]
+    environment = os.environ | {"PERFLOOM_DATA": str(data), "PERFLOOM_RESERVE_BYTES": "0"}
+    return subprocess.run(argv, capture_output=True, env=environment, timeout=120, **options)  # type: ignore[call-overload, no-any-return]
+
+
+def test_standard_input_and_output(tmp_path: Path, short_path: Path) -> None:
+    text = Path(SPIN).read_bytes()
+    packed = gzip.compress(text)
+    done = command("convert", "-", "--to", "collapsed", "--all", data=tmp_path, input=packed)
+    assert sorted(done.stdout.split(b"\n")) == sorted((DATA / "spin.collapsed-all.txt").read_bytes().split(b"\n"))
+    done = command("import", "--name", "piped", "-", data=short_path / "d", input=text)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout) == 13
+
+
+def test_a_reader_that_has_enough(tmp_path: Path) -> None:
+    """`perfloom report … | head -1` says nothing on standard error."""
+    big = tmp_path / "big"
+    big.write_text("".join(f"main;function_{i} {i}\n" for i in range(20_000)))
+    argv = [sys.executable, "-m", "perfloom.cli", "report", str(big), "hotspots", "--data", str(tmp_path / "d")]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout and process.stderr
+    assert process.stdout.readline().startswith(b"name")
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(60) == 141
+
+
+def test_a_recording_of_perf(run: Run) -> None:
+    require("perf")
+    recording = str(DATA / "spin.perf.data.zst")
+    status, out, _ = run("import", recording)
+    assert status == 0
+    summary = json.loads(run("report", out.strip(), "summary", "--format", "json")[1])
+    assert (summary["format"], summary["samples"]) == ("perf-data", Path(SPIN).read_text().count("\n\n"))
+    assert (
+        run("report", recording, "threads", "--format", "json")[1]
+        == run("report", out.strip(), "threads", "--format", "json")[1]
+    )
