@@ -38,7 +38,7 @@ def without_kinds(profile: Profile, selection: Selection, group: Group, event: s
     return brute.weighed(paths)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(
     profiles(max_weight=1000),
     profiles(max_weight=1000),
@@ -83,7 +83,7 @@ def groups_of_labels(profile: Profile, group: Group) -> tuple[str, ...]:
     return flame_tree(profile, Selection(), group=group).labels
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(profiles(max_weight=1000), profiles(max_weight=1000), shared_selections(), st.booleans())
 def test_functions_that_differ(base: Profile, other: Profile, selection: Selection, normalise: bool) -> None:
     selection = selection.only(invert=False, recursion=False)
@@ -126,7 +126,7 @@ def status(before: int, after: int, delta: int, delta_self: int) -> str:
     return "grew" if change > 0 else "shrank" if change < 0 else "same"
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(profiles(max_weight=1000), profiles(max_weight=1000), shared_selections())
 def test_stacks_that_differ(base: Profile, other: Profile, selection: Selection) -> None:
     selection = selection.only(invert=False)

@@ -68,7 +68,7 @@ def in_events(profile: Profile, selection: Selection) -> list[str]:
     return [selection.event] if selection.event else names
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.data(), profiles(), st.sampled_from(("function", "module")))
 def test_hotspots(data: st.DataObject, profile: Profile, by: str) -> None:
     selection = data.draw(selections(profile))
@@ -147,7 +147,7 @@ def test_hotspots_by_thread(data: st.DataObject, profile: Profile) -> None:
     assert found == sorted(expected)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.data(), profiles())
 def test_counts_threads_events_and_summary(data: st.DataObject, profile: Profile) -> None:
     selection = data.draw(selections(profile))

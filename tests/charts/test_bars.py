@@ -44,7 +44,7 @@ def parsed(svg: str) -> ElementTree.Element:
     return root
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(
     profiles(max_weight=1000),
     st.sampled_from(BY),

@@ -42,7 +42,7 @@ def rebuilt(data: dict[str, Any]) -> list[tuple[int, tuple[int, ...], int, int, 
     return rows
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.data(), profiles(max_weight=1000), st.sampled_from(GROUPS), st.sampled_from(list(Order)))
 def test_a_page_can_rebuild_the_graph(data: st.DataObject, profile: Profile, group: Group, order: Order) -> None:
     selection = data.draw(selections(profile))
@@ -73,7 +73,7 @@ def test_a_page_can_rebuild_the_graph(data: st.DataObject, profile: Profile, gro
     assert crumbs[-1]["id"] == wire["nodes"]["id"][0]
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(
     st.data(),
     profiles(max_weight=100_000),
