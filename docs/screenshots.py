@@ -1,0 +1,262 @@
+"""Take the pictures of the documentation: `python docs/screenshots.py [NAME…]`.
+
+A server of its own on a data directory of its own, started by the real command line; recordings made there and then of
+the bundled program and of the tutorial's example, whose text is taken from the tutorial; Chromium. So the pictures
+show what a reader sees who does what the tutorial says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+from playwright.sync_api import Page, sync_playwright
+
+DOCS = Path(__file__).resolve().parent
+IMAGES = DOCS / "images"
+PERFLOOM = Path(sys.executable).with_name("perfloom")
+WIDTH = 1280
+PLUMBING = r"^(\[|_?Py|ffi|clone3|start_thread)"
+"""What the tutorial hides: the interpreter between the program's own functions."""
+AT_FRAME = """
+async (name) => {
+  const { panels } = await import(document.querySelector('script[src*="charts/flamegraph.js"]').src);
+  const { view, picture } = panels()[0];
+  let best = -1;
+  for (let i = 0; i < picture.count; i++)
+    if (picture.name(i).startsWith(name) && (best < 0 || picture.total[i] > picture.total[best])) best = i;
+  const { left, top, width, height } = view.box(best);
+  return [left + width / 3, top + height / 2];
+}
+"""
+DRAWN = """
+async () => {
+  const { panels } = await import(document.querySelector('script[src*="charts/flamegraph.js"]').src);
+  return panels().length > 0 && panels().every((panel) => panel.idle && !panel.view.moving && panel.view.drawn);
+}
+"""
+
+
+@dataclass(frozen=True)
+class Here:
+    """The server, what was recorded, and the page. results: ids by what they are called here."""
+
+    url: str
+    folder: Path
+    results: dict[str, str]
+    page: Page
+
+    def open(self, path: str, *, height: int = 720, dark: bool = False, **words: str) -> None:
+        """Show a page of the server in a window of that height."""
+        self.page.set_viewport_size({"width": WIDTH, "height": height})
+        self.page.emulate_media(color_scheme="dark" if dark else "light")
+        query = urlencode({word.replace("_", "-"): value for word, value in words.items()})
+        self.page.goto(f"{self.url}{path}" + (f"?{query}" if query else ""))
+        self.page.wait_for_load_state("networkidle")
+        if self.page.locator("[data-flamegraph]").count():
+            self.drawn()
+
+    def drawn(self) -> None:
+        """Wait until every flame graph of the page is drawn."""
+        self.page.wait_for_function(DRAWN)
+        # What was drawn is on the screen two frames later.
+        self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def point_at(self, name: str) -> tuple[float, float]:
+        """Move the mouse onto the widest frame whose name begins so."""
+        x, y = self.page.evaluate(AT_FRAME, name)
+        self.page.mouse.move(x, y)
+        return x, y
+
+    def take(self, name: str) -> None:
+        """Put what the window shows into docs/images."""
+        IMAGES.mkdir(exist_ok=True)
+        self.page.screenshot(path=IMAGES / f"{name}.png", animations="disabled", caret="hide")
+
+
+def flame_graph(here: Here) -> None:
+    here.open(f"/results/{here.results['demo']}/flamegraph", height=740)
+    here.point_at("py::load_documents")
+    here.page.locator(".flame-tip:visible").wait_for()
+    here.take("flame-graph")
+
+
+def narrowed(here: Here) -> None:
+    here.open(f"/results/{here.results['demo']}/flamegraph", height=640, hide=PLUMBING)
+    x, y = here.point_at("py::hash_documents")
+    here.page.mouse.click(x, y, button="right")
+    here.page.locator(".flame-menu:visible").wait_for()
+    here.take("narrowed")
+
+
+def by_time(here: Here) -> None:
+    words = {"hide": PLUMBING, "order": "time", "group": "none", "q": "deflate"}
+    here.open(f"/results/{here.results['demo']}/flamegraph", height=480, dark=True, **words)
+    here.page.locator('[data-flame="matched"]', has_text="%").wait_for()
+    here.take("by-time-dark")
+
+
+def hotspots(here: Here) -> None:
+    here.open(f"/results/{here.results['demo']}/hotspots", height=560)
+    here.take("hotspots")
+
+
+def threads(here: Here) -> None:
+    here.open(f"/results/{here.results['demo']}/threads", height=640)
+    here.take("threads")
+
+
+def sandwich(here: Here) -> None:
+    here.open(f"/results/{here.results['list']}/flamegraph", height=760, function="PyUnicode_RichCompare")
+    here.take("sandwich")
+
+
+def overview(here: Here) -> None:
+    here.open(f"/results/{here.results['list']}", height=760)
+    here.take("overview")
+
+
+def results(here: Here) -> None:
+    here.open("/", height=440)
+    here.take("results")
+
+
+def job_form(here: Here) -> None:
+    here.open("/jobs/new", height=960)
+    here.page.get_by_label("Command", exact=True).fill("./solver --size 500")
+    here.page.get_by_text("As text", exact=True).click()
+    here.page.get_by_label("Events as text").fill("cycles")
+    here.page.locator("[data-preview-command]", has_text="cycles").wait_for()
+    here.page.locator("#e-command .finding").wait_for()
+    here.page.wait_for_load_state("networkidle")
+    here.page.evaluate("scrollTo(0, 0)")
+    here.take("job-form")
+
+
+def job(here: Here) -> None:
+    """A job that runs, and prints: the bundled program, started from the form."""
+    here.open("/jobs/new", height=660)
+    here.page.get_by_label("Command", exact=True).fill(f"{sys.executable} -m perfloom.workload --seconds 12")
+    here.page.get_by_label("Name", exact=True).fill("A longer run")
+    here.page.get_by_role("button", name="Start", exact=True).click()
+    here.page.locator("[data-output-text]", has_text="index").wait_for(timeout=60_000)
+    here.take("job")
+
+
+def compare(here: Here) -> None:
+    words = {"base": here.results["list"], "other": here.results["set"], "normalise": "0", "reverse": "1"}
+    here.open("/compare", height=900, **words)
+    here.take("compare")
+
+
+def counts(here: Here) -> None:
+    here.open(f"/results/{here.results['events']}/counts", height=800, dark=True, by="thread")
+    here.take("counts-dark")
+
+
+def import_page(here: Here) -> None:
+    here.open("/import", height=560)
+    here.take("import")
+
+
+PICTURES: dict[str, Callable[[Here], None]] = {
+    "flame-graph": flame_graph,
+    "narrowed": narrowed,
+    "by-time-dark": by_time,
+    "hotspots": hotspots,
+    "threads": threads,
+    "sandwich": sandwich,
+    "overview": overview,
+    "results": results,
+    "job-form": job_form,
+    "compare": compare,
+    "counts-dark": counts,
+    "import": import_page,
+    "job": job,
+}
+
+
+@contextlib.contextmanager
+def demo(folder: Path, environment: dict[str, str]) -> Iterator[str]:
+    """`perfloom demo`, until the end of the block; gives the address that it prints."""
+    server = subprocess.Popen(
+        [PERFLOOM, "demo", "--port", "0"], env=environment, cwd=folder, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert server.stdout is not None
+        giving_up = threading.Timer(180, server.kill)
+        giving_up.start()
+        line = server.stdout.readline().strip()
+        giving_up.cancel()
+        if not line:
+            raise SystemExit("perfloom demo printed no address; its messages stand above.")
+        yield line
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.wait(60)
+
+
+def recorded(folder: Path, environment: dict[str, str]) -> dict[str, str]:
+    """What the tutorial records, by the tutorial's own text."""
+
+    def record(*words: str) -> str:
+        argv = [PERFLOOM, "record", *words]
+        done = subprocess.run(argv, env=environment, cwd=folder, stdout=subprocess.PIPE, text=True, check=True)
+        return done.stdout.strip()
+
+    tutorial = (DOCS / "tutorial.md").read_text(encoding="utf-8")
+    program = re.search(r"^```python\n(.*?)^```", tutorial, re.MULTILINE | re.DOTALL)
+    assert program is not None
+    (folder / "words.py").write_text(program[1])
+    slow = record("--name", "words: list", "--", "python3", "words.py")
+    (folder / "words.py").write_text(program[1].replace("[]", "set()").replace("append", "add"))
+    fast = record("--name", "words: set", "--", "python3", "words.py")
+    (folder / "words.py").write_text(program[1])
+    workload = (sys.executable, "-m", "perfloom.workload", "--seconds", "3")
+    events = record(
+        "--name", "Two events", "-e", "cpu-clock/freq=199/", "-e", "page-faults/period=100/", "--", *workload
+    )
+    return {"list": slow, "set": fast, "events": events}
+
+
+def main(names: list[str]) -> None:
+    """Take the pictures of these names, or all."""
+    if unknown := set(names) - set(PICTURES):
+        raise SystemExit(f"There is no picture {', '.join(sorted(unknown))}; there are {', '.join(PICTURES)}.")
+    sys.path.insert(0, str(DOCS.parent))
+    from tests.parts import find
+
+    arguments = ["--disable-gpu", "--disable-dev-shm-usage", "--force-color-profile=srgb"]
+    arguments += ["--no-sandbox"] if os.geteuid() == 0 else []
+    with tempfile.TemporaryDirectory(prefix="perfloom-", dir="/tmp") as temporary:
+        folder = Path(temporary)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PERFLOOM_")}
+        environment |= {"PERFLOOM_DATA": str(folder / "data"), "PERFLOOM_RUNTIME": str(folder / "run")}
+        # python3 is the distribution's, whose names are those that most readers see.
+        environment["PATH"] = os.defpath
+        with demo(folder, environment) as address, sync_playwright() as playwright:
+            demo_id = urlsplit(address).path.split("/")[2]
+            known = {"demo": demo_id} | recorded(folder, environment)
+            browser = playwright.chromium.launch(executable_path=find("chromium"), args=arguments)
+            context = browser.new_context(locale="en-GB", timezone_id="UTC", reduced_motion="reduce")
+            here = Here(f"http://{urlsplit(address).netloc}", folder, known, context.new_page())
+            here.page.goto(address)
+            for name, take in PICTURES.items():
+                if not names or name in names:
+                    take(here)
+                    print(IMAGES / f"{name}.png", (IMAGES / f"{name}.png").stat().st_size, flush=True)
+            browser.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
