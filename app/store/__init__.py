@@ -1,20 +1,30 @@
-"""The store: profiles in columns on disk, and a catalogue of everything in SQL. `open_store` is the way in."""
+"""The store: profiles in columns on disk, and a catalogue of everything in SQL. `open_store` is the way in.
 
-import logging
-from dataclasses import dataclass
+The parts are imported when one of them is first asked for: a process that only reads or writes columns does not wait
+for the catalogue's libraries.
+"""
 
-from ..config import Settings
-from .database import Database
-from .hosts import Check, Checks, Host, Hosts
-from .jobs import Job, JobKind, Jobs
-from .leases import Leases
-from .originals import Original
-from .presets import Preset, Presets
-from .result import EventTotal, OriginalFile, Result
-from .results import SORTS, Results
-from .saved import Comparison, Comparisons, DerivedEvent, DerivedEvents
-from .sweeping import Sweep
-from .upgrade import upgrade
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .face import (
+        SORTS,
+        Check,
+        Comparison,
+        DerivedEvent,
+        EventTotal,
+        Host,
+        Job,
+        JobKind,
+        Original,
+        OriginalFile,
+        Preset,
+        Result,
+        Store,
+        Sweep,
+        open_store,
+    )
 
 __all__ = [
     "SORTS",
@@ -33,57 +43,9 @@ __all__ = [
     "Sweep",
     "open_store",
 ]
-log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Store:
-    """Everything that is kept. May be shared between threads and carried over a fork."""
-
-    settings: Settings
-    database: Database
-    jobs: Jobs
-    results: Results
-    presets: Presets
-    hosts: Hosts
-    checks: Checks
-    leases: Leases
-    comparisons: Comparisons
-    derived_events: DerivedEvents
-
-    def migrate(self) -> None:
-        """Bring the catalogue's schema up to date; many processes may do so at once. Raises Unavailable."""
-        upgrade(self.database)
-
-    def close(self) -> None:
-        """Close the connections to the catalogue."""
-        self.database.close()
-
-
-def open_store(settings: Settings, *, migrate: bool = True) -> Store:
-    """The store of `settings.data` and `settings.database_url`; both are made where they are missing.
-
-    Raises InvalidRequest or Unavailable where one of them cannot be used.
-    """
-    for warning in settings.prepare():
-        log.warning("%s", warning)
-    database = Database(settings)
-    store = Store(
-        settings=settings,
-        database=database,
-        jobs=Jobs(database),
-        results=Results(database),
-        presets=Presets(database),
-        hosts=Hosts(database),
-        checks=Checks(database),
-        leases=Leases(database),
-        comparisons=Comparisons(database),
-        derived_events=DerivedEvents(database),
-    )
-    if migrate:
-        try:
-            store.migrate()
-        except BaseException:
-            store.close()
-            raise
-    return store
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(importlib.import_module(".face", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
