@@ -1,0 +1,247 @@
+"""serve, demo, web and worker as a user starts them: what they print, what they run, what is left when they end."""
+
+import dataclasses
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perfloom import workload
+from perfloom.config import Settings
+from perfloom.domain.jobs import JobState
+from perfloom.queue import Queue
+from perfloom.store import Store, open_store
+from perfloom.workers import processes, services
+from perfloom.workers.facts_probe import host_name
+from tests.jobspecs import spec_of
+from tests.parts import require
+from tests.servers import OrdinaryUser, RedisServer
+from tests.workers.running import PERFLOOM, Running, ended, environment, reached, running
+from tests.workers.waiting import until
+
+ENDLESS = (sys.executable, "-S", "-c", "while True: pass")
+LINK = re.compile(r"^(http://\S+/\S*\?token=\S+)$", re.MULTILINE)
+
+
+@pytest.fixture
+def settings(tmp_path: Path, short_path: Path) -> Settings:
+    require("perf")
+    return Settings.load(tmp_path / "data", environ={}, runtime=short_path / "run", port=0, reserve_bytes=0)
+
+
+@pytest.fixture
+def store(settings: Settings) -> Iterator[Store]:
+    store = open_store(settings)
+    yield store
+    for job in store.jobs.list(limit=1000):
+        processes.end_marked("PERFLOOM_JOB", job.id, grace_s=0)
+    store.close()
+
+
+def link(server: Running, limit_s: float = 60.0) -> str:
+    """The address that it prints, which is the last one printed."""
+
+    def look() -> str:
+        assert server.process.poll() is None, server.said()
+        found = LINK.findall(server.said())
+        return found[-1] if found else ""
+
+    return until(look, "a link is printed", limit_s)
+
+
+def status_of(url: str) -> int:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor())
+    try:
+        with opener.open(url, timeout=30) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def all_gone(pids: list[int]) -> bool:
+    return all((found := processes.status(pid)) is None or found.state in "ZX" for pid in pids)
+
+
+def test_serve_does_everything_and_leaves_nothing(settings: Settings, store: Store, tmp_path: Path) -> None:
+    with running(settings, tmp_path / "log", "serve") as server:
+        url = link(server)
+        assert status_of(url) == 200 and status_of(url.partition("?")[0]) in (401, 403)
+        argv = [*PERFLOOM, "record", "-e", "cpu-clock:u", "--", sys.executable, "-S", "-c", "sum(range(10**7))"]
+        until(lambda: Queue(settings, store).worker_there(host_name()), "the worker is heard of", 40)
+        done = subprocess.run(argv, env=services.environment_for(settings), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        id = done.stdout.strip()
+        assert str(server.process.pid) not in (store.jobs.get(id).claimed_by or "")
+        base = url.partition("?")[0]
+        assert status_of(f"{base}results/{id}/flamegraph?{url.partition('?')[2]}") == 200
+        second = subprocess.run(
+            [*PERFLOOM, "serve"], env=services.environment_for(settings), capture_output=True, text=True
+        )
+        assert second.returncode == 2 and f"process {server.process.pid} at {base}" in second.stderr
+        job = store.jobs.create("record", spec_of(*ENDLESS).to_json(), "endless")
+        reached(store, job.id, JobState.RUNNING)
+        until(lambda: _recorded(store, job.id), "samples")
+        pids = [one.pid for one in server.tree()]
+        assert len(pids) > 6
+        assert server.stop(signal.SIGINT) == 0, server.said()
+        assert all_gone(pids) and not processes.marked("PERFLOOM_JOB", job.id)
+        assert "Traceback" not in server.said() and "token=" not in server.said().replace(url, "")
+    # What was being recorded is kept, at the next start.
+    with running(settings, tmp_path / "log", "serve"):
+        job = ended(store, job.id)
+    assert job.state is JobState.STORED and job.reason == "Perfloom was stopped while it recorded."
+    assert not store.results.get(job.id).complete
+
+
+def _recorded(store: Store, id: str) -> bool:
+    path = store.jobs.directory(id) / "artefacts" / "perf.data"
+    return path.exists() and path.stat().st_size > 3000
+
+
+def test_a_killed_serve_takes_all_with_it_but_recordings(settings: Settings, store: Store, tmp_path: Path) -> None:
+    with running(settings, tmp_path / "log", "serve") as server:
+        link(server)
+        job = store.jobs.create("record", spec_of(*ENDLESS).to_json(), "endless")
+        reached(store, job.id, JobState.RUNNING)
+        until(lambda: processes.marked("PERFLOOM_JOB", job.id), "the program runs")
+        pids = [one.pid for one in server.tree()]
+        server.process.kill()
+        server.process.wait()
+        until(lambda: all_gone(pids), "everything has ended", 30)
+    program = processes.marked("PERFLOOM_JOB", job.id)
+    assert program and store.jobs.get(job.id).state is JobState.RUNNING
+    with running(settings, tmp_path / "log2", "serve") as server:
+        url = link(server)
+        assert status_of(url) == 200
+        assert [one.pid for one in processes.marked("PERFLOOM_JOB", job.id)] == [one.pid for one in program]
+        store.jobs.request_cancel(job.id)
+        assert ended(store, job.id).state is JobState.CANCELLED
+    assert not processes.marked("PERFLOOM_JOB", job.id)
+
+
+@pytest.mark.parametrize("name", ["redis", "perfloom-launch", "perfloom-read", "web_server"])
+def test_what_is_killed_inside_is_started_again(settings: Settings, store: Store, tmp_path: Path, name: str) -> None:
+    with running(settings, tmp_path / "log", "serve") as server:
+        url = link(server)
+        victims = [one for one in server.tree()[1:] if name in _called(one.pid)]
+        assert victims
+        for victim in victims:
+            processes.send(victim, signal.SIGKILL)
+        job = store.jobs.create("record", spec_of("seq", "200000").to_json(), "after")
+        assert ended(store, job.id).state is JobState.STORED, server.said()
+        until(lambda: _answers(url), "pages are served again")
+
+
+def _called(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+        return words + Path(f"/proc/{pid}/comm").read_text()
+    except OSError:
+        return ""
+
+
+def _answers(url: str) -> bool:
+    try:
+        return status_of(url) == 200
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("command", ["serve", "web", "demo"])
+def test_other_machines_need_a_token(settings: Settings, command: str) -> None:
+    argv = [*PERFLOOM, command, "--host", "0.0.0.0"]
+    done = subprocess.run(argv, env=services.environment_for(settings), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "PERFLOOM_TOKEN" in done.stderr and done.stdout == ""
+
+
+def test_a_port_that_is_taken(settings: Settings) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        argv = [*PERFLOOM, "serve", "--port", str(taken.getsockname()[1])]
+        done = subprocess.run(argv, env=services.environment_for(settings), capture_output=True, text=True)
+    assert done.returncode == 4 and "--port" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_worker_without_any_broker(settings: Settings) -> None:
+    done = subprocess.run(
+        [*PERFLOOM, "worker"], env=services.environment_for(settings), capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 4 and "perfloom serve" in done.stderr
+
+
+def test_demo(settings: Settings, store: Store, tmp_path: Path) -> None:
+    with running(settings, tmp_path / "log", "demo") as server:
+        url = until(
+            lambda: next((u for u in LINK.findall(server.said()) if "flamegraph" in u), ""), "a flame graph", 90
+        )
+        assert status_of(url) == 200
+        id = url.rpartition("/results/")[2].partition("/")[0]
+        job = store.jobs.get(id)
+        assert job.state is JobState.STORED and job.job_spec.command == tuple(workload.command())
+        names = set(store.results.open(id).functions.column("name").to_pylist())
+        assert names & {"_PyEval_EvalFrameDefault", "deflate", "SHA256_Update", "sqlite3VdbeExec"}, sorted(names)[:50]
+        assert "Ctrl-C" in server.said()
+        assert server.stop(signal.SIGINT) == 0
+
+
+def test_web_and_worker_apart(
+    settings: Settings, tmp_path: Path, redis_server: RedisServer, postgres_database: str
+) -> None:
+    """As in a real deployment: a Redis server and a PostgreSQL database by URL, and three processes of ours."""
+    with redis_server.client() as client:
+        client.flushall()
+    settings = dataclasses.replace(
+        settings, broker_url=redis_server.url, database_url=postgres_database, configured_token="chosen-by-somebody"
+    )
+    store = open_store(settings)
+    queue = Queue(settings, store)
+    try:
+        with (
+            running(settings, tmp_path / "web", "web", "--processes", "2") as web,
+            running(settings, tmp_path / "launch", "worker", "--queue", "launch") as launch,
+            running(settings, tmp_path / "read", "worker", "--queue", "read") as read,
+        ):
+            found = until(lambda: re.search(r"^(http://\S+/) ", web.said(), re.MULTILINE), "the address")
+            url = found[1]  # type: ignore[index]
+            assert "chosen-by-somebody" not in web.said()
+            until(lambda: _answers(f"{url}?token=chosen-by-somebody"), "pages are served", 40)
+            assert status_of(f"{url}?token=wrong") in (401, 403)
+            job = store.jobs.create("record", spec_of("seq", "500000").to_json(), "apart")
+            queue.ring_job(job.id)
+            assert ended(store, job.id).state is JobState.STORED, launch.said() + read.said()
+            assert status_of(f"{url}results/{job.id}?token=chosen-by-somebody") == 200
+            assert web.stop() == 0 and launch.stop() == 0 and read.stop() == 0
+        assert "Traceback" not in web.said() + launch.said() + read.said()
+    finally:
+        queue.close()
+        store.close()
+
+
+def test_an_ordinary_user_serves(ordinary_user: OrdinaryUser) -> None:
+    require("perf")
+    env = environment() | ordinary_user.environment() | {"XDG_RUNTIME_DIR": "", "XDG_DATA_HOME": ""}
+    env |= {"PERFLOOM_RESERVE_BYTES": "0"}
+    log = ordinary_user.home / "log"
+    with open(log, "wb") as output:
+        server = subprocess.Popen(
+            ordinary_user.command(*PERFLOOM, "demo", "--port", "0"),
+            env=env,
+            cwd=ordinary_user.home,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        look = lambda: next((u for u in LINK.findall(log.read_text()) if "flamegraph" in u), "")  # noqa: E731
+        assert status_of(until(look, "a flame graph", 90)) == 200
+    finally:
+        server.send_signal(signal.SIGINT)
+        status = server.wait(60)
+    assert status == 0, log.read_text()
