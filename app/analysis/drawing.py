@@ -8,12 +8,12 @@ import numpy as np
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, texts
-from .grouping import Group, groups_of
-from .layout import LABEL_KIND, Order, laid_out, reordered, sibling_order, starts
+from .grouping import Group, Groups, groups_of
+from .layout import LABEL_KIND, Frames, Order, laid_out, reordered, sibling_order, starts
 from .picking import event_names, picked
 from .shapes import Shape
-from .spread import grouped, ungrouped
-from .timeorder import in_time
+from .spread import View, grouped, ungrouped
+from .timeorder import Boxes, in_time
 
 Array = np.ndarray[Any, Any]
 ROOT_LABEL = "all"
@@ -82,57 +82,67 @@ def drawn(
         "group": group,
         "order": order,
     }
-    lift = 1 if groups else 0
     if order is Order.TIME:
-        boxes = in_time(profile, selection, rows, shape, groups, zoom, least)
-        row = np.where(boxes.depth > 0, boxes.row, -1)
-        row[boxes.depth == 0] = -2 - boxes.group[boxes.depth == 0] if groups else -1
-        function, kind = _named(shape, row, boxes.depth)
         return FlameTree(
-            **facts,
-            total=int(boxes.total[0]),
-            id=boxes.id,
-            parent=boxes.parent,
-            end=boxes.end,
-            depth=boxes.depth + lift,
-            function=function,
-            kind=kind,
-            self_weight=boxes.own,
-            total_weight=boxes.total,
-            start=boxes.start,
-            zoom=boxes.zoom,
-            pruned=boxes.pruned,
+            **facts, **_by_time(in_time(profile, selection, rows, shape, groups, zoom, least), shape, groups)
         )
     if groups:
         view = grouped(profile, selection, rows, shape, groups, zoom, least)
     else:
         view = ungrouped(profile, selection, rows, shape, zoom, least)
     frames = laid_out(view.runs)
-    row = view.row[frames.run]
-    function, kind = _named(shape, row, frames.depth - lift)
-    at = int(np.searchsorted(frames.id, view.zoom))
-    own = np.where(np.arange(len(frames.id)) < at, 0, frames.own)
+    function, kind = _named(shape, view.row[frames.run], frames.depth - (1 if groups else 0))
     place = reordered(frames.parent, frames.end, sibling_order(profile, order, function, frames.total, labels))
-    new = np.empty(len(place), np.int64)
-    new[place] = np.arange(len(place))
+    return FlameTree(**facts, **_packed(view, frames, function, kind, place))
+
+
+def _packed(view: View, frames: Frames, function: Array, kind: Array, place: Array) -> dict[str, Any]:
+    """The columns of a tree whose frames stand in the order `place`, siblings packed to the left."""
+    count = len(place)
+    at = int(np.searchsorted(frames.id, view.zoom))
+    own = np.where(np.arange(count) < at, 0, frames.own)
+    new = np.empty(count, np.int64)
+    new[place] = np.arange(count)
     parent = np.where(place == 0, -1, new[frames.parent[place]])
-    end = np.arange(len(place)) + (frames.end - np.arange(len(place)))[place]
+    end = np.arange(count) + (frames.end - np.arange(count))[place]
     total = frames.total[place]
-    return FlameTree(
-        **facts,
-        total=int(total[0]),
-        id=frames.id[place],
-        parent=parent,
-        end=end,
-        depth=frames.depth[place],
-        function=function[place],
-        kind=kind[place],
-        self_weight=own[place],
-        total_weight=total,
-        start=starts(parent, end, total),
-        zoom=int(new[at]),
-        pruned=view.pruned,
-    )
+    return {
+        "total": int(total[0]),
+        "id": frames.id[place],
+        "parent": parent,
+        "end": end,
+        "depth": frames.depth[place],
+        "function": function[place],
+        "kind": kind[place],
+        "self_weight": own[place],
+        "total_weight": total,
+        "start": starts(parent, end, total),
+        "zoom": int(new[at]),
+        "pruned": view.pruned,
+    }
+
+
+def _by_time(boxes: Boxes, shape: Shape, groups: Groups | None) -> dict[str, Any]:
+    """The columns of a tree of boxes, which are in their places already."""
+    row = np.where(boxes.depth > 0, boxes.row, -1)
+    if groups:
+        label = boxes.depth == 0
+        row[label] = -2 - boxes.group[label]
+    function, kind = _named(shape, row, boxes.depth)
+    return {
+        "total": int(boxes.total[0]),
+        "id": boxes.id,
+        "parent": boxes.parent,
+        "end": boxes.end,
+        "depth": boxes.depth + (1 if groups else 0),
+        "function": function,
+        "kind": kind,
+        "self_weight": boxes.own,
+        "total_weight": boxes.total,
+        "start": boxes.start,
+        "zoom": boxes.zoom,
+        "pruned": boxes.pruned,
+    }
 
 
 def _named(shape: Shape, row: Array, depth: Array) -> tuple[Array, Array]:
