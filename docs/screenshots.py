@@ -56,12 +56,11 @@ class Here:
     results: dict[str, str]
     page: Page
 
-    def open(self, path: str, *, height: int = 720, dark: bool = False, **words: str) -> None:
-        """Show a page of the server in a window of that height."""
+    def open(self, path: str, words: dict[str, str] | None = None, *, height: int, dark: bool = False) -> None:
+        """Show a page of the server, with a query, in a window of that height."""
         self.page.set_viewport_size({"width": WIDTH, "height": height})
         self.page.emulate_media(color_scheme="dark" if dark else "light")
-        query = urlencode({word.replace("_", "-"): value for word, value in words.items()})
-        self.page.goto(f"{self.url}{path}" + (f"?{query}" if query else ""))
+        self.page.goto(f"{self.url}{path}?{urlencode(words or {})}")
         self.page.wait_for_load_state("networkidle")
         if self.page.locator("[data-flamegraph]").count():
             self.drawn()
@@ -92,7 +91,7 @@ def flame_graph(here: Here) -> None:
 
 
 def narrowed(here: Here) -> None:
-    here.open(f"/results/{here.results['demo']}/flamegraph", height=640, hide=PLUMBING)
+    here.open(f"/results/{here.results['demo']}/flamegraph", {"hide": PLUMBING}, height=640)
     x, y = here.point_at("py::hash_documents")
     here.page.mouse.click(x, y, button="right")
     here.page.locator(".flame-menu:visible").wait_for()
@@ -101,7 +100,7 @@ def narrowed(here: Here) -> None:
 
 def by_time(here: Here) -> None:
     words = {"hide": PLUMBING, "order": "time", "group": "none", "q": "deflate"}
-    here.open(f"/results/{here.results['demo']}/flamegraph", height=480, dark=True, **words)
+    here.open(f"/results/{here.results['demo']}/flamegraph", words, height=480, dark=True)
     here.page.locator('[data-flame="matched"]', has_text="%").wait_for()
     here.take("by-time-dark")
 
@@ -117,7 +116,8 @@ def threads(here: Here) -> None:
 
 
 def sandwich(here: Here) -> None:
-    here.open(f"/results/{here.results['list']}/flamegraph", height=760, function="PyUnicode_RichCompare")
+    words = {"function": "PyUnicode_RichCompare"}
+    here.open(f"/results/{here.results['list']}/flamegraph", words, height=760)
     here.take("sandwich")
 
 
@@ -155,12 +155,12 @@ def job(here: Here) -> None:
 
 def compare(here: Here) -> None:
     words = {"base": here.results["list"], "other": here.results["set"], "normalise": "0", "reverse": "1"}
-    here.open("/compare", height=900, **words)
+    here.open("/compare", words, height=900)
     here.take("compare")
 
 
 def counts(here: Here) -> None:
-    here.open(f"/results/{here.results['events']}/counts", height=800, dark=True, by="thread")
+    here.open(f"/results/{here.results['events']}/counts", {"by": "thread"}, height=800, dark=True)
     here.take("counts-dark")
 
 
@@ -210,7 +210,7 @@ def recorded(folder: Path, environment: dict[str, str]) -> dict[str, str]:
     """What the tutorial records, by the tutorial's own text."""
 
     def record(*words: str) -> str:
-        argv = [PERFLOOM, "record", *words]
+        argv = [str(PERFLOOM), "record", *words]
         done = subprocess.run(argv, env=environment, cwd=folder, stdout=subprocess.PIPE, text=True, check=True)
         return done.stdout.strip()
 

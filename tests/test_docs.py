@@ -19,8 +19,9 @@ from perfloom.analysis.tables import TABLES
 from perfloom.cli import cli
 from perfloom.config import SETTINGS, Settings
 from perfloom.exporters import EXPORTERS
-from perfloom.readers import READERS
+from perfloom.readers import READERS, collapsed, perf_assembly, perf_script
 from perfloom.store import columns
+from perfloom.views import flame_words
 from perfloom.web import create_app
 from tests.profiles import profile_of
 
@@ -226,6 +227,33 @@ def test_every_format_has_a_page_and_a_line_in_the_index() -> None:
     for name in (*READERS, *EXPORTERS):
         assert (DOCS / "formats" / f"{name}.md").exists(), name
         assert f"(formats/{name}.md)" in index, name
+
+
+def test_every_loss_is_explained() -> None:
+    reasons = {
+        "perf-script": [
+            perf_assembly.NO_SAMPLE,
+            perf_assembly.NO_FRAME,
+            perf_assembly.LOST_IN_KERNEL,
+            perf_assembly.TOO_HEAVY,
+            perf_assembly.UNKNOWN_FIELDS,
+            perf_script.TOO_LONG,
+        ],
+        "collapsed": [collapsed.NO_STACK, collapsed.TOO_HEAVY, collapsed.FRACTION],
+    }
+    for name, told in reasons.items():
+        page = text_of(DOCS / "formats" / f"{name}.md")
+        assert [reason for reason in told if f"| {reason} |" not in page] == [], name
+
+
+def test_every_choice_and_action_of_the_flame_graph_is_told() -> None:
+    page = text_of(DOCS / "how-to" / "flame-graph.md")
+    choices = {*flame_words.ORDERS.values(), *flame_words.GROUPS.values(), *flame_words.COLOURS.values()}
+    assert {choice for choice in choices if choice not in page} == set()
+    script = (ROOT / "static" / "js" / "charts" / "flamegraph.js").read_text(encoding="utf-8")
+    actions = [action for _, action in re.findall(r"""text: (["'])(.+?)\1""", script)]
+    assert len(actions) > 8
+    assert {action for action in actions if action.replace("'", "’") not in page.replace("'", "’")} == set()
 
 
 @pytest.fixture
