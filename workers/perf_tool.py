@@ -100,7 +100,8 @@ class ScriptStream:
 
 def script_name(perf_data: str) -> str:
     """What the file with the text of a perf.data file of that name is called."""
-    return f"{Path(perf_data).name[:MAX_NAME]}{SUFFIX}"
+    # A filesystem limits the bytes of a name.
+    return f"{os.fsencode(Path(perf_data).name)[:MAX_NAME].decode(errors='ignore')}{SUFFIX}"
 
 
 def find_perf(perf: str | None = None) -> str:

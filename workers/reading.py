@@ -181,10 +181,11 @@ class _Child:
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             while True:
-                if not selector.select(POLL_S):
+                ready = selector.select(POLL_S)
+                if time.monotonic() > deadline:
+                    raise UnreadableInput(_too_long(self.request.limits.seconds))
+                if not ready:
                     self.progress(*self.last)
-                    if time.monotonic() > deadline:
-                        raise UnreadableInput(_too_long(self.request.limits.seconds))
                     continue
                 data = os.read(process.stdout.fileno(), 1 << 16)
                 if not data or len(rest) > ANSWER_BYTES:

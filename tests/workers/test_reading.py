@@ -217,6 +217,42 @@ def test_too_long(settings: Settings, tmp_path: Path) -> None:
     assert not children()
 
 
+def test_too_long_while_it_gets_on(settings: Settings, tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    holder = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+    text, enough = SPIN.read_bytes(), threading.Event()
+    told: list[float] = []
+
+    def feed() -> None:
+        deadline = time.monotonic() + 30
+        while not enough.wait(0.002) and time.monotonic() < deadline:
+            try:
+                os.write(holder, text)
+            except BlockingIOError:
+                continue
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    try:
+        start = time.monotonic()
+        with pytest.raises(UnreadableInput, match="Reading took more than 3 seconds"):
+            reading.read_profile(limited(settings, read_seconds=3), [fifo], lambda *_: told.append(time.monotonic()))
+        assert time.monotonic() - start < 15
+    finally:
+        enough.set()
+        feeder.join()
+        os.close(holder)
+    assert not children()
+
+
+@pytest.mark.parametrize("name", ["語" * 80 + ".data", "é" * 125, "x" * 255])
+def test_the_longest_names(settings: Settings, tmp_path: Path, name: str) -> None:
+    require("perf")
+    unpacked(tmp_path).rename(tmp_path / name)
+    assert reading.read_profile(settings, [tmp_path / name]).samples.num_rows
+
+
 def test_killed(settings: Settings, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
