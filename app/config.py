@@ -128,7 +128,7 @@ class Settings:
         metadata=_about(
             "Host names under which the pages may be asked for, separated by commas.",
             _hosts,
-            default="the address listened on",
+            default="the address listened on, and the machine's own name where that is every address",
         ),
     )
     database_url: str = field(

@@ -23,6 +23,7 @@ from perfloom.workers.sweep import Sweeper
 
 UP_S = 30.0
 END_RECORDINGS_S = 8.0
+EVERYWHERE = ("0.0.0.0", "::")
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ class Server:
     def link(self, path: str) -> str:
         """The address of a page, with the token that opens it."""
         here = self.settings
-        if here.host in ("0.0.0.0", "::"):
+        if here.host in EVERYWHERE:
             here = replace(here, host=socket.gethostname())
         return f"http://{web_server.address(here)}{path}?token={here.token}"
 
@@ -75,7 +76,7 @@ def running(settings: Settings) -> Iterator[Server]:
     store = open_store(settings)
     household = Household()
     with only_server(settings) as note, web_server.listen(settings) as listening:
-        settings = replace(settings, port=listening.getsockname()[1])
+        settings = under_own_name(replace(settings, port=listening.getsockname()[1]))
         assert settings.token  # Made here, before several processes ask for it.
         household.listen()
         workers = worker_children(settings)
@@ -133,6 +134,14 @@ def refuse_open_door(settings: Settings) -> None:
         "export PERFLOOM_TOKEN=$(openssl rand -hex 24) — or listen on 127.0.0.1 and use an SSH tunnel.",
         "host",
     )
+
+
+def under_own_name(settings: Settings) -> Settings:
+    """The settings, with this machine's name trusted where the server listens on every address: the link that is
+    printed has that name, and so has what other people type."""
+    if settings.host not in EVERYWHERE:
+        return settings
+    return replace(settings, trusted_hosts=tuple(dict.fromkeys((*settings.trusted_hosts, socket.gethostname()))))
 
 
 def _loopback(host: str) -> bool:

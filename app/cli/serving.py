@@ -110,7 +110,7 @@ def web(host: str | None, port: int | None, processes: int, data: Path | None, v
     _log(verbose)
     open_store(settings).close()
     with web_server.listen(settings) as listening:
-        settings = replace(settings, port=listening.getsockname()[1])
+        settings = server.under_own_name(replace(settings, port=listening.getsockname()[1]))
         where = "PERFLOOM_TOKEN" if settings.configured_token else f"the file {settings.data / 'token'}"
         assert settings.token  # Made here, before several processes ask for it.
         click.echo(f"http://{web_server.address(settings)}/ (the token is in {where})")

@@ -7,11 +7,13 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from perfloom.config import Settings
 from perfloom.domain.errors import Conflict, InvalidRequest, Unavailable
+from perfloom.security import host_allowed
 from perfloom.workers import processes, server, services, web_server
 from tests.parts import require
 from tests.workers.waiting import pids_in, until
@@ -177,3 +179,16 @@ def test_other_machines_are_let_in_only_with_a_chosen_token(
         return
     with pytest.raises(InvalidRequest, match="PERFLOOM_TOKEN"):
         server.refuse_open_door(one)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_the_link_of_an_open_server_has_a_name_that_it_answers_to(settings: Settings, host: str) -> None:
+    there = server.under_own_name(
+        dataclasses.replace(settings, host=host, configured_token="t" * 20, trusted_hosts=("a.example",))
+    )
+    link = server.Server(there, services.Household(), None).link("/")  # type: ignore[arg-type]
+    name = urlsplit(link).netloc
+    assert host_allowed(name, there.host, there.trusted_hosts)
+    assert host_allowed("a.example:8000", there.host, there.trusted_hosts)
+    assert not host_allowed("b.example:8000", there.host, there.trusted_hosts)
+    assert server.under_own_name(settings) == settings
