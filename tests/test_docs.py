@@ -6,6 +6,7 @@ import importlib.util
 import re
 import shlex
 import struct
+import sys
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -61,6 +62,15 @@ def links_of(page: Path) -> Iterator[tuple[bool, str]]:
         yield picture == "!", target
 
 
+def script(name: str) -> ModuleType:
+    """A script of the docs folder as a module."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @by_page
 def test_every_link_leads_somewhere(page: Path) -> None:
     for _, target in links_of(page):
@@ -95,6 +105,10 @@ def test_every_picture_is_shown_and_of_modest_size() -> None:
         width, _ = struct.unpack(">II", head[16:24])
         assert width == WIDTH_PX, path
         assert path.stat().st_size < MOST_BYTES, path
+
+
+def test_every_picture_comes_from_the_script() -> None:
+    assert {path.stem for path in (DOCS / "images").glob("*.png")} == set(script("screenshots").PICTURES)
 
 
 # ---- commands --------------------------------------------------------------------------------------------
@@ -209,16 +223,8 @@ def test_every_setting_named_exists(page: Path) -> None:
     assert set(re.findall(r"\bPERFLOOM_[A-Z_]+\b", text_of(page))) - known == set()
 
 
-def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_page_of_tables_says_what_the_program_declares() -> None:
-    made = generator()
+    made = script("generate")
     assert text_of(made.PAGE) == made.tables_page(), "run: python docs/generate.py"
 
 
@@ -250,8 +256,8 @@ def test_every_choice_and_action_of_the_flame_graph_is_told() -> None:
     page = text_of(DOCS / "how-to" / "flame-graph.md")
     choices = {*flame_words.ORDERS.values(), *flame_words.GROUPS.values(), *flame_words.COLOURS.values()}
     assert {choice for choice in choices if choice not in page} == set()
-    script = (ROOT / "static" / "js" / "charts" / "flamegraph.js").read_text(encoding="utf-8")
-    actions = [action for _, action in re.findall(r"""text: (["'])(.+?)\1""", script)]
+    source = (ROOT / "static" / "js" / "charts" / "flamegraph.js").read_text(encoding="utf-8")
+    actions = [action for _, action in re.findall(r"""text: (["'])(.+?)\1""", source)]
     assert len(actions) > 8
     assert {action for action in actions if action.replace("'", "’") not in page.replace("'", "’")} == set()
 
