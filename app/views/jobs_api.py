@@ -25,7 +25,11 @@ def create() -> Response:
 
     201 with the job and the findings that do not stand in its way; 422 with those that do.
     """
-    data = request.get_json(silent=True)
+    try:
+        data = request.get_json(silent=True)
+    except RecursionError:
+        # Brackets in brackets, deeper than the parser goes.
+        data = None
     parsed = from_json(data)
     if parsed.spec is None:
         return _refused([Finding(Level.ERROR, field, message, "") for field, message in parsed.errors.items()])
