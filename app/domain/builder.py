@@ -184,8 +184,8 @@ class ProfileBuilder:
 
     def samples(self, time_ns: Any, thread: Any, cpu: Any, event: Any, stack: Any, weight: Any) -> None:
         """Add many samples: six sequences of one length; stack ids are those of `stack`."""
-        columns = (time_ns, thread, cpu, event, stack, weight)
-        self._samples.append(tuple(np.asarray(values, np.int64) for values in columns))
+        columns = [np.asarray(values) for values in (time_ns, thread, cpu, event, stack, weight)]
+        self._samples.append(tuple(v if v.dtype.kind == "i" else v.astype(np.int64) for v in columns))
 
     def count(self, **columns: Any) -> None:
         """Add a row of the table `counts`, by its column names."""
@@ -209,8 +209,10 @@ class ProfileBuilder:
         columns = self._sample_columns()
         zero = int(columns[0].min()) if len(columns[0]) else 0
         stacks, calls, place = self._trees()
-        order = np.argsort(columns[0], kind="stable")
-        time_ns, thread, cpu, event, stack, weight = (values[order] for values in columns)
+        if (columns[0][1:] < columns[0][:-1]).any():
+            order = np.argsort(columns[0], kind="stable")
+            columns = [values[order] for values in columns]
+        time_ns, thread, cpu, event, stack, weight = columns
         samples = _table(
             "samples",
             time_ns=time_ns - zero,
@@ -244,12 +246,13 @@ class ProfileBuilder:
         )
 
     def _sample_columns(self) -> list[Array]:
-        parts = list(self._samples)
+        """The six columns of all samples. They are many: no part is held on to that is not needed any more."""
+        parts, self._samples = self._samples, []
         if self._rows:
             parts.append(tuple(np.array(self._rows, np.int64).T))
         if not parts:
             return [np.zeros(0, np.int64)] * 6
-        return [np.concatenate(values) for values in zip(*parts, strict=True)]
+        return list(parts[0]) if len(parts) == 1 else [np.concatenate(values) for values in zip(*parts, strict=True)]
 
     def _trees(self) -> tuple[pa.Table, pa.Table, Array]:
         frame_function, frame_kind = self._frame_identity()

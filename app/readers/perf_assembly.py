@@ -53,7 +53,16 @@ NO_FRAME = "line inside a sample that is no frame"
 LOST_IN_KERNEL = "samples lost while recording"
 TOO_HEAVY = "sample with a period of 2^63 or more"
 UNKNOWN_FIELDS = "text behind the event of a sample"
-_COLUMNS = ("order", "time_ns", "thread", "name", "cpu", "event", "stack", "weight")
+_COLUMNS = {
+    "order": np.int64,
+    "time_ns": np.int64,
+    "thread": np.int32,
+    "name": np.int32,
+    "cpu": np.int32,
+    "event": np.int32,
+    "stack": np.int32,
+    "weight": np.int64,
+}
 _SPECIAL = -1
 _TOD = re.compile(r"= (\d+)\.(\d{6}) \(TOD\) = (\d+)\.(\d{9}) ")
 _RATE = re.compile(r"\{ sample_period, sample_freq \} = (\d+)")
@@ -159,10 +168,10 @@ class Assembly:
     def finish(self) -> Profile:
         """The profile of all that was taken in."""
         self._close()
-        columns = {
-            name: np.concatenate(parts) if parts else np.zeros(0, np.int64) for name, parts in self._columns.items()
-        }
-        self._columns = {}
+        columns = {}
+        for name, kind in _COLUMNS.items():
+            parts = self._columns.pop(name)
+            columns[name] = np.concatenate(parts) if parts else np.zeros(0, kind)
         if len(columns["order"]) and (np.diff(columns["order"]) < 0).any():
             order = np.argsort(columns["order"], kind="stable")
             columns = {name: values[order] for name, values in columns.items()}
@@ -172,7 +181,7 @@ class Assembly:
         if len(columns["event"]):
             main = list(self._events.values()).index(int(columns["event"][0]))
             self._main_event = text(list(self._events)[main]) or UNNAMED_EVENT
-        self.builder.samples(*(columns[name] for name in ("time_ns", "thread", "cpu", "event", "stack", "weight")))
+        self.builder.samples(*(columns.pop(name) for name in ("time_ns", "thread", "cpu", "event", "stack", "weight")))
         self.builder.run(command=self._facts.get("cmdline"), host=self._facts.get("hostname"))
         profile = self.builder.finish(self._meta(zero))
         if not timed:
@@ -233,8 +242,8 @@ class Assembly:
             stack[good],
             np.where(weight < 0, 1, weight),
         )
-        for name, values in zip(_COLUMNS, columns, strict=True):
-            self._columns[name].append(values)
+        for (name, kind), values in zip(_COLUMNS.items(), columns, strict=True):
+            self._columns[name].append(values.astype(kind))
 
     def _task(self, prefix: bytes) -> tuple[int, int, int]:
         """Thread, name (-1: not printed) and CPU by what stands before the time."""
@@ -403,8 +412,8 @@ class Assembly:
             self._stack(lines),
             1 if header.weight is None else header.weight,
         )
-        for column, value in zip(_COLUMNS, row, strict=True):
-            self._columns[column].append(np.array([value], np.int64))
+        for (column, kind), value in zip(_COLUMNS.items(), row, strict=True):
+            self._columns[column].append(np.array([value], kind))
 
     def _lost(self, reason: str, line: bytes, number: int, count: int = 1) -> None:
         shown = text(line.strip()[: 4 * SHOWN])
