@@ -8,12 +8,15 @@ from dataclasses import replace
 from typing import BinaryIO
 
 from ..domain.profile import Profile
+from ..domain.tables import texts
 from . import perf_script
 
 FORMAT = "perf-data"
 MAGIC = b"PERFILE2"
 SWAPPED_MAGIC = b"2ELIFREP"
 PIPE_HEADER_BYTES = 16
+EVENT_FACT = "event "
+"""How the names of the facts begin that the heading's lines on events become."""
 
 
 def sniff(head: bytes) -> bool:
@@ -29,4 +32,14 @@ def is_piped(head: bytes) -> bool:
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in the text that `perf script` printed of a perf.data file."""
     profile = perf_script.read(stream, source)
-    return replace(profile, meta=replace(profile.meta, format=FORMAT))
+    return replace(profile, meta=replace(profile.meta, format=FORMAT, main_event=_first_asked_for(profile)))
+
+
+def _first_asked_for(profile: Profile) -> str | None:
+    """The event that was named first when recording, of those that occurred: the heading lists them in that order.
+
+    The first sample is no guide: page faults come before the first tick of any clock.
+    """
+    seen = set(texts(profile.events, "name"))
+    asked = (key.removeprefix(EVENT_FACT) for key in profile.meta.facts if key.startswith(EVENT_FACT))
+    return next((name for name in asked if name in seen), profile.meta.main_event)

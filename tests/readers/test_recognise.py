@@ -68,3 +68,15 @@ def test_what_perf_prints_before_is_no_hindrance() -> None:
     reader = recognise(raw)
     assert reader.name == "perf-script"
     assert reader.read(io.BytesIO(raw), "x").losses.num_rows == 1
+
+
+def test_perf_data_opens_on_the_event_that_was_asked_for_first() -> None:
+    heading = "# event : name = cpu-clock, , id = { 1 }\n# event : name = page-faults, , id = { 2 }\n"
+    samples = [f"a 1/1 [000] {at}.000000000: 5 {event}: 10 f (/bin/a)\n" for at, event in enumerate(EVENTS)]
+    meta = perf_data.read(io.BytesIO((heading + "".join(samples)).encode())).meta
+    assert meta.main_event == "cpu-clock"
+    without = perf_data.read(io.BytesIO((heading + samples[0]).encode())).meta
+    assert without.main_event == "page-faults"
+
+
+EVENTS = ("page-faults", "cpu-clock")
