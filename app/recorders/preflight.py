@@ -58,6 +58,13 @@ def _hint(field: str, message: str, advice: str) -> Finding:
     return Finding(Level.HINT, field, message, advice)
 
 
+RARE = frozenset(
+    "alignment-faults context-switches cpu-migrations cs emulation-faults faults major-faults migrations minor-faults "
+    "page-faults".split()
+)
+"""Events that come in bursts. perf guesses their period from the last few, and weighs each sample by its guess."""
+
+
 def preflight(spec: JobSpec, facts: HostFacts | None) -> list[Finding]:
     """Everything that can be said about `spec` before it is queued, errors first, then in the order of the form.
 
@@ -201,6 +208,10 @@ def _pattern(name: str) -> bool:
 def _frequency(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
     if spec.recorder is not RecorderName.PERF_RECORD:
         return
+    rare = [part for whole in spec.events for part in parts(whole) if split(part)[0] in RARE]
+    if rare and spec.period is None:
+        text = f"By frequency, the total of an event as uneven as {rare[0]} is a rough guess, off by far at times."
+        yield _hint("frequency", text, "Give a period, for example 100, or count it with perf stat.")
     if spec.frequency is not None and facts.max_frequency is not None and spec.frequency > facts.max_frequency:
         text = f"{facts.host} samples at most {facts.max_frequency} times a second; perf lowers {spec.frequency}."
         advice = f"Ask for {facts.max_frequency} or less, or as root raise kernel.perf_event_max_sample_rate."

@@ -112,6 +112,7 @@ def test_descriptions_that_no_host_can_carry_out(changes: dict[str, Any], expect
         ({"events": ("bus-cycles",)}, {"hardware_counters": True}, ("error", "events")),
         ({"events": ("cpu-clokc",)}, {}, ("warning", "events")),
         ({"frequency": 100_001}, {}, ("warning", "frequency")),
+        ({"events": ("cpu-clock", "page-faults:u")}, {}, ("hint", "frequency")),
         ({"call_graph": CallGraph.LBR}, {}, ("error", "call_graph")),
         (
             {"call_graph": CallGraph.LBR, "events": ("cpu-clock",)},
