@@ -9,6 +9,7 @@ import struct
 import subprocess
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from perfloom.domain.facts import HostFacts, PerfEvent
@@ -80,8 +81,13 @@ def quick() -> tuple[object, ...]:
         with contextlib.suppress(OSError):
             found = os.stat(perf)
             marks = (perf, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
-    names = ("perf_event_paranoid", "kptr_restrict", "perf_event_max_sample_rate", "perf_event_mlock_kb")
+    names = ("perf_event_paranoid", "kptr_restrict", "perf_event_mlock_kb")
     return (*marks, *(_number(f"/proc/sys/kernel/{name}") for name in names))
+
+
+def renewed(facts: HostFacts) -> HostFacts:
+    """The same facts, true now; the kernel lowers the highest frequency by itself."""
+    return replace(facts, checked_at=time.time(), max_frequency=_number("/proc/sys/kernel/perf_event_max_sample_rate"))
 
 
 def find_perf() -> tuple[str | None, str | None, str | None]:

@@ -25,6 +25,8 @@ from typing import IO, Any, BinaryIO, cast
 
 from perfloom.domain.errors import PerfloomError, TooLarge, UnreadableInput
 from perfloom.domain.profile import Meta, Profile
+from perfloom.domain.tables import column
+from perfloom.domain.validity import too_heavy
 from perfloom.readers import HEAD_BYTES, perf_data, recognise
 from perfloom.readers.compression import PlainStream, open_plain
 from perfloom.readers.merge import merge
@@ -210,6 +212,11 @@ def read(request: Request, answers: Answers) -> tuple[Path, ...]:
     if request.out is not None:
         answers.progress(None, "Brings the runs together" if len(profiles) > 1 else "Stores", now=True)
         profile = merge(profiles)
+        if too_heavy(column(profile.samples, "weight")):
+            raise UnreadableInput(
+                "The weights of the samples add up to more than 2^63, which cannot be right: the recording is damaged. "
+                "Record it again."
+            )
         meta = told(profile.meta, request.meta or {})
         columns.write(replace(profile, meta=meta), Path(request.out))
     return tuple(written)

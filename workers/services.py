@@ -120,7 +120,7 @@ class Household:
             if child.essential:
                 raise Unavailable(f"{child.name} ended by itself (status {status}). Its messages above may say why.")
             if child.again_at <= child.started:
-                child.deaths = 0 if now - child.started > STEADY_S else child.deaths + 1
+                child.deaths = 1 if now - child.started > STEADY_S else child.deaths + 1
                 pause = RESTART_S[min(child.deaths, len(RESTART_S)) - 1]
                 child.again_at = now + pause
                 log.warning("%s ended (status %s); it is started again in %s s", child.name, status, pause)

@@ -13,7 +13,7 @@ from perfloom.domain.errors import PerfloomError
 from perfloom.domain.facts import HostFacts
 from perfloom.queue import Queue
 from perfloom.store import Store, open_store
-from perfloom.workers.facts_probe import host_name, probe, quick
+from perfloom.workers.facts_probe import host_name, probe, quick, renewed
 from perfloom.workers.road import AGAIN_S, worker_lives, worker_name
 
 LEASE = "sweep"
@@ -21,6 +21,7 @@ LEASE_S = 8.0
 RENEW_S = 2.0
 TICK_S = 0.25
 BEAT_S = 4.0
+LOOK_S = 30.0
 FACTS_S = 300.0
 TIDY_S = 3600.0
 
@@ -41,7 +42,7 @@ class Sweeper:
         self._working = working
         self._announce = announce
         self._owner = worker_name()
-        self._renew_at = self._beat_at = self._facts_at = self._tidy_at = 0.0
+        self._renew_at = self._beat_at = self._look_at = self._facts_at = self._tidy_at = 0.0
         self._mine = False
         self._facts: HostFacts | None = None
         self._looks: tuple[object, ...] = ()
@@ -122,20 +123,16 @@ class Sweeper:
 
     def _tell(self, store: Store) -> None:
         now = time.monotonic()
-        if now >= self._facts_at:
-            self._facts_at = now + FACTS_S / 10
+        if now >= self._look_at:
+            self._look_at = now + LOOK_S
             looks = quick()
-            # perf is only asked again where something changed: asking costs a recording that runs some time.
+            # perf is asked again only where something changed: asking costs a recording that runs some time.
             if self._facts is None or looks != self._looks:
-                self._facts, self._looks = probe(), looks
-            else:
-                self._facts = _renewed(self._facts)
-            store.hosts.publish(self._facts)
-            self._beat_at = now + BEAT_S
+                self._facts, self._looks, self._facts_at = probe(), looks, 0.0
+            if now >= self._facts_at:
+                self._facts_at, self._beat_at = now + FACTS_S, now + BEAT_S
+                self._facts = renewed(self._facts)
+                store.hosts.publish(self._facts)
         if now >= self._beat_at:
             self._beat_at = now + BEAT_S
             store.hosts.beat(host_name())
-
-
-def _renewed(facts: HostFacts) -> HostFacts:
-    return HostFacts.from_json(facts.to_json() | {"checked_at": time.time()})

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -46,6 +47,23 @@ def test_a_child_that_ends_is_started_again(tmp_path: Path) -> None:
     household.add(services.Child("one", ["/bin/sh", "-c", f"echo $$ >>{note}"], dict(os.environ)))
     household.run(lambda: note.exists() and note.read_text().count("\n") >= 2, tick_s=0.01)
     assert len(set(pids_in(note, 2))) >= 2
+    household.stop()
+
+
+def test_who_ends_often_waits_longer_and_who_ran_long_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    household = services.Household()
+    child = household.add(services.Child("one", ["/bin/false"], dict(os.environ)))
+    pauses = []
+    for steady in (1000.0, 1000.0, 0.0, 1000.0):
+        monkeypatch.setattr(services, "STEADY_S", steady)
+        until(lambda: not child.alive, "it has ended")
+        before = time.monotonic()
+        household.look()
+        pauses.append(round(child.again_at - before, 1))
+        # The time has come.
+        child.started, child.again_at = 0.0, 0.1
+        household.look()
+    assert pauses == [0.2, 1.0, 0.2, 1.0]
     household.stop()
 
 

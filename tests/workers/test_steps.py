@@ -13,14 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from perfloom.config import Settings
 from perfloom.domain.facts import HostFacts
 from perfloom.domain.jobs import CallGraph, JobSpec, JobState, RecorderName, Scope
 from perfloom.launchers import argv as argv_of
-from perfloom.store import Store
+from perfloom.store import Store, open_store
 from perfloom.workers import processes, steps, supervised, supervisor
 from perfloom.workers.jobfiles import MARK, keep_environment
-from perfloom.workers.road import Road
+from perfloom.workers.road import Road, open_road
 from tests.jobspecs import spec_of
+from tests.parts import require
 from tests.workers.conftest import files_of, nobody_left, run, submit, until_state
 from tests.workers.waiting import pids_in, until
 
@@ -451,3 +453,27 @@ def test_a_job_whose_directory_is_gone(road: Road) -> None:
 def test_jobs_of_any_text(road: Road) -> None:
     job = run(road, JobSpec(command=("echo", '"; rm -rf ~ #', "<script>", "ä\udcff", "x" * 10_000), frequency=99))
     assert job.state is JobState.STORED, job.reason
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system, which only root may")
+def test_a_disk_that_fills_up_ends_the_recording_and_harms_nothing(tmp_path: Path, short_path: Path) -> None:
+    require("perf")
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", small], check=False).returncode:
+        pytest.skip("no rights to mount here")
+    try:
+        settings = Settings.load(small / "data", environ={}, runtime=short_path / "run", reserve_bytes=30_000_000)
+        with contextlib.closing(open_store(settings)) as store:
+            road = open_road(settings, store)
+            before = run(road, spec_of(*BUSY))
+            fill = f"head -c 45000000 /dev/zero >big; exec {sys.executable} -S -c 'while True: pass'"
+            job = run(road, spec_of("/bin/sh", "-c", fill))
+            assert job.state.final and "disk" in (job.reason or "") and nobody_left(job)
+            refused = run(road, spec_of("true"))
+            assert refused.state is JobState.FAILED and "GB left" in (refused.reason or "")
+            assert store.results.get(before.id).complete and store.results.open(before.id).samples.num_rows > 0
+            files_of(road, job).work.joinpath("big").unlink()
+            assert run(road, spec_of("true")).state is JobState.STORED
+    finally:
+        subprocess.run(["umount", "-l", small], check=True)
