@@ -19,6 +19,8 @@ from ..domain.selection import Selection
 
 Array = np.ndarray[Any, Any]
 WIRE_BYTES = 96_000
+MOST_FRAMES = 8_000
+"""About as many as `WIRE_BYTES` hold. Of more the widest are taken at once, since packing twice costs more."""
 HALF_A_PIXEL = 0.5
 WIDTHS = (100, 16_000)
 NAME_CHARACTERS = 2_000
@@ -94,6 +96,8 @@ def payload(tree: FlameTree, profile: Profile, *, zoom: int | None = None, width
     chosen = np.flatnonzero(total >= narrowest) + top
     if not len(chosen):
         chosen = np.array([top])
+    if len(chosen) > MOST_FRAMES:
+        chosen = _widest(tree, chosen, MOST_FRAMES)
     left_out = tree.pruned + len(total) - len(chosen)
     names = _Names(profile, tree)
     longest = NAME_CHARACTERS
