@@ -14,6 +14,7 @@ from ..domain.errors import InvalidRequest, UnreadableInput
 from ..domain.profile import Profile
 from ..domain.selection import Selection, thread_key
 from ..domain.tables import NO_ID, column, texts
+from ..domain.validity import too_heavy
 from .functions import functions_matching
 from .patterns import shortened
 from .remember import remembered
@@ -64,7 +65,7 @@ def samples_of(profile: Profile) -> Samples:
         table = profile.samples
         weight, event = column(table, "weight"), column(table, "event")
         peak = int(max(-int(weight.min()), int(weight.max()))) if len(weight) else 0
-        if peak * len(weight) >= 1 << 63 and np.abs(weight.astype(np.float64)).sum() >= float(1 << 63):
+        if too_heavy(weight):
             raise UnreadableInput(
                 "The weights of this result add up to more than 2^63, which cannot be right; read it again from a "
                 "file whose counts are."

@@ -36,6 +36,14 @@ def fault(profile: Profile) -> str | None:
     return _wrong_reference(profile) or _wrong_tree(profile) or _wrong_value(profile) or _wrong_meta(profile.meta)
 
 
+def too_heavy(weight: Array) -> bool:
+    """Whether weights (int64) add up to more than an int64 holds, whatever their signs."""
+    if not len(weight):
+        return False
+    peak = max(-int(weight.min()), int(weight.max()))
+    return peak * len(weight) >= 1 << 63 and float(np.abs(weight.astype(np.float64)).sum()) >= float(1 << 63)
+
+
 def _wrong_reference(profile: Profile) -> str | None:
     tables = profile.tables()
     for name, references in REFERENCES.items():
