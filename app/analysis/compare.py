@@ -65,6 +65,7 @@ def differences(
     other_selection: Selection,
     by: str = "function",
     normalise: bool = True,
+    status_of: str | None = None,
 ) -> pd.DataFrame:
     """One row for each event and function (or stack) that has any weight in either; the greatest change of self first.
 
@@ -74,6 +75,8 @@ def differences(
     rounding and samples without a stack); where either sum is zero nothing is scaled. Events: those selected, else
     all that both have. `invert` changes nothing, and `recursion` only what a stack is.
 
+    status_of: "self" or "total", where that alone is shown and the status is to tell of it; None: as the column says.
+
     Raises InvalidRequest where there is no event to compare.
     """
     if by not in BY:
@@ -82,7 +85,7 @@ def differences(
     names, units = event_names(other), texts(other.events, "unit")
     values: dict[str, list[Any]] = {column.name: [] for column in COLUMNS}
     for before, after in paired_events(base, other, base_selection, other_selection):
-        part = compared(base, other, base_selection, other_selection, before, after, normalise)
+        part = compared(base, other, base_selection, other_selection, before, after, normalise, status_of)
         part["event"] = [names[after]] * len(part["name"])
         part["unit"] = [units[after]] * len(part["name"])
         for column, added in part.items():
@@ -93,7 +96,7 @@ def differences(
 def _functions(
     base: Profile, other: Profile, base_selection: Selection, other_selection: Selection, *rest: Any
 ) -> dict[str, list[Any]]:
-    before, after, normalise = rest
+    before, after, normalise, status_of = rest
     rows, own, total, whole = function_weights(other, other_selection, after)
     base_rows, base_own, base_total, base_whole = function_weights(base, base_selection, before)
     place = function_map(other, base, rows)
@@ -112,14 +115,14 @@ def _functions(
     names = functions.names_of(rows) + base_functions.names_of(base_rows[alone])
     modules = functions.modules_of(rows) + base_functions.modules_of(base_rows[alone])
     shown = np.flatnonzero((one.own != 0) | (one.total != 0) | (two.own != 0) | (two.total != 0))
-    columns, order = _measured(one, two, shown, normalise)
+    columns, order = _measured(one, two, shown, normalise, status_of)
     return {"name": [names[i] for i in order], "module": [modules[i] for i in order], **columns}
 
 
 def _stacks(
     base: Profile, other: Profile, base_selection: Selection, other_selection: Selection, *rest: Any
 ) -> dict[str, list[Any]]:
-    before, after, normalise = rest
+    before, after, normalise, status_of = rest
     sides = []
     for profile, selection, event in ((other, other_selection, after), (base, base_selection, before)):
         tree = call_tree(profile, selection.hide, selection.recursion, kinds=False)
@@ -140,12 +143,14 @@ def _stacks(
     two = _Side(np.r_[own, none], np.r_[total, none], int(total[ROOT]))
     shown = np.flatnonzero((one.own != 0) | (two.own != 0))
     shown = shown[shown != ROOT]
-    columns, order = _measured(one, two, shown, normalise)
+    columns, order = _measured(one, two, shown, normalise, status_of)
     base_nodes = np.flatnonzero(alone)
     names, modules = [], []
+    known_here, known_there = functions_of(other), functions_of(base)
     for i in order:
-        profile, of, node = (other, tree, i) if i < len(tree) else (base, base_tree, int(base_nodes[i - len(tree)]))
-        functions = functions_of(profile)
+        here = i < len(tree)
+        functions, of = (known_here, tree) if here else (known_there, base_tree)
+        node = i if here else int(base_nodes[i - len(tree)])
         modules.append(functions.module_of(int(of.function[node])))
         path = []
         while node != ROOT:
@@ -165,7 +170,9 @@ def _beside(count: int, known: Array, match: Array, own: Array, total: Array, al
     return _Side(sides[0], sides[1], whole)
 
 
-def _measured(base: _Side, other: _Side, shown: Array, normalise: bool) -> tuple[dict[str, list[Any]], list[int]]:
+def _measured(
+    base: _Side, other: _Side, shown: Array, normalise: bool, status_of: str | None
+) -> tuple[dict[str, list[Any]], list[int]]:
     """The columns of numbers for the items `shown`, and these in the order of the rows."""
     factor = other.whole / base.whole if normalise and base.whole and other.whole else 1.0
     data: dict[str, Array] = {}
@@ -177,14 +184,18 @@ def _measured(base: _Side, other: _Side, shown: Array, normalise: bool) -> tuple
         data[f"base_{name}_percent"] = percent(before, base.whole)
         data[f"other_{name}_percent"] = percent(after, other.whole)
         data[f"delta_{name}_percent"] = percent(after - before * factor, round(base.whole * factor))
-    data["status"] = _status(data)
+    data["status"] = _status(data, status_of)
     order = np.lexsort((shown, -np.abs(data["delta_total"]), -np.abs(data["delta_self"])))
     return {name: values[order].tolist() for name, values in data.items()}, shown[order].tolist()
 
 
-def _status(data: dict[str, Array]) -> Array:
-    delta = np.where(data["delta_total"] != 0, data["delta_total"], data["delta_self"])
+def _status(data: dict[str, Array], of: str | None) -> Array:
+    """What became of each item. Whether it is in a profile at all, its total says, whatever measure is shown; where
+    that measure is zero on both sides, nothing happened to it."""
+    delta = data[f"delta_{of or 'total'}"]
+    if of is None:
+        delta = np.where(delta != 0, delta, data["delta_self"])
     status = np.where(delta > 0, "grew", np.where(delta < 0, "shrank", "same")).astype(object)
-    status[(data["base_total"] == 0) & (data["other_total"] != 0)] = "appeared"
-    status[(data["base_total"] != 0) & (data["other_total"] == 0)] = "vanished"
+    status[(data["base_total"] == 0) & (data[f"other_{of or 'total'}"] != 0)] = "appeared"
+    status[(data[f"base_{of or 'total'}"] != 0) & (data["other_total"] == 0)] = "vanished"
     return status

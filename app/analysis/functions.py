@@ -124,3 +124,8 @@ def _null_is_no_text(texts: list[str], codes: Array) -> Array:
     if "" in texts:
         return np.where(codes < 0, texts.index(""), codes)
     return codes
+
+
+def last_part(module: str) -> str:
+    """The last part of a module's path; "[kernel.kallsyms]" and the like as they are."""
+    return module if module.startswith("[") else module.rsplit("/", 1)[-1]

@@ -5,7 +5,9 @@ style or inline style, so that it may stand in a page under the strictest policy
 static/css/bars.css by class. No name from a recording goes through pygal.
 """
 
+import math
 import sys
+import unicodedata
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
@@ -13,7 +15,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ..analysis.counting import measured_values
-from ..analysis.functions import KIND_WORDS, functions_of
+from ..analysis.functions import KIND_WORDS, functions_of, last_part
 from ..analysis.grouping import Group, groups_of
 from ..analysis.hotspots import kinds_of
 from ..analysis.picking import event_id, event_names, samples_kept, samples_of, weights_on
@@ -29,7 +31,9 @@ BY = ("process", "thread")
 TOP = 8
 BARS = 24
 WIDTH, ROW, LEGEND_ROW, AXIS = 960, 30, 20, 34
-LABEL_CHARACTERS, NAME_CHARACTERS = 26, 110
+LABEL_EM, NAME_CHARACTERS = 18.0, 110
+CHARACTER_EM = 0.6
+"""What pygal takes a character of a label to be wide."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,8 @@ class Series:
 @dataclass(frozen=True)
 class BarData:
     """Bars of one event, the longest first. labels: of the bars. left_out: how many more bars there are, and what they
-    weigh in all (left_out_value). total: of the event, bars that are left out included.
+    weigh in all (left_out_value). total: of the event, bars that are left out included. by_function: False where
+    nothing of the event was sampled, so that nothing tells its functions and the bars are of one colour.
     """
 
     event: str
@@ -60,6 +65,7 @@ class BarData:
     total: int | float
     left_out: int
     left_out_value: int | float
+    by_function: bool = True
 
 
 def count_bars(
@@ -108,6 +114,7 @@ def count_bars(
         total=sum(sum(table[n]) for n in order),
         left_out=len(rest),
         left_out_value=sum(sum(table[n]) for n in rest),
+        by_function=bool(weight.any()) or not counted,
     )
 
 
@@ -146,7 +153,7 @@ def draw(data: BarData) -> str:
         "svg",
         {
             "xmlns": "http://www.w3.org/2000/svg",
-            "viewBox": f"0 0 {WIDTH} {height + 16 + LEGEND_ROW * len(data.series)}",
+            "viewBox": f"0 0 {WIDTH} {height + (16 + LEGEND_ROW * len(data.series) if data.by_function else 0)}",
             "class": "bars",
             "role": "img",
         },
@@ -163,12 +170,15 @@ def draw(data: BarData) -> str:
             _bar_labels(plot, axis, data)
     for number, part in enumerate(g for g in drawn.iterfind("g") if "series" in g.get("class", "").split()):
         _bars(plot, part, data, number)
-    _legend(svg, data, height + 16)
+    if data.by_function:
+        _legend(svg, data, height + 16)
     return ElementTree.tostring(svg, encoding="unicode")
 
 
 def colour_class(data: BarData, number: int) -> str:
     """The class of a series' shapes and of its place in a legend."""
+    if not data.by_function:
+        return "bars-plain"
     return "bars-other" if data.series[number].other else f"bars-{number % TOP + 1}"
 
 
@@ -190,8 +200,9 @@ def _layout(data: BarData, height: int) -> Any:
         value_formatter=lambda value: quantity(value, data.unit).text,
         style=pygal.style.Style(label_font_size=12, major_label_font_size=12),
     )
-    # Only the length of a label matters to the layout; pygal draws the last one on top.
-    chart.x_labels = ["m" * min(len(label), LABEL_CHARACTERS) for label in reversed(data.labels)]
+    # Only the width of a label matters to the layout; pygal draws the last one on top.
+    widths = [width_em(fitting(label, LABEL_EM)) for label in reversed(data.labels)]
+    chart.x_labels = ["m" * math.ceil(width / CHARACTER_EM) for width in widths]
     for series in data.series:
         chart.add("", [float(value) for value in reversed(series.values)])
     root = chart.render_tree()
@@ -218,7 +229,7 @@ def _guides(plot: Any, axis: Any) -> None:
 def _bar_labels(plot: Any, axis: Any, data: BarData) -> None:
     for text, label in zip(axis.iterfind("g/text"), reversed(data.labels), strict=True):
         shown = _element(plot, "text", _at(text) | {"class": "bars-label", "text-anchor": "end"})
-        shown.text = clean(shortened(label, LABEL_CHARACTERS))
+        shown.text = fitting(label, LABEL_EM)
         _element(shown, "title", {}).text = clean(label)
 
 
@@ -234,9 +245,9 @@ def _bars(plot: Any, part: Any, data: BarData, number: int) -> None:
         drawn = _element(plot, "rect", shape | {"class": f"bars-part {colour_class(data, number)}"})
         name = f"{series.name} ({series.module})" if series.module else series.name
         share = percent(100 * value / sums[bar]) if sums[bar] else ""
-        _element(drawn, "title", {}).text = clean(
-            f"{data.labels[bar]}\n{name}\n{quantity(value, data.unit).text}, {share} of the bar"
-        )
+        shown = quantity(value, data.unit).text
+        said = f"{name}\n{shown}, {share} of the bar" if data.by_function else shown
+        _element(drawn, "title", {}).text = clean(f"{data.labels[bar]}\n{said}")
 
 
 def _legend(svg: Any, data: BarData, top: int) -> None:
@@ -250,10 +261,13 @@ def _legend(svg: Any, data: BarData, top: int) -> None:
             "class": f"bars-part {colour_class(data, number)}",
         }
         _element(svg, "rect", swatch)
-        name = f"{series.name}  {series.module}" if series.module else series.name
         text = _element(svg, "text", {"x": "24", "y": str(y + 10), "class": "bars-legend"})
-        text.text = clean(shortened(name, NAME_CHARACTERS))
-        _element(text, "title", {}).text = clean(name)
+        short, full = (
+            f"{series.name}  {module}" if module else series.name
+            for module in (last_part(series.module), series.module)
+        )
+        text.text = clean(shortened(short, NAME_CHARACTERS))
+        _element(text, "title", {}).text = clean(full)
 
 
 def _text_only(message: str) -> str:
@@ -282,6 +296,32 @@ def clean(text: str) -> str:
         c if c in "\t\n\r" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff" else "\ufffd"
         for c in text
     )
+
+
+def width_em(text: str) -> float:
+    """What a line of `text` may take in the fonts of a page, in its size: as much as in the wider ones of them."""
+    return sum(_em(character) for character in text)
+
+
+def _em(character: str) -> float:
+    if unicodedata.combining(character):
+        return 0.0
+    if not character.isascii():
+        return 1.4 if unicodedata.east_asian_width(character) in "WF" else 1.0
+    if character in "ijltfrIJ.,:;'|!()[] /-\\`\"":
+        return 0.46
+    if character in "mwMW@%":
+        return 1.0
+    return 0.85 if character.isupper() or character in "#&+<=>~^" else 0.64
+
+
+def fitting(text: str, em: float) -> str:
+    """`text`, cleaned and its middle left out where it may be wider than that."""
+    text = clean(text)
+    longest = min(len(text), int(em / 0.4))
+    while longest > 1 and width_em(shortened(text, longest)) > em:
+        longest -= 1
+    return shortened(text, longest)
 
 
 def shortened(text: str, longest: int) -> str:

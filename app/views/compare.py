@@ -8,6 +8,7 @@ from flask import Blueprint, jsonify, redirect, request
 from werkzeug.wrappers import Response
 
 from ..analysis.compare import BY, differences
+from ..analysis.functions import last_part
 from ..analysis.matching import main_pair, paired_events
 from ..analysis.picking import event_names
 from ..analysis.schema import records
@@ -23,7 +24,6 @@ from ..store import Result
 from .differential import Difference, difference
 from .flame_words import PAGE_POLICY
 from .frame import Link, measure, own_words, selected
-from .functions import short_module
 from .tables import (
     PAGE_SIZE,
     Heading,
@@ -44,7 +44,7 @@ MEASURES = ("self", "total")
 STATUSES = ("grew", "shrank", "appeared", "vanished", "same")
 SORTS = ("change", "name", "module", "status", "base", "other")
 PICK_LIMIT = 200
-FRAMES_OF_A_STACK = 4
+FRAMES_OF_A_STACK = 8
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,9 @@ class Bar:
 
 @dataclass(frozen=True)
 class Row:
-    """A function or stack. base, other: in the unit of the heading. bar: of the greatest change, -100 to 100."""
+    """A function or stack. short: of a stack the innermost functions, the innermost first: by that stacks are told
+    apart, and a name too long for its column is cut at its end. base, other: in the unit of the heading. bar: of the
+    greatest change, -100 to 100."""
 
     name: str
     short: str
@@ -211,7 +213,8 @@ def show() -> Response:
 
 @blueprint.get("/compare.csv")
 def as_csv() -> Response:
-    """All rows that status and search leave, in the order of the page; columns as `perfloom diff` names them."""
+    """All rows that status and search leave, in the order of the page; columns as `perfloom diff` names them, the
+    status that of the measure shown."""
     asked = _asked()
     rows = _sorted(asked, _narrowed(asked, _rows(asked)), asked_order(SORTS, "-change"))
     return csv_response(f"{asked.base.name} to {asked.other.name}.csv", rows)
@@ -291,7 +294,9 @@ def _rows(asked: _Asked) -> pd.DataFrame:
     chosen = asked.selection
     if asked.event >= 0:
         chosen = chosen.only(event=event_names(asked.other_profile)[asked.event])
-    return differences(asked.base_profile, asked.other_profile, chosen, chosen, asked.by, asked.normalise)
+    return differences(
+        asked.base_profile, asked.other_profile, chosen, chosen, asked.by, asked.normalise, asked.measure
+    )
 
 
 def _narrowed(asked: _Asked, rows: pd.DataFrame) -> pd.DataFrame:
@@ -329,16 +334,14 @@ def _row(asked: _Asked, row: dict[str, Any], scale: Scale, greatest: float) -> R
         return scale.quantity(row[f"{side}_{suffix}"])
 
     name = row["name"] or ""
-    frames = name.split(";") if asked.by == "stack" else [name]
+    frames = name.split(";")[::-1] if asked.by == "stack" else [name]
     change = shown("delta")
     sign = "+" if row[f"delta_{suffix}"] > 0 else ""
     return Row(
         name=name,
-        short="… ; " + " ; ".join(frames[-FRAMES_OF_A_STACK:])
-        if len(frames) > FRAMES_OF_A_STACK
-        else " ; ".join(frames),
+        short=" ← ".join([*frames[:FRAMES_OF_A_STACK], *["…"][: len(frames) > FRAMES_OF_A_STACK]]),
         module=row["module"] or "",
-        module_short=short_module(row["module"] or ""),
+        module_short=last_part(row["module"] or ""),
         status=row["status"],
         base=shown("base"),
         other=shown("other"),
@@ -350,7 +353,9 @@ def _row(asked: _Asked, row: dict[str, Any], scale: Scale, greatest: float) -> R
 def _headings(asked: _Asked, order: Order, scale: Scale) -> dict[str, Heading]:
     what = "share of the whole" if asked.normalise else "weight"
     return {
-        "name": heading(order, "name", "Function" if asked.by == "function" else "Stack", css="name"),
+        "name": heading(order, "name", "Function", css="name")
+        if asked.by == "function"
+        else heading(order, "name", "Stack", css="name", unit="innermost first"),
         "module": heading(order, "module", "Module", css="name name--second"),
         "status": heading(order, "status", "What", css="fit"),
         "base": heading(order, "base", "Base", numeric=True, unit=scale.label, description=f"Its {what} in the base"),

@@ -10,10 +10,10 @@ from werkzeug.wrappers import Response
 
 from ..analysis.schema import records
 from ..analysis.tables import TABLES
-from ..charts.bars import BY, count_bars, draw
+from ..charts.bars import BY, BarData, count_bars, draw
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
-from ..domain.units import Quantity, percent, quantity
+from ..domain.units import Quantity, quantity, scale_for
 from ..rendering import Page, render
 from .frame import Frame, Link, open_frame
 from .tables import (
@@ -35,6 +35,7 @@ blueprint = Blueprint("counts", __name__)
 SORTS = ("event", "process", "thread", "host", "rank", "pid", "tid", "cpu", "run", "value", "running_percent")
 OPTIONAL = ("host", "rank", "pid", "tid", "cpu", "run", "running_percent")
 MOST_CHARTS = 8
+PERCENTS = scale_for(100, "percent")
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,13 @@ class Chart:
 
 @dataclass(frozen=True)
 class CountsPage(Page):
-    """`/results/<id>/counts`. optional: the columns shown beside event, process, thread and value."""
+    """`/results/<id>/counts`. reading: what the colours of the bars say. optional: the columns shown beside event,
+    process, thread and value."""
 
     template: ClassVar[str] = "results/counts.html"
     frame: Frame
     charts: tuple[Chart, ...]
+    reading: str
     left_out: int
     by: str
     choices: tuple[Link, ...]
@@ -87,12 +90,14 @@ def show(id: str) -> Response:
     rows = _rows(frame, profile, order)
     chosen = [frame.event] if frame.selection.event is not None else [link.key for link in frame.events if link.key]
     optional = tuple(name for name in OPTIONAL if _says_something(rows, name))
+    bars = {event: count_bars(profile, frame.selection.only(event=event), by) for event in chosen[:MOST_CHARTS]}
     window = rows.iloc[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
     largest = {event: float(values.max()) for event, values in rows.groupby("event")["value"] if values.notna().any()}
     return render(
         CountsPage(
             frame=frame,
-            charts=tuple(_chart(frame, profile, event, by) for event in chosen[:MOST_CHARTS]),
+            charts=tuple(_chart(event, data) for event, data in bars.items()),
+            reading=_reading(list(bars.values())),
             left_out=max(0, len(chosen) - MOST_CHARTS),
             by=by,
             choices=tuple(
@@ -124,10 +129,19 @@ def _by() -> str:
     return by
 
 
-def _chart(frame: Frame, profile: Profile, event: str, by: str) -> Chart:
-    data = count_bars(profile, frame.selection.only(event=event), by)
+def _chart(event: str, data: BarData) -> Chart:
     # `draw` escapes every name and uses neither script nor style; tests hold it to that.
     return Chart(event=event, total=quantity(data.total, data.unit), svg=Markup(draw(data)))
+
+
+def _reading(charts: list[BarData]) -> str:
+    sampled, counted = (
+        any(data.labels and data.by_function is by_function for data in charts) for by_function in (True, False)
+    )
+    if counted and not sampled:
+        return "Counted, not sampled: how much in all, but not in which functions."
+    stacked = "Each bar is stacked by the functions that took most of it"
+    return f"{stacked}; those of what was counted, not sampled, have one colour." if counted else f"{stacked}."
 
 
 def _rows(frame: Frame, profile: Profile, order: Order) -> pd.DataFrame:
@@ -176,7 +190,7 @@ def _row(row: dict[str, Any], optional: tuple[str, ...], largest: float) -> Row:
         value = row[name]
         if value is None:
             return ""
-        return percent(value) if name == "running_percent" else str(value)
+        return PERCENTS.quantity(value).text if name == "running_percent" else str(value)
 
     status = row["status"]
     return Row(

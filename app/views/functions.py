@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..analysis.functions import last_part
 from ..analysis.schema import records
 from ..domain.units import Quantity, Scale, scale_for
 from .frame import Frame
@@ -45,7 +46,7 @@ def function_rows(frame: Frame, rows: pd.DataFrame, scale: Scale | None = None) 
         FunctionRow(
             name=row["name"] or "",
             module=row["module"] or "",
-            module_short=short_module(row["module"] or ""),
+            module_short=last_part(row["module"] or ""),
             kind=row["kind"] or "",
             place=_place(row),
             own=scale.quantity(row["self"]),
@@ -58,11 +59,6 @@ def function_rows(frame: Frame, rows: pd.DataFrame, scale: Scale | None = None) 
         )
         for row in records(rows)
     )
-
-
-def short_module(module: str) -> str:
-    """The last part of a path; "[kernel.kallsyms]" and the like as they are."""
-    return module if module.startswith("[") else module.rsplit("/", 1)[-1]
 
 
 def _sandwich(frame: Frame, name: str) -> str:

@@ -9,6 +9,7 @@ from werkzeug.wrappers import Response
 
 from ..analysis.hotspots import hotspots
 from ..analysis.tables import TABLES, records
+from ..domain.jobs import Scope
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.units import Quantity, quantity, scale_for, utc_iso, utc_text
@@ -86,13 +87,15 @@ class Export:
 
 @dataclass(frozen=True)
 class OverviewPage(Page):
-    """`/results/<id>`. recorder: the exact command that recorded, where a job of ours did. facts: in the file's own
-    words."""
+    """`/results/<id>`. observed: what was recorded, in words, where that was no command. recorder: the exact command
+    that recorded, where a job of ours did. facts: in the file's own words. sampled: whether there are samples at all.
+    """
 
     template: ClassVar[str] = "results/overview.html"
     frame: Frame
     tiles: tuple[Tile, ...]
     command: str
+    observed: str
     recorder: str
     job: Job | None
     host: str
@@ -103,6 +106,7 @@ class OverviewPage(Page):
     format: str
     facts: tuple[tuple[str, str], ...]
     events: tuple[EventRow, ...]
+    sampled: bool
     functions: tuple[FunctionRow, ...]
     function_count: int
     threads: tuple[ThreadRow, ...]
@@ -119,14 +123,16 @@ def show(id: str) -> Response:
     frame, profile = open_frame(id, "")
     chosen = frame.selection.only(event=frame.event or None)
     top = hotspots(profile, chosen) if profile.samples.num_rows else None
-    threads = records(TABLES["threads"].compute(profile, chosen))
+    threads = records(TABLES["threads"].compute(profile, chosen)) if profile.threads.num_rows else []
     job = services().store.jobs.find(frame.result.job_id) if frame.result.job_id else None
+    observed = _observed(job)
     started = profile.meta.start_epoch_ns
     return render(
         OverviewPage(
             frame=frame,
             tiles=_tiles(frame, profile, chosen),
-            command=frame.result.command,
+            command="" if observed else frame.result.command,
+            observed=observed,
             recorder=shlex.join(job.argv) if job and job.argv else "",
             job=job,
             host=frame.result.host,
@@ -137,6 +143,7 @@ def show(id: str) -> Response:
             format=READERS[profile.meta.format].label if profile.meta.format in READERS else profile.meta.format,
             facts=tuple(profile.meta.facts.items()),
             events=_events(frame, profile),
+            sampled=bool(profile.samples.num_rows),
             functions=function_rows(frame, top.head(TOP_FUNCTIONS)) if top is not None else (),
             function_count=len(top) if top is not None else 0,
             threads=_threads(frame, threads[:TOP_THREADS]),
@@ -155,18 +162,30 @@ def show(id: str) -> Response:
     )
 
 
+def _observed(job: Job | None) -> str:
+    """What a job without a command observed. The command that perf itself notes then is its own, said already."""
+    if job is None or job.kind != "record":
+        return ""
+    spec = job.job_spec
+    if spec.scope is Scope.PROCESS:
+        return f"process {spec.pid}"
+    return "the whole system" if spec.scope is Scope.SYSTEM and not spec.command else ""
+
+
 def _tiles(frame: Frame, profile: Profile, selection: Selection) -> tuple[Tile, ...]:
     row = records(TABLES["summary"].compute(profile, selection))[0]
     milliseconds = row["duration_ms"]
     found = [
         Tile("Duration", quantity(None if milliseconds is None else milliseconds * 1e6, "ns")),
         Tile(frame.event or "Total", quantity(row["value"], frame.unit)),
-        Tile("Samples", quantity(row["samples"], "count")),
-        Tile("Processes", quantity(row["processes"], "count")),
-        Tile("Threads", quantity(row["threads"], "count")),
     ]
+    if profile.samples.num_rows or not row["counts"]:
+        found.append(Tile("Samples", quantity(row["samples"], "count")))
     if row["counts"]:
-        found.insert(3, Tile("Counted values", quantity(row["counts"], "count")))
+        found.append(Tile("Counted values", quantity(row["counts"], "count")))
+    if profile.threads.num_rows:
+        found.append(Tile("Processes", quantity(row["processes"], "count")))
+        found.append(Tile("Threads", quantity(row["threads"], "count")))
     return tuple(tile for tile in found if tile.quantity.value is not None)
 
 

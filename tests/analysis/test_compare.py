@@ -166,6 +166,27 @@ def test_statuses_and_shares() -> None:
     assert raw.loc["more", "delta_self_percent"] == pytest.approx(100 * 50 / 40)
 
 
+def test_the_status_is_that_of_the_measure_asked_for() -> None:
+    base = profile_of([("main;work;leaf", 50), ("main;work", 10), ("main;rest", 40)])
+    other = profile_of([("main;work;leaf", 20), ("main;work", 30), ("main;rest", 30), ("main;new;rest", 20)])
+    found = {
+        of: differences(base, other, Selection(), Selection(), status_of=of).set_index("name")["status"].to_dict()
+        for of in (None, "self", "total")
+    }
+    # work lost in all and gained itself; new is there, but takes nothing itself.
+    assert (found["total"]["work"], found["self"]["work"]) == ("shrank", "grew")
+    assert (found["total"]["new"], found["self"]["new"]) == ("appeared", "same")
+    assert (found["total"]["main"], found["self"]["main"]) == ("same", "same")
+    assert found[None] == found["total"] and found["self"]["rest"] == "grew"
+    for by in ("function", "stack"):
+        for measure in ("self", "total"):
+            data = differences(base, other, Selection(), Selection(), by, status_of=measure)
+            ways = dict(zip(("shrank", "same", "grew"), (-1, 0, 1), strict=True))
+            for row in data.to_dict("records"):
+                sign = (row[f"delta_{measure}"] > 0) - (row[f"delta_{measure}"] < 0)
+                assert sign == ways.get(row["status"], 1 if row["status"] == "appeared" else -1), row
+
+
 def test_a_profile_against_itself_is_all_the_same() -> None:
     profile = profile_of([("a;b;a", 3), ("a;c", 4), ("", 5)])
     for by in ("function", "stack"):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfloom.analysis.grouping import Group
-from perfloom.charts.bars import BY, BarData, clean, count_bars, draw
+from perfloom.charts.bars import BY, BarData, clean, count_bars, draw, width_em
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
@@ -144,8 +144,44 @@ def test_what_was_counted_stands_in_too() -> None:
     builder.count(run=0, event=event, thread=-1, cpu=4, value=None, status="not counted")
     data = count_bars(builder.finish(), Selection(), "thread")
     assert dict(zip(data.labels, data.series[0].values, strict=True)) == {"(all)": 100, "CPU 3": 40, "worker 8": 30.5}
-    assert [s.name for s in data.series] == ["other"]
-    parsed(draw(data))
+    assert [s.name for s in data.series] == ["other"] and not data.by_function
+    root = parsed(draw(data))
+    texts = {element.text for element in root.iter() if element.tag in (f"{SVG}text", f"{SVG}title")}
+    assert "other" not in texts and "CPU 3\n40" in texts
+    assert {rect.get("class") for rect in root.iter(f"{SVG}rect")} == {"bars-part bars-plain"}
+
+
+def test_a_legend_names_the_last_part_of_a_module() -> None:
+    builder = ProfileBuilder("test")
+    event, thread = builder.event("cycles", "count"), builder.thread(pid=1, tid=1)
+    for n, module in enumerate(("/opt/a/very/long/way/to/libthing.so.1", "[kernel.kallsyms]")):
+        stack = builder.stack([builder.frame(builder.function("work", module))])
+        builder.sample(n, thread, event, stack, 10 - n)
+    root = parsed(draw(count_bars(builder.finish(), Selection(), "process")))
+    legend = [text for text in root.iter(f"{SVG}text") if text.get("class") == "bars-legend"]
+    assert [text.text for text in legend] == ["work  libthing.so.1", "work  [kernel.kallsyms]"]
+    assert [title.text for text in legend for title in text.iter(f"{SVG}title")] == [
+        "work  /opt/a/very/long/way/to/libthing.so.1",
+        "work  [kernel.kallsyms]",
+    ]
+
+
+@pytest.mark.parametrize("name", ["W" * 40, "i" * 200, "\u5b57" * 40, "short", "e\u0301" * 300, "M" * 13 + "i" * 13])
+def test_no_label_is_wider_than_its_room(name: str) -> None:
+    builder = ProfileBuilder("test")
+    event, thread = builder.event("cycles", "count"), builder.thread(pid=7, tid=7)
+    builder.named(thread, 0, name)
+    builder.sample(0, thread, event, builder.stack([]), 10)
+    data = count_bars(builder.finish(), Selection(), "thread")
+    root = parsed(draw(data))
+    (label,) = (text for text in root.iter(f"{SVG}text") if text.get("class") == "bars-label")
+    text, full = label.text or "", label.findtext(f"{SVG}title")
+    assert full == data.labels[0] and text[:1] == full[:1] and text[-2:] == full[-2:]
+    assert (text == full) == (name == "short") and ("…" in text) == (name != "short")
+    # 12 user units of size; the group stands 4 plus what pygal keeps for labels from the left.
+    plot = next(root.iter(f"{SVG}g"))
+    left = float((plot.get("transform") or "").removeprefix("translate(").partition(",")[0])
+    assert left + float(label.get("x", "0")) - 12 * width_em(text) >= 0
 
 
 def test_nothing_measured() -> None:

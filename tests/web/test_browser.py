@@ -222,6 +222,14 @@ def test_sorting_searching_and_sticky_headings(page: Page, server: Served) -> No
     assert page.locator("tbody tr").count() <= 11
 
 
+def test_the_tabs_stay_where_they_are(page: Page, server: Served) -> None:
+    places = []
+    for tab in ("", "/flamegraph", "/hotspots", "/counts", "/threads"):
+        page.goto(f"{server.url}/results/{ORDINARY}{tab}")
+        places.append(page.locator(".tabs").bounding_box())
+    assert all(place == places[0] for place in places), places
+
+
 def test_narrowing_by_the_form_and_taking_it_back(page: Page, server: Served) -> None:
     page.goto(f"{server.url}/results/{ORDINARY}/threads")
     page.click("text=Narrow…")

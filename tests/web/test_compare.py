@@ -61,7 +61,7 @@ def test_two_ticked_in_the_list_become_base_and_other_by_age(browser_client: Bro
 def test_the_table_is_that_of_the_analysis(browser_client: Browser, store: Store, two: None) -> None:
     base, other = store.results.open(ORDINARY), store.results.open(OTHER)
     clock = Selection(event="cpu-clock")
-    expected = differences(base, other, clock, clock)
+    expected = differences(base, other, clock, clock, status_of="self")
     page = browser_client.page(f"/compare?{PAIR}")
     by_size = expected.sort_values("delta_self", key=lambda v: -v.abs(), kind="stable")["name"].tolist()
     assert names(page) == by_size
@@ -80,6 +80,22 @@ def test_absolute_and_by_stack_and_total(browser_client: Browser, store: Store, 
     assert names(page)[0] == first
     assert "Weights as they were measured" in page
     assert read(page).faults == []
+
+
+@pytest.mark.parametrize("words", ["", "&of=total", "&by=stack", "&by=stack&of=total&normalise=0"])
+def test_no_status_contradicts_the_change_beside_it(browser_client: Browser, two: None, words: str) -> None:
+    page = browser_client.page(f"/compare?{PAIR}{words}")
+    rows = re.findall(r'data-status="(\w+)">.*?<td class="num (more|less|)"', page, re.DOTALL)
+    assert len(rows) > 10
+    allowed = {("grew", "more"), ("appeared", "more"), ("shrank", "less"), ("vanished", "less"), ("same", "")}
+    assert set(rows) <= allowed
+
+
+def test_a_stack_starts_with_its_innermost_function(browser_client: Browser, two: None) -> None:
+    page = browser_client.page(f"/compare?{PAIR}&by=stack")
+    rows = re.findall(r'<th scope="row" class="name mono" title="([^"]*)">([^<]*)<', page)
+    assert rows and all(short.split(" ← ")[0] == full.split(";")[-1] for full, short in rows)
+    assert "innermost first" in page
 
 
 def test_only_what_vanished(browser_client: Browser, two: None) -> None:

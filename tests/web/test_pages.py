@@ -13,10 +13,11 @@ import pytest
 
 from perfloom.analysis.hotspots import hotspots
 from perfloom.domain.builder import ProfileBuilder
+from perfloom.domain.jobs import JobSpec, JobState, Scope
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.exporters import EXPORTERS
-from perfloom.store import Store
+from perfloom.store import Store, columns
 from tests.web.conftest import EVIL, HOSTILE, ORDINARY, Browser, profile
 from tests.web.html import read
 
@@ -32,7 +33,9 @@ def test_no_name_becomes_markup(browser_client: Browser, request: pytest.Fixture
     page = read(text)
     assert page.faults == []
     assert "\u202e" not in text
-    assert "49" not in re.findall(r"\b\d+\b", page.text[0]) and "{{" not in text.replace("{{ 7*7 }}", "")
+    assert "49" not in re.findall(r"\b\d+\b", page.text[0]) and "{{" not in re.sub("</?span>", "", text).replace(
+        "{{ 7*7 }}", ""
+    )
 
 
 @pytest.mark.parametrize("tab", TABS)
@@ -250,6 +253,45 @@ def bare(kind: str) -> Profile:
     event = builder.event("samples", "count", weighted=False)
     builder.sample(0, thread, event, builder.stack([]), 1)
     return builder.finish()
+
+
+def test_what_was_only_counted_shows_nothing_of_samples(browser_client: Browser, stored: Callable[..., str]) -> None:
+    id = stored(bare("counts"))
+    overview = browser_client.page(f"/results/{id}")
+    assert re.findall(r"<dt>(Samples|Processes|Threads|Counted values)</dt>", overview) == ["Counted values"]
+    assert not any(f"/results/{id}/threads" in link for link in read(overview).links)
+    assert ">Samples</th>" not in overview
+    counts = browser_client.page(f"/results/{id}/counts")
+    assert "Counted, not sampled" in counts and "stacked by the functions" not in counts
+    assert ">other<" not in counts and "bars-plain" in counts
+    sampled = stored(profile(), "another00000")
+    assert "stacked by the functions" in browser_client.page(f"/results/{sampled}/counts?focus=nothing")
+    tiles = re.findall(
+        r"<dt>(Samples|Processes|Threads|Counted values)</dt>", browser_client.page(f"/results/{sampled}")
+    )
+    assert tiles == ["Samples", "Processes", "Threads"]
+
+
+def test_percent_stands_in_the_heading_alone(browser_client: Browser, stored: Callable[..., str]) -> None:
+    builder = ProfileBuilder("perf stat")
+    event = builder.event("cycles", "count")
+    builder.count(run=0, event=event, thread=-1, cpu=-1, value=5.0, status="ok", enabled_ns=8, running_ns=4)
+    page = browser_client.page(f"/results/{stored(builder.finish())}/counts")
+    assert "Counted %" in page and '<td class="num">50.00</td>' in page
+
+
+def test_a_recorded_process_is_named(browser_client: Browser, store: Store, stored: Callable[..., str]) -> None:
+    spec = JobSpec(scope=Scope.PROCESS, command=(), pid=4711)
+    job = store.jobs.create("record", spec.to_json(), "watched")
+    argv = ("perf", "record", "--call-graph", "fp", "-p", "4711")
+    assert store.jobs.move(job.id, [JobState.QUEUED], JobState.STAGING, argv=list(argv))
+    staged = store.results.stage(job.id)
+    columns.write(profile(), staged)
+    store.results.publish(job.id, staged, name="watched", originals=[], job_id=job.id)
+    page = browser_client.page(f"/results/{job.id}")
+    assert "<dd>process 4711</dd>" in page and "python3 -m workload" not in page
+    assert "<span>--call-graph</span> <span>fp</span>" in page
+    assert 'data-copy="perf record --call-graph fp -p 4711"' in page
 
 
 @pytest.mark.parametrize("kind", ["nothing", "counts", "one sample"])
