@@ -12,6 +12,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,7 +25,11 @@ PROGRAMS: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
     "postgres": (("initdb",), (), "apt-get install postgresql"),
     "chromium": (("chromium", "chromium-browser", "google-chrome"), (), "apt-get install chromium"),
     "sshd": (("sshd",), ("/usr/sbin", "/usr/local/sbin"), "apt-get install openssh-server"),
+    "setcap": (("setcap",), ("/usr/sbin", "/sbin"), "apt-get install libcap2-bin"),
     "readelf": (("readelf",), (), "apt-get install binutils"),
+    "gzip": (("gzip",), (), "apt-get install gzip"),
+    "xz": (("xz",), (), "apt-get install xz-utils"),
+    "zstd": (("zstd",), (), "apt-get install zstd"),
     "git": (("git",), (), "apt-get install git"),
     "make": (("make",), (), "apt-get install make"),
 }
@@ -99,3 +104,15 @@ def recording_refused(perf: Path) -> str:
     argv = [str(perf), "record", "-e", "cpu-clock:u", "-o", "/dev/null", "--", "true"]
     done = subprocess.run(argv, capture_output=True, text=True, errors="replace")
     return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["perf says nothing"])[0]
+
+
+def own_mounts() -> list[str]:
+    """What to put before a command that mounts filesystems for itself alone, as root or as an ordinary user."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    prefix = ["unshare", *user, "--mount", "--propagation", "private", "--"]
+    with tempfile.TemporaryDirectory() as folder:
+        mount = ["mount", "-t", "tmpfs", "none", folder]
+        done = subprocess.run([*prefix, *mount], capture_output=True, text=True)
+    if done.returncode != 0:
+        missing("permission to mount", f"run the tests as root, not in a container ({done.stderr.strip()})")
+    return prefix

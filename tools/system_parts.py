@@ -181,6 +181,9 @@ TEST_PARTS = [
     ("redis-server", lambda: bool(in_path("redis-server")), ["redis-server"]),
     ("PostgreSQL", have_postgres, ["postgresql"]),
     ("Chromium", lambda: bool(in_path("chromium") or in_path("chromium-browser")), ["chromium"]),
+    ("xz", lambda: bool(in_path("xz")), ["xz-utils"]),
+    ("zstd", lambda: bool(in_path("zstd")), ["zstd"]),
+    ("setcap", lambda: bool(in_path("setcap") or glob.glob("/*sbin/setcap")), ["libcap2-bin"]),
     ("readelf", lambda: bool(in_path("readelf")), ["binutils"]),
     ("fonts", have_fonts, ["fonts-dejavu-core", "fonts-liberation"]),
 ]

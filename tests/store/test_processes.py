@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, text
 
 from perfloom.config import Settings
 from perfloom.store.models import Base
-from tests.parts import missing
+from tests.parts import own_mounts
 
 
 def answer(what: str, settings: Settings, root: Path) -> dict[str, Any]:
@@ -59,11 +59,8 @@ def test_killed_while_deleting(settings: Settings, root: Path) -> None:
 
 def test_a_full_disk(tmp_path: Path, root: Path) -> None:
     """On a small disk of its own, in a mount namespace that ends with the process."""
-    inside = ["unshare", "--mount", "--map-root-user", "--propagation", "private", "--", "sh", "-c"]
+    inside = [*own_mounts(), "sh", "-c"]
     mount = f"mount -t tmpfs -o size=3m perfloom '{tmp_path}'"
-    probe = subprocess.run([*inside, mount], capture_output=True, text=True)
-    if probe.returncode != 0:
-        missing("a small tmpfs", f"run the tests as root ({probe.stderr.strip()})")
     python = f"'{sys.executable}' -m tests.store.processes full-disk"
     database = f"sqlite:///{tmp_path}/data/catalogue.sqlite"
     command = f"{mount} && mkdir '{tmp_path}/data' && exec {python} '{tmp_path}/data' '{database}'"

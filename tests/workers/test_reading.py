@@ -19,7 +19,7 @@ from perfloom.config import Settings
 from perfloom.domain.errors import TooLarge, Unavailable, UnreadableInput
 from perfloom.store import Store
 from perfloom.workers import perf_tool, processes, reading
-from tests.parts import require
+from tests.parts import own_mounts, require
 
 DATA = Path(__file__).parent.parent / "data" / "perf"
 SPIN = DATA / "spin.script.txt"
@@ -65,10 +65,8 @@ def test_read_whatever_it_is_called(settings: Settings, tmp_path: Path, packing:
     plain = tmp_path / "x.pdf"
     shutil.copy(SPIN, plain)
     if packing:
-        argv = {".gz": ["gzip", "-c"], ".xz": ["xz", "-c"], ".zst": ["zstd", "-qc"]}[packing]
-        if shutil.which(argv[0]) is None:
-            pytest.skip(f"{argv[0]} is not on this machine")
-        plain.write_bytes(subprocess.run([*argv, SPIN], capture_output=True, check=True).stdout)
+        packer = require({".gz": "gzip", ".xz": "xz", ".zst": "zstd"}[packing])
+        plain.write_bytes(subprocess.run([packer, "-qc", SPIN], capture_output=True, check=True).stdout)
     told: list[tuple[float | None, str]] = []
     profile = reading.read_profile(settings, [plain], lambda part, text: told.append((part, text)))
     assert profile.samples.num_rows == SPIN.read_text().count("\n\n")
@@ -355,10 +353,7 @@ def test_a_full_disk(settings: Settings, tmp_path: Path) -> None:
     mount = f'mount -t tmpfs -o size=6m none {tmp_path / "small"} && exec "$@"'
     (tmp_path / "small").mkdir()
     big = large(tmp_path, 12)
-    flags = ["--mount"] if os.geteuid() == 0 else ["--user", "--map-root-user", "--mount"]
-    unshare = ["unshare", *flags, "sh", "-c", mount, "sh"]
-    if subprocess.run([*unshare, "true"], capture_output=True).returncode:
-        pytest.skip("filesystems cannot be mounted here")
+    unshare = [*own_mounts(), "sh", "-c", mount, "sh"]
     done = subprocess.run(
         [*unshare, sys.executable, "-c", inner, tmp_path / "small", SPIN, big], capture_output=True, text=True
     )

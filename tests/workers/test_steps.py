@@ -22,7 +22,7 @@ from perfloom.workers import processes, steps, supervised, supervisor
 from perfloom.workers.jobfiles import MARK, keep_environment
 from perfloom.workers.road import Road, open_road
 from tests.jobspecs import spec_of
-from tests.parts import require
+from tests.parts import missing, require
 from tests.workers.conftest import files_of, nobody_left, run, submit, until_state
 from tests.workers.waiting import pids_in, until
 
@@ -461,7 +461,7 @@ def test_a_disk_that_fills_up_ends_the_recording_and_harms_nothing(tmp_path: Pat
     small = tmp_path / "small"
     small.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", small], check=False).returncode:
-        pytest.skip("no rights to mount here")
+        missing("permission to mount", "run the tests as root of the machine, not of a container")
     try:
         settings = Settings.load(small / "data", environ={}, runtime=short_path / "run", reserve_bytes=30_000_000)
         with contextlib.closing(open_store(settings)) as store:

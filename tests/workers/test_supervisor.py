@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from perfloom.workers import processes, supervisor
-from tests.parts import require
+from tests.parts import missing, require
 from tests.workers.waiting import pids_in, until
 
 
@@ -239,7 +239,7 @@ def test_no_room_for_output_loses_output_only(supervised: Any, tmp_path: Path) -
     small = tmp_path / "small"
     small.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", small], check=False).returncode:
-        pytest.skip("no rights to mount here")
+        missing("permission to mount", "run the tests as root of the machine, not of a container")
     try:
         one = supervised("/usr/bin/seq", "100000", output=str(small / "log"), head_bytes=1 << 20, tail_bytes=1 << 20)
         result = one.go().result()
