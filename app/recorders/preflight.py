@@ -59,8 +59,18 @@ def _hint(field: str, message: str, advice: str) -> Finding:
 
 
 RARE = frozenset(
-    "alignment-faults context-switches cpu-migrations cs emulation-faults faults major-faults migrations minor-faults "
-    "page-faults".split()
+    (
+        "alignment-faults",
+        "context-switches",
+        "cpu-migrations",
+        "cs",
+        "emulation-faults",
+        "faults",
+        "major-faults",
+        "migrations",
+        "minor-faults",
+        "page-faults",
+    )
 )
 """Events that come in bursts. perf guesses their period from the last few, and weighs each sample by its guess."""
 
