@@ -158,7 +158,7 @@ class _Child:
             stdin=None if any(one.path == "-" for one in self.request.inputs) else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self.said,
-            env=_environment(self.request.scratch),
+            env=child_environment(self.request.scratch),
             cwd=self.request.scratch,
             start_new_session=True,
         )
@@ -241,16 +241,20 @@ def _too_long(seconds: int) -> str:
     )
 
 
-def _environment(scratch: str) -> dict[str, str]:
-    """Of the child: nothing of the server's, among which are secrets."""
+def child_environment(scratch: str) -> dict[str, str]:
+    """The environment of the child: nothing of the server's, among which are secrets."""
     kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV") if name in os.environ}
     return kept | {
         "HOME": scratch,
         "TMPDIR": scratch,
         "LC_ALL": "C.UTF-8",
-        # Each of these keeps a library from reserving address space, which is what is limited.
+        # These keep libraries from reserving address space, which is what is limited.
         "ARROW_DEFAULT_MEMORY_POOL": "system",
         "MALLOC_ARENA_MAX": "2",
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
+        # Memory for one chunk serves for the next, instead of going back to the kernel in between.
+        "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+        "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+        "MALLOC_TOP_PAD_": str(32 << 20),
     }

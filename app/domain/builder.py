@@ -264,8 +264,8 @@ class ProfileBuilder:
         exact = preorder(parent)
         frame = node_frame[exact.order]
         kinds = len(FrameKind)
-        label = frame_function[frame] * kinds + frame_kind[frame]
-        merged, call_parent, call_label = merge_children(exact.parent, label)
+        label = frame_function[node_frame] * kinds + frame_kind[node_frame]
+        merged, call_parent, call_label = merge_children(parent, label)
         call_order = preorder(call_parent)
         call_label = call_label[call_order.order]
         stacks = _table(
@@ -274,7 +274,7 @@ class ProfileBuilder:
             end=exact.end,
             frame=frame,
             depth=exact.depth,
-            call=call_order.place[merged],
+            call=call_order.place[merged][exact.order],
         )
         calls = _table(
             "calls",

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 Array = np.ndarray[Any, Any]
+MOST_LEVELS = 5000
+"""Up to so many levels it is worth looking whether nodes are ordered by depth already."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,54 @@ def depths(parent: Array) -> Array:
     raise ValueError("parent does not describe one tree rooted at node 0")
 
 
-def _stable_order(depth: Array) -> Array:
-    """The nodes ordered by depth. numpy sorts 16-bit integers in linear time."""
-    narrow = len(depth) and int(depth.max()) < 1 << 15
-    return np.argsort(depth.astype(np.int16) if narrow else depth, kind="stable")
+@dataclass(frozen=True)
+class _Levels:
+    """The nodes of a tree by depth. bounds: level d is order[bounds[d]:bounds[d+1]]; order None: the ids themselves."""
+
+    depth: Array
+    order: Array | None
+    bounds: Array
+
+    def nodes(self, d: int) -> Any:
+        """What to index an array with for the nodes of level d."""
+        level = slice(int(self.bounds[d]), int(self.bounds[d + 1]))
+        return level if self.order is None else self.order[level]
+
+    @property
+    def deepest(self) -> int:
+        return len(self.bounds) - 2
+
+
+def _levels(parent: Array) -> _Levels:
+    bounds = _bounds_of_ordered(parent)
+    if bounds is not None:
+        depth = np.repeat(np.arange(len(bounds) - 1, dtype=np.int32), np.diff(bounds))
+        if (depth[parent[1:]] + 1 == depth[1:]).all():
+            return _Levels(depth, None, bounds)
+    depth = depths(parent)
+    most = int(depth.max()) if len(depth) else 0
+    # numpy sorts 16-bit integers in linear time.
+    order = np.argsort(depth.astype(np.int16) if most < 1 << 15 else depth, kind="stable")
+    return _Levels(depth, order, np.searchsorted(depth[order], np.arange(most + 2)))
+
+
+def _bounds_of_ordered(parent: Array) -> Array | None:
+    """Where the levels begin if the nodes are ordered by depth, found by a binary search for each; None where they
+    cannot be. That the nodes are so ordered is not checked."""
+    n = len(parent)
+    bounds = [0, 1]
+    while bounds[-1] < n and len(bounds) < MOST_LEVELS:
+        low, high, start = bounds[-1], n, bounds[-1]
+        while low < high:
+            middle = (low + high) // 2
+            if parent[middle] >= start:
+                high = middle
+            else:
+                low = middle + 1
+        if low == start:
+            return None
+        bounds.append(low)
+    return np.array(bounds) if bounds[-1] == n else None
 
 
 def preorder(parent: Array, key: Array | None = None) -> Preorder:
@@ -54,13 +100,15 @@ def preorder(parent: Array, key: Array | None = None) -> Preorder:
     `parent`: ints, -1 at node 0; parents before children.
     """
     n = len(parent)
-    depth = depths(parent)
-    by_depth = _stable_order(depth)
-    bounds = np.searchsorted(depth[by_depth], np.arange((int(depth.max()) if n else 0) + 2))
+    levels = _levels(parent)
     size = np.ones(n, np.int64)
-    for d in range(len(bounds) - 2, 0, -1):
-        nodes = by_depth[bounds[d] : bounds[d + 1]]
-        np.add.at(size, parent[nodes], size[nodes])
+    for d in range(levels.deepest, 0, -1):
+        nodes = levels.nodes(d)
+        above = parent[nodes]
+        low = int(above.min())
+        # Sizes are far below 2**53, up to which the weights of bincount are exact.
+        sums = np.bincount(above - low, size[nodes])
+        size[low : low + len(sums)] += sums.astype(np.int64)
     # Siblings side by side, then the sizes of the earlier ones summed within each family.
     family = np.lexsort((key, parent)) if key is not None else np.argsort(parent, kind="stable")
     before = np.cumsum(size[family]) - size[family]
@@ -69,8 +117,8 @@ def preorder(parent: Array, key: Array | None = None) -> Preorder:
     offset = np.empty(n, np.int64)
     offset[family] = before - before[start_of_family]
     place = np.zeros(n, np.int64)
-    for d in range(1, len(bounds) - 1):
-        nodes = by_depth[bounds[d] : bounds[d + 1]]
+    for d in range(1, levels.deepest + 1):
+        nodes = levels.nodes(d)
         place[nodes] = place[parent[nodes]] + 1 + offset[nodes]
     order = np.empty(n, np.int64)
     order[place] = np.arange(n)
@@ -80,7 +128,7 @@ def preorder(parent: Array, key: Array | None = None) -> Preorder:
         place=place,
         parent=new_parent.astype(np.int32),
         end=(np.arange(n) + size[order]).astype(np.int32),
-        depth=depth[order],
+        depth=levels.depth[order],
     )
 
 
@@ -99,16 +147,14 @@ def merge_children(parent: Array, label: Array) -> tuple[Array, Array, Array]:
     before children, in order of first appearance within their depth.
     """
     n = len(parent)
-    depth = depths(parent)
-    by_depth = _stable_order(depth)
-    bounds = np.searchsorted(depth[by_depth], np.arange((int(depth.max()) if n else 0) + 2))
+    levels = _levels(parent)
     merged = np.zeros(n, np.int64)
     parents = [np.array([-1], np.int64)]
     labels = [np.array([-1], np.int64)]
     count = 1
     width = int(label.max()) + 2 if n else 1
-    for d in range(1, len(bounds) - 1):
-        nodes = by_depth[bounds[d] : bounds[d + 1]]
+    for d in range(1, levels.deepest + 1):
+        nodes = levels.nodes(d)
         # Hashing beats sorting here, and keeps the order of first appearance.
         encoded = pa.array(merged[parent[nodes]] * width + label[nodes]).dictionary_encode()
         merged[nodes] = count + encoded.indices.to_numpy()

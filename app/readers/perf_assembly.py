@@ -136,15 +136,15 @@ class Assembly:
             stacks[stack] = self._stack([tokens.texts[code] for code in codes])
         sample_stack = stacks[tokens.stack] if len(tokens.stack) else np.zeros(0, np.int64)
         odd = np.concatenate((tokens.odd, tokens.line[sample_stack < 0]))
-        blocks = set(np.unique(np.searchsorted(tokens.bounds, odd, "right") - 1).tolist())
-        if self._open:
-            blocks.add(0)
-        if cut:
-            blocks.add(len(tokens.bounds) - 1)
-        left = np.array(sorted(blocks), np.int64)
-        good = ~np.isin(tokens.line, tokens.bounds[left])
+        to_read = np.zeros(len(tokens.bounds), bool)
+        to_read[np.searchsorted(tokens.bounds, odd, "right") - 1] = True
+        to_read[:1] |= self._open is not None
+        to_read[-1:] |= cut
+        left = np.flatnonzero(to_read)
+        # A sample's header is one of the bounds.
+        good = ~to_read[np.searchsorted(tokens.bounds, tokens.line)]
         self._add_columns(tokens, good, sample_stack, first_line)
-        more = tokens.more[np.isin(tokens.more, tokens.line[good])]
+        more = tokens.more[~to_read[np.searchsorted(tokens.bounds, tokens.more)]]
         if len(more):
             example = chunk[tokens.starts[more[0]] : tokens.starts[more[0] + 1]]
             self._lost(UNKNOWN_FIELDS, example, first_line + int(more[0]), len(more))
