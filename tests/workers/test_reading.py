@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import shutil
@@ -33,8 +34,28 @@ def nothing(part: float | None, text: str) -> None:
     """Progress that nobody looks at."""
 
 
+def direct_children() -> set[int]:
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
+            found.update(map(int, (task / "children").read_text().split()))
+    return found
+
+
+SERVERS: set[int] = set()
+
+
+@pytest.fixture(autouse=True)
+def servers_of_other_tests() -> None:
+    """What runs before a test, a database server or a browser for the whole run, is none of its children."""
+    SERVERS.clear()
+    SERVERS.update(direct_children())
+
+
 def children() -> set[int]:
-    return {one.pid for one in processes.descendants(os.getpid())}
+    """Processes that the running test has brought about, and theirs."""
+    mine = direct_children() - SERVERS
+    return mine | {one.pid for pid in mine for one in processes.descendants(pid)}
 
 
 def unpacked(tmp_path: Path) -> Path:
