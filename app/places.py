@@ -142,7 +142,11 @@ def _ours(path: Path) -> bool:
         found = path.stat()
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and os.access(path, os.W_OK | os.X_OK)
+    return (
+        stat.S_ISDIR(found.st_mode)
+        and found.st_uid == os.geteuid()
+        and os.access(path, os.W_OK | os.X_OK, effective_ids=True)
+    )
 
 
 def _make_secret(path: Path) -> None:

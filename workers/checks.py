@@ -52,7 +52,7 @@ def _directory(spec: JobSpec, host: str) -> Iterator[Finding]:
         why = f"The directory {path} does not exist on {host}."
     elif not path.is_dir():
         why = f"{path} on {host} is no directory."
-    elif not os.access(path, os.R_OK | os.X_OK):
+    elif not os.access(path, os.R_OK | os.X_OK, effective_ids=True):
         why = f"The directory {path} may not be entered by {_user()} on {host}."
     if why:
         advice = "Give a directory that is there, or leave it empty for one of the job's own."
@@ -67,7 +67,7 @@ def _inputs(spec: JobSpec, host: str) -> Iterator[Finding]:
             yield Finding(Level.ERROR, "inputs", f"The input file {given} is no full path.", "Begin it with /.")
         elif not _exists(path):
             yield Finding(Level.ERROR, "inputs", f"The input file {given} does not exist on {host}.", advice)
-        elif not os.access(path, os.R_OK):
+        elif not os.access(path, os.R_OK, effective_ids=True):
             yield Finding(Level.ERROR, "inputs", f"{_user()} may not read {given} on {host}.", advice)
 
 

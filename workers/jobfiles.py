@@ -127,7 +127,7 @@ def command_path(spec: JobSpec, cwd: Path, environment: Mapping[str, str]) -> st
     name = spec.command[0]
     if "/" in name:
         place = str(cwd / name)
-        return place if os.access(place, os.X_OK) and not os.path.isdir(place) else None
+        return place if os.access(place, os.X_OK, effective_ids=True) and not os.path.isdir(place) else None
     return shutil.which(name, path=environment.get("PATH", os.defpath))
 
 

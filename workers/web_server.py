@@ -50,7 +50,7 @@ def serve(settings: Settings, *, handle: int | None = None, processes: int = 1) 
         "errorlog": "-",
         "loglevel": "warning",
         "proc_name": "perfloom-web",
-        "worker_tmp_dir": shared if os.access(shared, os.W_OK) else None,
+        "worker_tmp_dir": shared if os.access(shared, os.W_OK, effective_ids=True) else None,
         "control_socket_disable": True,
     }
     known = _Application(settings, {}).cfg.settings
