@@ -119,13 +119,13 @@ def bring_in(settings: Settings, files: Sequence[str], name: str, watch: Callabl
     try:
         id = new_id()
         job_files = JobFiles(store.jobs.directory(id))
+        by_worker = queue.worker_there(host_name())
         try:
-            kept = _keep(settings, job_files, files)
+            kept = _keep(settings, job_files, files, copy=by_worker)
         except BaseException:
             remove_tree(job_files.root)
             raise
         with _asked_to_end() as wishes:
-            by_worker = queue.worker_there(host_name())
             shown = name or kept[0] + (f" and {len(kept) - 1} more" if len(kept) > 1 else "")
             job = store.jobs.create("import", {"files": kept}, shown, id=id)
             if by_worker:
@@ -137,8 +137,11 @@ def bring_in(settings: Settings, files: Sequence[str], name: str, watch: Callabl
         store.close()
 
 
-def _keep(settings: Settings, job_files: JobFiles, files: Sequence[str]) -> list[str]:
-    """Copy files to where the steps look for them; returns their names there."""
+def _keep(settings: Settings, job_files: JobFiles, files: Sequence[str], copy: bool) -> list[str]:
+    """Put files where the steps look for them; returns their names there.
+
+    copy: they must outlast this process. Otherwise a link will do: the result gets its own copy.
+    """
     kept: list[str] = []
     job_files.prepare()
     for file in files:
@@ -147,7 +150,10 @@ def _keep(settings: Settings, job_files: JobFiles, files: Sequence[str]) -> list
             with contextlib.nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb") as source:
                 if file != "-" and only_a_hole(source):
                     raise UnreadableInput(f"{file} {HOLE}")
-                _copy(settings, source, file, job_files.artefacts / name)
+                if file != "-" and not copy and os.path.isfile(file):
+                    os.symlink(os.path.abspath(file), job_files.artefacts / name)
+                else:
+                    _copy(settings, source, file, job_files.artefacts / name)
         except OSError as error:
             raise UnreadableInput(f"{file} cannot be read: {error.strerror}. Check its permissions.") from None
         kept.append(name)

@@ -16,6 +16,7 @@ FOLDER = "original"
 SUFFIX = ".zst"
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"BZh", b"PK\x03\x04")
 _PROBE_BYTES = 1 << 20
+AT_ONCE_BYTES = 16 << 20
 _FICLONE = 0x40049409
 
 
@@ -33,7 +34,7 @@ def keep(files: Sequence[Path], directory: Path, ours: Path) -> tuple[OriginalFi
     """Put copies of `files` into `directory`/original, flushed to disk, under safe names.
 
     A file below `ours` (the data directory) is linked instead, where that is possible: nobody writes to it any more.
-    Raises OSError.
+    Another that is large is compressed at once, if that is worth it, rather than written twice. Raises OSError.
     """
     if not files:
         return ()
@@ -45,6 +46,11 @@ def keep(files: Sequence[Path], directory: Path, ours: Path) -> tuple[OriginalFi
         taken = {name for original in kept for name in (original.name, original.name + SUFFIX)}
         target = folder / safe_name(file.name, taken)
         if not (source.is_relative_to(ours.resolve()) and _linked(source, target)):
+            size = source.stat().st_size
+            if size >= AT_ONCE_BYTES and _worth_it(source):
+                _compress(source, target.with_name(target.name + SUFFIX))
+                kept.append(OriginalFile(target.name, size, settled=True))
+                continue
             _copy(source, target)
         target.chmod(0o600)
         sync_file(target)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from perfloom import cli
 from perfloom.analysis.tables import TABLES
@@ -70,6 +71,18 @@ def test_import_of_several_files_is_one_result(run: Run, tmp_path: Path) -> None
     assert status == 0
     threads = json.loads(run("report", out.strip(), "threads", "--format", "json")[1])
     assert {row["rank"] for row in threads} == {0, 1}
+
+
+def test_a_large_file_is_kept_compressed_and_left_where_it_is(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "large.txt"
+    path.write_bytes(Path(SPIN).read_bytes() * (1 + (17 << 20) // Path(SPIN).stat().st_size))
+    before = path.read_bytes()
+    status, out, _ = run("import", str(path))
+    assert status == 0
+    (kept,) = (tmp_path / "data" / "results" / out.strip() / "original").iterdir()
+    assert kept.name == "large.txt.zst"
+    assert not kept.is_symlink()
+    assert zstandard.ZstdDecompressor().decompressobj().decompress(kept.read_bytes()) == before == path.read_bytes()
 
 
 @pytest.mark.parametrize(
