@@ -36,7 +36,9 @@ class Running:
             )
 
     def tree(self) -> list[processes.Status]:
-        """It, and all below it that is no recording: those have left its sessions."""
+        """It, and all below it that is no recording: those have left its sessions. Nobody, once it was waited for."""
+        if self.process.returncode is not None:
+            return []
         below = processes.descendants(self.process.pid)
         own = {self.process.pid} | {one.pid for one in below if one.parent == self.process.pid}
         first = processes.status(self.process.pid)

@@ -162,13 +162,13 @@ def test_the_time_limit(road: Road) -> None:
 def test_a_running_process(road: Road) -> None:
     with subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) as program:
         try:
-            job = run(road, spec_of(scope=Scope.PROCESS, pid=program.pid, duration_s=0.4))
+            job = run(road, spec_of(scope=Scope.PROCESS, pid=program.pid, duration_s=2.0))
             assert program.poll() is None
         finally:
             program.kill()
     assert job.state is JobState.STORED, job.reason
     result = road.store.results.get(job.id)
-    assert result.complete and result.samples > 5
+    assert result.reasons == () and result.complete and result.samples > 5
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="observes the whole machine")
@@ -184,7 +184,7 @@ def test_a_command_that_forks_and_exits(road: Road, tmp_path: Path) -> None:
     leave = f"(setsid sleep 60 & echo $! >>{pids}; sleep 60 & echo $! >>{pids})"
     job = run(road, spec_of("/bin/sh", "-c", f"{leave}; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"))
     assert job.state is JobState.STORED and nobody_left(job)
-    assert all(processes.status(pid) is None for pid in pids_in(pids, 2))
+    assert all((found := processes.status(pid)) is None or found.state == "Z" for pid in pids_in(pids, 2))
     assert job.outcome is not None and "2 processes were still running" in job.outcome.reasons[0]
     assert road.store.results.get(job.id).complete
 
