@@ -19,7 +19,7 @@ from ..domain.selection import Selection
 
 Array = np.ndarray[Any, Any]
 WIRE_BYTES = 96_000
-MOST_FRAMES = 8_000
+MOST_FRAMES = 5_800
 """About as many as `WIRE_BYTES` hold. Of more the widest are taken at once, since packing twice costs more."""
 HALF_A_PIXEL = 0.5
 WIDTHS = (100, 16_000)
