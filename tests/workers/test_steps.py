@@ -55,7 +55,9 @@ def test_counting(road: Road) -> None:
     job = run(road, spec)
     assert job.state is JobState.STORED, job.reason
     profile = road.store.results.open(job.id)
-    assert set(profile.events.column("name").to_pylist()) == {"task-clock", "page-faults"}
+    # perf adds :u where this user may not count the kernel.
+    names = {name.removesuffix(":u") for name in profile.events.column("name").to_pylist()}
+    assert names == {"task-clock", "page-faults"}
     assert profile.counts.num_rows >= 2
 
 
