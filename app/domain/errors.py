@@ -4,6 +4,16 @@ The message of each is a sentence that tells the user what to do next. `exit_sta
 with, `http_status` what a page or the API answers.
 """
 
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A secret that is asked for. name: of the secret, such as "password user@host". text: for a person."""
+
+    name: str
+    text: str
+
 
 class PerfloomError(Exception):
     """Something the user can act on. Never raised itself: raise one of the kinds below."""
@@ -60,6 +70,35 @@ class Unavailable(PerfloomError):
 
     exit_status = 4
     http_status = 503
+
+
+class Unreachable(Unavailable):
+    """Another machine cannot be reached now. It may be reached later: what runs there goes on."""
+
+
+class Refused(PerfloomError):
+    """Another machine does not let us in, or is not the one it was: somebody has to do something first."""
+
+    exit_status = 4
+    http_status = 502
+
+
+class SecretNeeded(Refused):
+    """A password or passphrase has to be asked for. `prompts`: what for, one text each."""
+
+    def __init__(self, message: str, prompts: "tuple[Prompt, ...]") -> None:
+        super().__init__(message)
+        self.prompts = prompts
+
+
+class HostKeyUnknown(Refused):
+    """A host showed a key that nobody has accepted yet. key: a line for a known_hosts file."""
+
+    def __init__(self, message: str, host: str, key: str, fingerprint: str) -> None:
+        super().__init__(message)
+        self.host = host
+        self.key = key
+        self.fingerprint = fingerprint
 
 
 class JobFailed(PerfloomError):

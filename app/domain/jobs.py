@@ -63,6 +63,67 @@ class RecorderName(StrEnum):
     PERF_STAT = "perf-stat"
 
 
+class MpiFlavour(StrEnum):
+    """Whose MPI starts the ranks."""
+
+    OPENMPI = "openmpi"
+    MPICH = "mpich"
+    INTEL = "intel"
+    SPECTRUM = "spectrum"
+    PLATFORM = "platform"
+    SRUN = "srun"
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """How ranks are started, and which of them are recorded.
+
+    program: the starter as it is called there ("": what the flavour's is called where the job runs). arguments: of the
+    starter, for all ranks (mpirun's global options); rank_arguments: those that go with the set of ranks, right before
+    the program (mpiexec's local options). Recorded is every `every`-th rank from 0 on, of those that `only` names
+    ("0-3,8"; "": all of them). per_host: in their place one recording of the whole system on every host.
+    """
+
+    flavour: MpiFlavour
+    ranks: int = 1
+    ranks_per_node: int | None = None
+    program: str = ""
+    arguments: tuple[str, ...] = ()
+    rank_arguments: tuple[str, ...] = ()
+    every: int = 1
+    only: str = ""
+    per_host: bool = False
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a batch system is asked for. Without meaning where the target has none.
+
+    queue: of LSF, partition of Slurm. project: of LSF (-P), account of Slurm. resources: LSF's -R. nodes: of Slurm.
+    cpus: for each rank, or for the one process. arguments: further ones of bsub or sbatch.
+    """
+
+    queue: str = ""
+    project: str = ""
+    wall_time_s: int | None = None
+    resources: str = ""
+    nodes: int | None = None
+    cpus: int | None = None
+    exclusive: bool = False
+    arguments: tuple[str, ...] = ()
+
+
+class Splitting(StrEnum):
+    """What is done with more events than the CPU has counters."""
+
+    ONE_RUN = "one-run"
+    """The command runs once; the kernel takes turns with the counters and scales what they say."""
+    SEQUENTIAL = "sequential"
+    """The command runs once for each group of events, one run after another."""
+    AT_ONCE = "at-once"
+    """The command runs once for each group of events, all runs at the same time."""
+
+
 @dataclass(frozen=True)
 class JobSpec:
     """Everything a job needs to know, as the user gave it. Holds no secret. Survives as JSON.
@@ -70,6 +131,13 @@ class JobSpec:
     command: argv. inputs: files copied into the working directory first. frequency: Hz, period: counts; one of the
     two. stack_bytes: per sample, for dwarf. pid: for Scope.PROCESS. duration_s: the recording is ended after it.
     interval_ms, repeat: for perf stat. cwd None: the job's own directory.
+
+    target: the name of a Target. mpi None: one process. modules: loaded before anything else (module load). path,
+    library_path: directories put before PATH and LD_LIBRARY_PATH; preload: files put before LD_PRELOAD. splitting: see
+    there; where there are several runs, `{run}` in command, inputs and environment stands for the run's number, from 0.
+    events_per_run: how many events a run has at most (null: as many as the CPU counts at once). sudo: perf, and
+    nothing else, is started with sudo. keep_recordings: perf.data is brought too, not only the text made of it.
+    leave_files: nothing is removed where the job ran.
     """
 
     name: str = ""
@@ -90,6 +158,17 @@ class JobSpec:
     duration_s: float | None = None
     interval_ms: int | None = None
     repeat: int | None = None
+    mpi: Mpi | None = None
+    batch: Batch = Batch()
+    modules: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
+    library_path: tuple[str, ...] = ()
+    preload: tuple[str, ...] = ()
+    splitting: Splitting = Splitting.ONE_RUN
+    events_per_run: int | None = None
+    sudo: bool = False
+    keep_recordings: bool = True
+    leave_files: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -97,17 +176,42 @@ class JobSpec:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "JobSpec":
         """The reverse of `to_json`; words of a later version are ignored. Raises InvalidRequest for bad values."""
-        known = {f.name for f in fields(cls)}
-        kept = {key: value for key, value in data.items() if key in known}
         try:
-            for name, kind in (("recorder", RecorderName), ("scope", Scope), ("call_graph", CallGraph)):
+            kept = _known(cls, data)
+            for name, kind in _CHOICES.items():
                 if name in kept:
                     kept[name] = kind(kept[name])
-            for name in ("command", "inputs", "events"):
-                kept[name] = tuple(str(value) for value in kept.get(name, ()))
+            for name in LISTS:
+                kept[name] = _texts(kept.get(name, ()))
+            if kept.get("mpi") is not None:
+                mpi = _known(Mpi, kept["mpi"])
+                mpi["flavour"] = MpiFlavour(mpi["flavour"])
+                lists = {name: _texts(mpi.get(name, ())) for name in ("arguments", "rank_arguments")}
+                kept["mpi"] = Mpi(**mpi | lists)
+            batch = _known(Batch, kept.get("batch", {}))
+            kept["batch"] = Batch(**batch | {"arguments": _texts(batch.get("arguments", ()))})
             return cls(**kept)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise InvalidRequest(f"This job description cannot be used: {error}.") from None
+
+
+LISTS = ("command", "inputs", "events", "modules", "path", "library_path", "preload")
+"""The words of a JobSpec that are lists of texts."""
+_CHOICES: dict[str, type[StrEnum]] = {
+    "recorder": RecorderName,
+    "scope": Scope,
+    "call_graph": CallGraph,
+    "splitting": Splitting,
+}
+
+
+def _known(cls: type[Any], data: dict[str, Any]) -> dict[str, Any]:
+    names = {f.name for f in fields(cls)}
+    return {key: value for key, value in data.items() if key in names}
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    return tuple(str(value) for value in values)
 
 
 @dataclass(frozen=True)

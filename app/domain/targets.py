@@ -1,0 +1,203 @@
+"""Target: a named place to run jobs. TargetFacts: what a check found out about it. BatchStatus: of one batch job."""
+
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from typing import Any
+
+from .errors import InvalidRequest
+from .facts import HostFacts
+from .jobs import MpiFlavour
+
+LOCAL = "local"
+
+
+class SchedulerName(StrEnum):
+    """The batch system of a target."""
+
+    NONE = "none"
+    SLURM = "slurm"
+    LSF = "lsf"
+
+
+@dataclass(frozen=True)
+class Ssh:
+    """How a host is reached. What is left open comes from ~/.ssh/config of the user that the worker runs as.
+
+    host: its name, address, or alias in that file. key_file: of a private key, on the worker's machine. agent: whether
+    keys of an SSH agent are tried. jump: hosts to go through, [user@]host[:port], in the order of the way. password:
+    whether a password is asked for at each use. host_keys: accepted keys, lines of a known_hosts file, beside those of
+    the user's own file. connect_timeout_s: for each host on the way.
+    """
+
+    host: str
+    user: str = ""
+    port: int | None = None
+    key_file: str = ""
+    agent: bool = True
+    config: bool = True
+    jump: tuple[str, ...] = ()
+    password: bool = False
+    host_keys: tuple[str, ...] = ()
+    connect_timeout_s: float = 15.0
+
+
+@dataclass(frozen=True)
+class Target:
+    """A named place to run. Holds no secret. Survives as JSON.
+
+    ssh None: this machine, that is the worker's. directory: where jobs have their directories; with a batch system or
+    several hosts it must be one that all of them see ("": ~/.perfloom). scratch: a directory of each host's own in
+    which a rank records before its files are copied to the job's directory ("": it records there at once; $TMPDIR and
+    the like may stand in it and are filled in on that host). perf: its path there ("": as PATH finds it). modules:
+    loaded for every job. environment: for every job. mpi: the flavour that is suggested. starters: how a flavour's
+    starter is called there. sudo: whether a job may start perf with sudo. counters: how many events of the hardware a
+    run may have (null: by the CPU's family). poll_s: how often jobs are looked at.
+    """
+
+    name: str
+    ssh: Ssh | None = None
+    scheduler: SchedulerName = SchedulerName.NONE
+    directory: str = ""
+    scratch: str = ""
+    perf: str = ""
+    modules: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+    mpi: MpiFlavour | None = None
+    starters: dict[str, str] = field(default_factory=dict)
+    sudo: bool = False
+    counters: int | None = None
+    poll_s: float = 5.0
+    notes: str = ""
+
+    @property
+    def here(self) -> bool:
+        """Whether it is the worker's own machine, without a batch system: a job there takes one of its places."""
+        return self.ssh is None and self.scheduler is SchedulerName.NONE
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Target":
+        """The reverse of `to_json`; words of a later version are ignored. Raises InvalidRequest for bad values."""
+        try:
+            kept = {key: value for key, value in data.items() if key in {f.name for f in fields(cls)}}
+            if kept.get("ssh") is not None:
+                ssh = {key: value for key, value in kept["ssh"].items() if key in {f.name for f in fields(Ssh)}}
+                lists = {name: tuple(str(v) for v in ssh.get(name, ())) for name in ("jump", "host_keys")}
+                kept["ssh"] = Ssh(**ssh | lists)
+            kept["scheduler"] = SchedulerName(kept.get("scheduler", SchedulerName.NONE))
+            kept["mpi"] = MpiFlavour(kept["mpi"]) if kept.get("mpi") else None
+            kept["modules"] = tuple(str(value) for value in kept.get("modules", ()))
+            for name in ("environment", "starters"):
+                kept[name] = {str(key): str(value) for key, value in kept.get(name, {}).items()}
+            return cls(**kept)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise InvalidRequest(f"This description of a target cannot be used: {error}.") from None
+
+
+class BatchState(StrEnum):
+    """Where a batch job is, whatever the batch system calls it."""
+
+    PENDING = "pending"
+    HELD = "held"
+    """Waits, and will until somebody lets it go."""
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    """It was started, and stopped for a while."""
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIME_LIMIT = "time-limit"
+    UNKNOWN = "unknown"
+    """The batch system cannot say at present."""
+    GONE = "gone"
+    """The batch system knows no such job (any more)."""
+
+    @property
+    def final(self) -> bool:
+        """Whether it will not run any more."""
+        return self in (BatchState.DONE, BatchState.FAILED, BatchState.CANCELLED, BatchState.TIME_LIMIT)
+
+
+@dataclass(frozen=True)
+class BatchStatus:
+    """One batch job as its system tells of it. native: its own word for the state. reason: why it waits or ended, for
+    a person. position: how many wait before it in its queue, null where it does not tell. hosts: where it runs."""
+
+    id: str
+    state: BatchState
+    native: str = ""
+    reason: str = ""
+    position: int | None = None
+    hosts: tuple[str, ...] = ()
+    exit_status: int | None = None
+    signal: int | None = None
+
+
+class Light(StrEnum):
+    """How one line of a check came out."""
+
+    GOOD = "good"
+    NOTE = "note"
+    """It works, and there is something worth knowing."""
+    BAD = "bad"
+
+
+@dataclass(frozen=True)
+class CheckLine:
+    """One line of a check. advice: what to do, empty where there is nothing to do."""
+
+    title: str
+    light: Light
+    text: str
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A queue of LSF or partition of Slurm. wall_time_s: its limit, null for none or not known."""
+
+    name: str
+    default: bool = False
+    open: bool = True
+    wall_time_s: int | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class TargetFacts:
+    """What a check found out. host: facts of the host where jobs are submitted; compute: of one where they run, once
+    a probe job was there (null: not asked, or the same). starters: the program of each MPI flavour found. clock_ns:
+    how far its clock is ahead of ours. directory: the directory of jobs in full. missing: programs of the batch system
+    and others that were looked for in vain."""
+
+    host: HostFacts
+    compute: HostFacts | None = None
+    starters: dict[str, str] = field(default_factory=dict)
+    scheduler_version: str = ""
+    queues: tuple[Queue, ...] = ()
+    directory: str = ""
+    shared: bool | None = None
+    scratch: str = ""
+    free_bytes: int | None = None
+    clock_ns: int | None = None
+    sudo: bool | None = None
+    missing: tuple[str, ...] = ()
+
+    @property
+    def recording(self) -> HostFacts:
+        """Facts of where perf runs, as far as they are known."""
+        return self.compute or self.host
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "TargetFacts":
+        kept = {key: value for key, value in data.items() if key in {f.name for f in fields(cls)}}
+        kept["host"] = HostFacts.from_json(kept["host"])
+        kept["compute"] = HostFacts.from_json(kept["compute"]) if kept.get("compute") else None
+        kept["queues"] = tuple(Queue(**queue) for queue in kept.get("queues", ()))
+        kept["missing"] = tuple(kept.get("missing", ()))
+        return cls(**kept)

@@ -1,0 +1,66 @@
+"""What a transport is: it runs POSIX sh scripts at a target and moves files there and back."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+Progress = Callable[[float | None, str], None]
+"""Told how far it is (0–1, or null) and what it does; may raise to stop."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a script ended there. status: its exit status, null where a signal ended it."""
+
+    status: int | None
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def text(self) -> str:
+        """Its standard output as text."""
+        return self.stdout.decode(errors="replace")
+
+    @property
+    def errors(self) -> str:
+        """Its standard error as text."""
+        return self.stderr.decode(errors="replace")
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A file to be copied: `there` is a full path at the target, `here` one on this machine."""
+
+    there: str
+    here: Path
+    bytes: int | None = None
+
+
+class Transport(Protocol):
+    """The way to one target. May be used by one thread at a time; safe to close twice.
+
+    All methods raise Unreachable where the way is broken or too slow (it may work later), Refused or one of its kinds
+    where somebody has to do something first (a wrong key, a changed host key, a password to be asked for).
+    """
+
+    @property
+    def where(self) -> str:
+        """The host, as a person knows it."""
+
+    def run(self, script: str, *, input: bytes = b"", timeout_s: float = 60.0, limit_bytes: int = 64 << 20) -> Done:
+        """Run a POSIX sh script to its end. The script is never seen by a shell of another kind, however the user's
+        login shell is set there. input: its standard input. Raises Unreachable after `timeout_s`, Unavailable where it
+        prints more than `limit_bytes`."""
+
+    def put(self, files: Sequence[Copy], progress: Progress | None = None) -> None:
+        """Copy files there; permissions 0600, or 0700 where the file here is executable. A copy is there whole or not
+        at all, and replaces what was there. Folders must exist. Raises Unavailable where the disk there is full."""
+
+    def get(self, files: Sequence[Copy], progress: Progress | None = None) -> None:
+        """Copy files here, many of them at a time; folders here are made. Goes on where it was broken off: what is here
+        whole already (its size is that of `bytes`) is not fetched again. Raises Unavailable for a full disk here,
+        NotFound where a file is not there."""
+
+    def close(self) -> None:
+        """Give it back."""
