@@ -1,0 +1,68 @@
+"""Settings as a file: what is written is read again, and what is wrong is said with what to do."""
+
+import json
+
+import pytest
+
+from perfloom.domain.errors import InvalidRequest
+from perfloom.domain.jobs import JobSpec, Mpi, MpiFlavour
+from perfloom.domain.targets import Ssh, Target
+from perfloom.forms import exchange
+
+HOSTILE = "$(touch /tmp/x) `id` 'a' \"b\" \\ \n\t\x00\x7f\u2028 é 🙂"
+
+
+def test_a_job_and_a_target_come_back() -> None:
+    spec = JobSpec(
+        name=HOSTILE,
+        command=("solver", HOSTILE),
+        environment={HOSTILE: HOSTILE},
+        mpi=Mpi(MpiFlavour.OPENMPI, ranks=4, arguments=("--x", HOSTILE)),
+    )
+    target = Target("a", ssh=Ssh("node", jump=("a@b:22",)), environment={"A B": HOSTILE}, poll_s=2.5)
+    for write in (exchange.to_toml, exchange.to_json):
+        assert JobSpec.from_json(exchange.from_text(write(spec.to_json()))) == spec
+        assert Target.from_json(exchange.from_text(write(target.to_json()).encode())) == target
+
+
+def test_what_is_null_is_left_out_and_the_heading_is_a_comment() -> None:
+    text = exchange.to_toml({"a": None, "b": {"c": None, "d": [1]}}, "A preset\nof somebody")
+    assert text.startswith("# A preset\n# of somebody\n\n")
+    assert exchange.from_text(text) == {"b": {"d": [1]}}
+
+
+def test_line_ends_and_marks_of_other_systems() -> None:
+    assert exchange.from_text(b"\xef\xbb\xbfa = 1\r\nb = 'x'\r\n") == {"a": 1, "b": "x"}
+    assert exchange.from_text("\ufeff{}") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a = ", "cannot be read"),
+        ("a = 1\na = 2", "cannot be read"),
+        ('{"a": 1', "cannot be read"),
+        ('{"a": NaN}', "no number"),
+        ("a = nan", "out of range"),
+        ("a = inf", "out of range"),
+        ("a = 99999999999999999999", "out of range"),
+        ('{"a": 1e999}', "out of range"),
+        ("a = 1979-05-27", "date"),
+        ('{"a": "\\ud800"}', "half a character"),
+        ('{"\\ud800": 1}', "half a character"),
+        ("[1, 2]", "cannot be read"),
+        ("a = " + "[" * 20 + "]" * 20, "brackets"),
+        ("a = " + "[" * 100_000, "brackets"),
+        ('{"a": ' + "[" * 100_000, "brackets"),
+        (b"\xff\xfe", "UTF-8"),
+        ("#" * 2_000_000, "bytes"),
+    ],
+    ids=lambda value: ascii(value)[:30],
+)
+def test_what_cannot_be_used(text: str | bytes, said: str) -> None:
+    with pytest.raises(InvalidRequest, match=said):
+        exchange.from_text(text)
+
+
+def test_what_is_written_is_plain_json() -> None:
+    assert json.loads(exchange.to_json({"a": ("b",)})) == {"a": ["b"]}
