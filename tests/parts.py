@@ -18,20 +18,41 @@ from typing import NoReturn
 
 import pytest
 
+# Folders beside an ordinary user's PATH.
+SBIN = ("/usr/sbin", "/sbin", "/usr/local/sbin")
+
 # part -> (names of the program, folders beside PATH, what to type on Debian or Ubuntu)
 PROGRAMS: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
     "perf": (("perf",), (), "apt-get install linux-perf (Ubuntu: linux-tools-generic)"),
     "redis": (("redis-server",), (), "apt-get install redis-server"),
     "postgres": (("initdb",), (), "apt-get install postgresql"),
     "chromium": (("chromium", "chromium-browser", "google-chrome"), (), "apt-get install chromium"),
-    "sshd": (("sshd",), ("/usr/sbin", "/usr/local/sbin"), "apt-get install openssh-server"),
-    "setcap": (("setcap",), ("/usr/sbin", "/sbin"), "apt-get install libcap2-bin"),
+    "sshd": (("sshd",), SBIN, "apt-get install openssh-server"),
+    "ssh": (("ssh",), (), "apt-get install openssh-client"),
+    "ssh-keygen": (("ssh-keygen",), (), "apt-get install openssh-client"),
+    "openmpi": (("mpirun.openmpi",), (), "apt-get install openmpi-bin libopenmpi-dev"),
+    "mpich": (("mpirun.mpich",), (), "apt-get install mpich libmpich-dev"),
+    "slurm": (("slurmctld",), SBIN, "apt-get install slurm-wlm"),
+    "gcc": (("gcc",), (), "apt-get install gcc libc6-dev"),
+    "ip": (("ip",), SBIN, "apt-get install iproute2"),
+    "sudo": (("sudo",), (), "apt-get install sudo"),
+    "shellcheck": (("shellcheck",), (), "apt-get install shellcheck"),
+    "dash": (("dash",), (), "apt-get install dash"),
+    "busybox": (("busybox",), (), "apt-get install busybox"),
+    "setcap": (("setcap",), SBIN, "apt-get install libcap2-bin"),
     "readelf": (("readelf",), (), "apt-get install binutils"),
     "gzip": (("gzip",), (), "apt-get install gzip"),
     "xz": (("xz",), (), "apt-get install xz-utils"),
     "zstd": (("zstd",), (), "apt-get install zstd"),
     "git": (("git",), (), "apt-get install git"),
     "make": (("make",), (), "apt-get install make"),
+}
+
+# part -> other programs that it is nothing without; each has the name it has in Debian.
+COMPANIONS: dict[str, tuple[str, ...]] = {
+    "openmpi": ("mpicc.openmpi",),
+    "mpich": ("mpicc.mpich", "mpiexec.hydra"),
+    "slurm": ("slurmd", "sbatch", "srun", "squeue", "scontrol", "scancel", "sinfo"),
 }
 
 # Python modules that the test extra cannot carry on every machine.
@@ -64,11 +85,8 @@ def find(part: str) -> Path | None:
     """
     names, folders, _ = PROGRAMS[part]
     for name in names:
-        if found := shutil.which(name):
-            return Path(found)
-        for folder in folders:
-            if os.access(Path(folder, name), os.X_OK):
-                return Path(folder, name)
+        if found := _program(name, folders):
+            return found
     if part == "postgres":
         versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: float(p.parts[-3]))
         return versions[-1] if versions else None
@@ -79,6 +97,12 @@ def find(part: str) -> Path | None:
         own = Path("~/.cache/ms-playwright").expanduser().glob("chromium-*/chrome-linux*/chrome")
         return max(own, default=None)
     return None
+
+
+def _program(name: str, folders: tuple[str, ...]) -> Path | None:
+    """The path of a program on PATH or in one of some folders."""
+    found = shutil.which(name) or shutil.which(name, path=os.pathsep.join(folders))
+    return Path(found) if found else None
 
 
 def require(part: str) -> Path:
@@ -93,6 +117,9 @@ def require(part: str) -> Path:
     path = find(part)
     if path is None:
         missing(part, PROGRAMS[part][2])
+    for name in COMPANIONS.get(part, ()):
+        if _program(name, PROGRAMS[part][1]) is None:
+            missing(f"{name} of {part}", PROGRAMS[part][2])
     if part == "perf" and (refusal := recording_refused(path)):
         missing("permission to record with perf", f"sudo sysctl kernel.perf_event_paranoid=1 ({refusal})")
     return path

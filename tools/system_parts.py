@@ -1,5 +1,6 @@
 """The programs of the system that Perfloom and its tests use, installed with apt-get where that can be done."""
 
+import contextlib
 import glob
 import os
 import platform
@@ -175,29 +176,83 @@ def ensure_redis():
         )
 
 
+def have(*names):
+    """Whether all of these programs are here; those of the system lie beside an ordinary user's PATH."""
+    return all(in_path(name) or any(glob.glob(f"/{f}sbin/{name}") for f in ("usr/", "")) for name in names)
+
+
+def have_compiler():
+    return have("gcc") and bool(glob.glob("/usr/include/stdio.h"))
+
+
 TEST_PARTS = [
     # what the tests use, whether it is here, the packages that hold it
     ("perf", have_perf, ["linux-tools-generic"] if "ubuntu" in distribution() else ["linux-perf"]),
-    ("redis-server", lambda: bool(in_path("redis-server")), ["redis-server"]),
+    ("redis-server", lambda: have("redis-server"), ["redis-server"]),
     ("PostgreSQL", have_postgres, ["postgresql"]),
-    ("Chromium", lambda: bool(in_path("chromium") or in_path("chromium-browser")), ["chromium"]),
-    ("xz", lambda: bool(in_path("xz")), ["xz-utils"]),
-    ("zstd", lambda: bool(in_path("zstd")), ["zstd"]),
-    ("setcap", lambda: bool(in_path("setcap") or glob.glob("/*sbin/setcap")), ["libcap2-bin"]),
-    ("readelf", lambda: bool(in_path("readelf")), ["binutils"]),
+    ("Chromium", lambda: have("chromium") or have("chromium-browser"), ["chromium"]),
+    ("xz", lambda: have("xz"), ["xz-utils"]),
+    ("zstd", lambda: have("zstd"), ["zstd"]),
+    ("setcap", lambda: have("setcap"), ["libcap2-bin"]),
+    ("readelf", lambda: have("readelf"), ["binutils"]),
     ("fonts", have_fonts, ["fonts-dejavu-core", "fonts-liberation"]),
+    ("sshd", lambda: have("sshd"), ["openssh-server"]),
+    ("ssh", lambda: have("ssh", "ssh-keygen"), ["openssh-client"]),
+    ("Open MPI", lambda: have("mpirun.openmpi", "mpicc.openmpi"), ["openmpi-bin", "libopenmpi-dev"]),
+    ("MPICH", lambda: have("mpirun.mpich", "mpicc.mpich"), ["mpich", "libmpich-dev"]),
+    ("Slurm", lambda: have("slurmctld", "slurmd", "sbatch"), ["slurm-wlm"]),
+    ("gcc", have_compiler, ["gcc", "libc6-dev"]),
+    ("ip", lambda: have("ip"), ["iproute2"]),
+    ("sudo", lambda: have("sudo"), ["sudo"]),
+    ("ShellCheck", lambda: have("shellcheck"), ["shellcheck"]),
+    ("dash", lambda: have("dash"), ["dash"]),
+    ("BusyBox", lambda: have("busybox"), ["busybox"]),
 ]
+# What these packages would start, now and at every boot from then on. The tests start servers of their own.
+SERVICES = ["redis-server", "postgresql", "ssh", "slurmctld", "slurmd", "munge"]
+POLICY = Path("/usr/sbin/policy-rc.d")
+
+
+@contextlib.contextmanager
+def no_services():
+    """Packages that are installed within the block start no service, and none at the next boot.
+
+    Debian asks a program of the administrator's, which hardly any machine has. Ours has no say once this
+    process is gone, however that happens.
+    """
+    before = {name for name in SERVICES if have_unit(name)}
+    ours = not (POLICY.exists() or POLICY.is_symlink())
+    if ours:
+        POLICY.write_text(f"#!/bin/sh\nkill -0 {os.getpid()} 2>/dev/null && exit 101\nexit 0\n")
+        POLICY.chmod(0o755)
+    try:
+        yield
+    finally:
+        if ours:
+            POLICY.unlink()
+        fresh = [name for name in SERVICES if name not in before and have_unit(name)]
+        if fresh and os.path.isdir("/run/systemd/system"):
+            subprocess.call(["systemctl", "--quiet", "disable", *fresh], stderr=subprocess.DEVNULL)
+
+
+def have_unit(name):
+    return any(glob.glob(f"{f}lib/systemd/system/{name}.service") for f in ("/", "/usr/"))
+
+
+def lacking_parts():
+    return [(name, packages) for name, here, packages in TEST_PARTS if not here()]
 
 
 def ensure_test_parts():
     """Everything the tests use. Only root gets it all installed: a database server is no one's by-catch."""
-    lacking = [(name, packages) for name, here, packages in TEST_PARTS if not here()]
-    if lacking and os.geteuid() == 0:
-        apt([package for _, packages in lacking for package in packages])
-        lacking = [(name, packages) for name, here, packages in TEST_PARTS if not here()]
-        for _, packages in lacking if len(lacking) > 1 else ():
-            apt(packages)
-        lacking = [(name, packages) for name, here, packages in TEST_PARTS if not here()]
+    lacking = lacking_parts()
+    if lacking and os.geteuid() == 0 and shutil.which("apt-get"):
+        with no_services():
+            apt([package for _, packages in lacking for package in packages])
+            lacking = lacking_parts()
+            for _, packages in lacking if len(lacking) > 1 else ():
+                apt(packages)
+        lacking = lacking_parts()
     if lacking:
         say("Not on this machine: {}. Their tests will be skipped.".format(", ".join(name for name, _ in lacking)))
         if shutil.which("apt-get"):
