@@ -21,7 +21,9 @@ if TYPE_CHECKING:
         OriginalFile,
         Preset,
         Result,
+        Sealed,
         Store,
+        StoredTarget,
         Sweep,
         open_store,
     )
@@ -39,7 +41,9 @@ __all__ = [
     "OriginalFile",
     "Preset",
     "Result",
+    "Sealed",
     "Store",
+    "StoredTarget",
     "Sweep",
     "open_store",
 ]

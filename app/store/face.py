@@ -4,6 +4,7 @@ import logging
 from dataclasses import dataclass
 
 from ..config import Settings
+from .credentials import Credentials, Sealed
 from .database import Database
 from .hosts import Check, Checks, Host, Hosts
 from .jobs import Job, JobKind, Jobs
@@ -14,6 +15,7 @@ from .result import EventTotal, OriginalFile, Result
 from .results import SORTS, Results
 from .saved import Comparison, Comparisons, DerivedEvent, DerivedEvents
 from .sweeping import Sweep
+from .targets import StoredTarget, Targets
 from .upgrade import upgrade
 
 __all__ = [
@@ -29,7 +31,9 @@ __all__ = [
     "OriginalFile",
     "Preset",
     "Result",
+    "Sealed",
     "Store",
+    "StoredTarget",
     "Sweep",
     "open_store",
 ]
@@ -46,6 +50,8 @@ class Store:
     results: Results
     presets: Presets
     hosts: Hosts
+    targets: Targets
+    credentials: Credentials
     checks: Checks
     leases: Leases
     comparisons: Comparisons
@@ -75,6 +81,8 @@ def open_store(settings: Settings, *, migrate: bool = True) -> Store:
         results=Results(database),
         presets=Presets(database),
         hosts=Hosts(database),
+        targets=Targets(database),
+        credentials=Credentials(database),
         checks=Checks(database),
         leases=Leases(database),
         comparisons=Comparisons(database),

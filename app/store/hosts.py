@@ -22,11 +22,16 @@ CHECKS_KEPT_SECONDS = 3600.0
 
 @dataclass(frozen=True)
 class Host:
-    """A machine. facts: null until its worker has found them. seen: when the worker was last heard of (epoch)."""
+    """A machine. facts: null until its worker has found them. seen: when the worker was last heard of (epoch).
+
+    public_key: what secrets for the worker are sealed to, null where it has told none; key_id names it.
+    """
 
     name: str
     facts: HostFacts | None
     seen: float
+    key_id: str | None = None
+    public_key: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,15 @@ class Hosts:
         """Store the facts of a machine, heard of just now."""
         seen = time.time() if now is None else now
         with self._database.write() as session:
+            # Whoever publishes facts does not know the key, and the other way round: each leaves the other's alone.
             session.merge(HostRow(name=storable(facts.host), facts=facts.to_json(), seen=seen))
+
+    def publish_key(self, name: str, key_id: str, public_key: bytes, now: float | None = None) -> None:
+        """Store the key that secrets for the worker of a machine are to be sealed to."""
+        seen = time.time() if now is None else now
+        row = HostRow(name=storable(name), key_id=key_id, public_key=public_key.hex(), seen=seen)
+        with self._database.write() as session:
+            session.merge(row)
 
     def beat(self, name: str, now: float | None = None) -> None:
         """Note that the worker of a machine is alive."""
@@ -115,4 +128,10 @@ class Checks:
 
 
 def _host(row: HostRow) -> Host:
-    return Host(row.name, None if row.facts is None else HostFacts.from_json(row.facts), row.seen)
+    return Host(
+        name=row.name,
+        facts=None if row.facts is None else HostFacts.from_json(row.facts),
+        seen=row.seen,
+        key_id=row.key_id,
+        public_key=None if row.public_key is None else bytes.fromhex(row.public_key),
+    )

@@ -14,6 +14,7 @@ from sqlalchemy import delete, func, select, update
 
 from ..domain.errors import Conflict, NotFound
 from ..domain.jobs import JobSpec, JobState, Outcome
+from ..domain.targets import LOCAL
 from .database import Database
 from .disk import disk_errors, remove_tree
 from .ids import checked_id, new_id
@@ -27,17 +28,18 @@ ACTIVE = tuple(state.value for state in JobState if not state.final and state is
 class Job:
     """A job. Times: seconds since the epoch, null for not yet.
 
-    spec: the description as JSON (for kind "record" a JobSpec: see `job_spec`). progress: 0–1 within the present
-    state, null where it cannot be told. attempt: how often it was claimed. claimed_by: the worker that has it.
-    process_group: of the supervisor of the user's program on `host`. argv: the exact command. reason: why it ended
-    as it did, for a person. due_at: when somebody should look at it again. details: what else the shell side keeps.
-    history: every state it has been in and since when, oldest first.
+    spec: the description as JSON (for kind "record" a JobSpec: see `job_spec`). target: where it runs. progress: 0–1
+    within the present state, null where it cannot be told. attempt: how often it was claimed. claimed_by: the worker
+    that has it. process_group: of the supervisor of the user's program on `host`. argv: the exact command. reason: why
+    it ended as it did, for a person. due_at: when somebody should look at it again. details: what else the shell side
+    keeps. history: every state it has been in and since when, oldest first.
     """
 
     id: str
     kind: JobKind
     name: str
     spec: dict[str, Any]
+    target: str
     state: JobState
     progress: float | None
     progress_text: str
@@ -89,6 +91,7 @@ class Jobs:
             kind=kind,
             name=name,
             spec=dict(spec),
+            target=str(spec.get("target") or LOCAL),
             state=state.value,
             progress=None,
             progress_text="",
@@ -127,6 +130,7 @@ class Jobs:
         active: bool | None = None,
         kind: JobKind | None = None,
         states: Collection[JobState] = (),
+        target: str | None = None,
         offset: int = 0,
         limit: int = 100,
     ) -> tuple[Job, ...]:
@@ -138,6 +142,8 @@ class Jobs:
             wanted = wanted.where(JobRow.kind == kind)
         if states:
             wanted = wanted.where(JobRow.state.in_([state.value for state in states]))
+        if target is not None:
+            wanted = wanted.where(JobRow.target == target)
         with self._database.read() as session:
             return tuple(_job(row) for row in session.scalars(wanted.offset(max(0, offset)).limit(max(0, limit))))
 
@@ -307,6 +313,7 @@ def _job(row: JobRow) -> Job:
         kind="import" if row.kind == "import" else "record",
         name=row.name,
         spec=row.spec,
+        target=row.target,
         state=JobState(row.state),
         progress=row.progress,
         progress_text=row.progress_text,

@@ -124,12 +124,13 @@ class JobRow(Base):
     """A job: see `jobs.Job` for what the columns mean."""
 
     __tablename__ = "jobs"
-    __table_args__ = (Index(None, "state", "due_at"), Index(None, "created"))
+    __table_args__ = (Index(None, "state", "due_at"), Index(None, "created"), Index(None, "target", "state"))
 
     id: Mapped[str] = mapped_column(primary_key=True)
     kind: Mapped[str]
     name: Mapped[str]
     spec: Mapped[dict[str, Any]]
+    target: Mapped[str] = mapped_column(server_default="local")
     state: Mapped[str]
     progress: Mapped[float | None]
     progress_text: Mapped[str]
@@ -162,13 +163,44 @@ class PresetRow(Base):
 
 
 class HostRow(Base):
-    """A machine that has a worker: its facts, and when the worker was last heard of."""
+    """A machine that has a worker: its facts, and when the worker was last heard of.
+
+    public_key: in hexadecimal, what secrets for that worker are sealed to; key_id names it.
+    """
 
     __tablename__ = "hosts"
 
     name: Mapped[str] = mapped_column(primary_key=True)
     facts: Mapped[dict[str, Any] | None]
     seen: Mapped[float]
+    key_id: Mapped[str | None]
+    public_key: Mapped[str | None]
+
+
+class TargetRow(Base):
+    """A named place to run jobs, and what its last check found."""
+
+    __tablename__ = "targets"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    target: Mapped[dict[str, Any]]
+    changed: Mapped[float]
+    facts: Mapped[dict[str, Any] | None]
+    lines: Mapped[list[Any] | None]
+    checked: Mapped[float | None]
+
+
+class CredentialRow(Base):
+    """Secrets sealed to the key of one worker, which alone can open them. sealed: hexadecimal."""
+
+    __tablename__ = "credentials"
+    __table_args__ = (Index(None, "expires"),)
+
+    subject: Mapped[str] = mapped_column(primary_key=True)
+    key_id: Mapped[str] = mapped_column(primary_key=True)
+    host: Mapped[str]
+    sealed: Mapped[str]
+    expires: Mapped[float]
 
 
 class CheckRow(Base):

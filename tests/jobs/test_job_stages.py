@@ -13,6 +13,7 @@ JOB = Job(
     kind="record",
     name="a",
     spec={},
+    target="local",
     state=JobState.QUEUED,
     progress=None,
     progress_text="",

@@ -1,0 +1,58 @@
+"""Secrets that were asked for, sealed to a worker's key. Nobody but that worker, while it lives, can open them."""
+
+import time
+from dataclasses import dataclass
+
+from sqlalchemy import delete, select
+
+from .database import Database
+from .models import CredentialRow, storable
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """Secrets for `subject` ("job:<id>" or "target:<name>"), sealed to the key `key_id` of the worker on `host`.
+
+    expires: seconds since the epoch.
+    """
+
+    subject: str
+    host: str
+    key_id: str
+    sealed: bytes
+    expires: float
+
+
+class Credentials:
+    """The sealed secrets of a catalogue. What has expired is not found, and is removed with the next `put`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def put(self, subject: str, host: str, key_id: str, sealed: bytes, expires: float) -> None:
+        """Keep them, in place of what was sealed to the same key for the same subject."""
+        row = CredentialRow(
+            subject=storable(subject), key_id=key_id, host=storable(host), sealed=sealed.hex(), expires=expires
+        )
+        with self._database.write() as session:
+            session.execute(delete(CredentialRow).where(CredentialRow.expires <= time.time()))
+            session.merge(row)
+
+    def get(self, subject: str) -> tuple[Sealed, ...]:
+        """What was sealed for a subject, one for each key."""
+        wanted = select(CredentialRow).where(CredentialRow.subject == subject, CredentialRow.expires > time.time())
+        with self._database.read() as session:
+            return tuple(
+                Sealed(row.subject, row.host, row.key_id, bytes.fromhex(row.sealed), row.expires)
+                for row in session.scalars(wanted.order_by(CredentialRow.key_id))
+            )
+
+    def delete(self, subject: str) -> None:
+        """Forget what was sealed for a subject."""
+        with self._database.write() as session:
+            session.execute(delete(CredentialRow).where(CredentialRow.subject == subject))
+
+    def purge(self) -> None:
+        """Remove what has expired."""
+        with self._database.write() as session:
+            session.execute(delete(CredentialRow).where(CredentialRow.expires <= time.time()))

@@ -1,0 +1,117 @@
+"""Targets: named places to run jobs. The one called local, the worker's own machine, is always there."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import delete, func, select, update
+
+from ..domain.errors import Conflict, InvalidRequest, NotFound
+from ..domain.targets import LOCAL, CheckLine, Light, Target, TargetFacts
+from .database import Database
+from .jobs import ACTIVE
+from .models import JobRow, TargetRow, storable
+
+
+@dataclass(frozen=True)
+class StoredTarget:
+    """A target and what its last check found. facts null, lines empty: never checked. checked, changed: epoch."""
+
+    name: str
+    target: Target
+    facts: TargetFacts | None = None
+    lines: tuple[CheckLine, ...] = ()
+    checked: float | None = None
+    changed: float | None = None
+
+
+class Targets:
+    """The targets of a catalogue."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def list(self) -> tuple[StoredTarget, ...]:
+        """Every target: local first, then in order of the names."""
+        with self._database.read() as session:
+            rows = session.scalars(select(TargetRow).order_by(func.lower(TargetRow.name), TargetRow.name))
+            found = [_stored(row) for row in rows]
+        own = [one for one in found if one.name == LOCAL] or [_local()]
+        return (*own, *(one for one in found if one.name != LOCAL))
+
+    def get(self, name: str) -> StoredTarget:
+        """A target by its name. Raises NotFound."""
+        found = self.find(name)
+        if found is None:
+            raise NotFound(f"There is no target {name[:80]!r}. Choose one of those under Targets, or add it there.")
+        return found
+
+    def find(self, name: str) -> StoredTarget | None:
+        """A target by its name, or None."""
+        with self._database.read() as session:
+            row = session.scalar(select(TargetRow).where(TargetRow.name == name))
+        if row is None:
+            return _local() if name == LOCAL else None
+        return _stored(row)
+
+    def save(self, target: Target) -> StoredTarget:
+        """Store a target under its name. What a check found of one that was there stays, as long as it leads to the
+        same place. Raises InvalidRequest for a local target that would be elsewhere."""
+        if target.name == LOCAL and not target.here:
+            raise InvalidRequest("The target local is this machine itself. Give another name to another place.", "name")
+        values: dict[str, Any] = {"target": target.to_json(), "changed": time.time()}
+        with self._database.write() as session:
+            row = session.scalar(select(TargetRow).where(TargetRow.name == target.name))
+            if row is None:
+                session.add(TargetRow(name=storable(target.name), **values))
+            else:
+                if not _same_place(Target.from_json(row.target), target):
+                    values |= {"facts": None, "lines": None, "checked": None}
+                for name, value in values.items():
+                    setattr(row, name, value)
+        return self.get(target.name)
+
+    def delete(self, name: str) -> None:
+        """Remove a target. Raises NotFound, or Conflict while a job is on its way there."""
+        if self.get(name).name == LOCAL:
+            raise InvalidRequest("The target local is this machine itself and cannot be removed.")
+        with self._database.write() as session:
+            busy = select(func.count()).where(JobRow.target == name, JobRow.state.in_(ACTIVE))
+            if count := session.scalar(busy):
+                raise Conflict(f"{count} of its jobs are not at their end. Cancel them, or wait for them.")
+            session.execute(delete(TargetRow).where(TargetRow.name == name))
+
+    def note_check(self, name: str, facts: TargetFacts | None, lines: Sequence[CheckLine]) -> None:
+        """Keep what a check found; without facts those of an earlier one stay. Raises NotFound."""
+        values: dict[str, Any] = {"lines": [asdict(line) for line in lines], "checked": time.time()}
+        if facts is not None:
+            values["facts"] = facts.to_json()
+        if self.get(name).changed is None:
+            self.save(Target(name))
+        with self._database.write() as session:
+            session.execute(update(TargetRow).where(TargetRow.name == name).values(values))
+
+
+def _same_place(one: Target, other: Target) -> bool:
+    def place(target: Target) -> tuple[object, ...]:
+        ssh = target.ssh
+        way = None if ssh is None else (ssh.host, ssh.user, ssh.port, ssh.jump, ssh.config)
+        return (way, target.scheduler, target.directory, target.scratch, target.perf, target.modules)
+
+    return place(one) == place(other)
+
+
+def _local() -> StoredTarget:
+    return StoredTarget(LOCAL, Target(LOCAL))
+
+
+def _stored(row: TargetRow) -> StoredTarget:
+    return StoredTarget(
+        name=row.name,
+        target=Target.from_json(row.target),
+        facts=None if row.facts is None else TargetFacts.from_json(row.facts),
+        lines=tuple(CheckLine(**line | {"light": Light(line["light"])}) for line in row.lines or ()),
+        checked=row.checked,
+        changed=row.changed,
+    )

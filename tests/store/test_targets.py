@@ -1,0 +1,107 @@
+"""Targets and sealed secrets, on both databases."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from perfloom.domain.errors import Conflict, InvalidRequest, NotFound
+from perfloom.domain.facts import HostFacts
+from perfloom.domain.jobs import Batch, JobSpec, JobState, Mpi, MpiFlavour
+from perfloom.domain.targets import CheckLine, Light, Queue, SchedulerName, Ssh, Target, TargetFacts
+from perfloom.store import Store
+
+HOSTILE = "$(touch /tmp/x)'\"; rm\n ü"
+CLUSTER = Target(
+    "cluster",
+    ssh=Ssh("login.example", user="me", port=2222, jump=("a@b:1", "c"), host_keys=("login ssh-ed25519 AAAA",)),
+    scheduler=SchedulerName.SLURM,
+    directory=HOSTILE,
+    modules=("gcc/13", HOSTILE),
+    environment={"A": HOSTILE},
+    mpi=MpiFlavour.OPENMPI,
+    starters={"openmpi": "/opt/mpi/bin/mpirun"},
+    counters=4,
+)
+FACTS = TargetFacts(
+    HostFacts("login", cpus=4),
+    compute=HostFacts("node7", paranoid=2),
+    queues=(Queue("debug", default=True, wall_time_s=60),),
+    starters={"openmpi": "mpirun"},
+)
+LINES = (CheckLine("Connection", Light.GOOD, "ok"), CheckLine("perf", Light.BAD, "none", "Install it."))
+
+
+def test_the_local_target_is_always_there(store: Store) -> None:
+    assert [one.name for one in store.targets.list()] == ["local"]
+    assert store.targets.get("local").target == Target("local")
+    with pytest.raises(InvalidRequest):
+        store.targets.delete("local")
+    with pytest.raises(InvalidRequest, match="another name"):
+        store.targets.save(replace(CLUSTER, name="local"))
+    store.targets.note_check("local", FACTS, LINES)
+    assert store.targets.get("local").facts == FACTS
+    assert [one.name for one in store.targets.list()] == ["local"]
+
+
+def test_a_target_is_kept_as_it_was_given(store: Store) -> None:
+    stored = store.targets.save(CLUSTER)
+    assert stored.target == CLUSTER and stored.facts is None and stored.lines == ()
+    store.targets.save(Target("Alpha"))
+    assert [one.name for one in store.targets.list()] == ["local", "Alpha", "cluster"]
+    store.targets.note_check("cluster", FACTS, LINES)
+    checked = store.targets.get("cluster")
+    assert (checked.facts, checked.lines) == (FACTS, LINES) and checked.checked is not None
+    store.targets.note_check("cluster", None, LINES[:1])
+    assert store.targets.get("cluster").facts == FACTS and store.targets.get("cluster").lines == LINES[:1]
+
+
+def test_what_was_found_is_of_the_place_that_was_checked(store: Store) -> None:
+    store.targets.save(CLUSTER)
+    store.targets.note_check("cluster", FACTS, LINES)
+    assert store.targets.save(replace(CLUSTER, notes="ours", poll_s=9)).facts == FACTS
+    elsewhere = store.targets.save(replace(CLUSTER, ssh=Ssh("other")))
+    assert elsewhere.facts is None and elsewhere.lines == () and elsewhere.checked is None
+
+
+def test_a_target_with_jobs_on_their_way_stays(store: Store) -> None:
+    store.targets.save(CLUSTER)
+    spec = JobSpec(target="cluster", command=("a",), mpi=Mpi(MpiFlavour.SRUN, 4), batch=Batch(queue=HOSTILE))
+    job = store.jobs.create("record", spec.to_json(), "x")
+    assert job.target == "cluster" and job.job_spec == spec
+    assert [one.id for one in store.jobs.list(target="cluster")] == [job.id] and not store.jobs.list(target="local")
+    with pytest.raises(Conflict, match="1 of its jobs"):
+        store.targets.delete("cluster")
+    store.jobs.move(job.id, JobState.QUEUED, JobState.FAILED)
+    store.targets.delete("cluster")
+    with pytest.raises(NotFound):
+        store.targets.get("cluster")
+    assert store.targets.find("cluster") is None
+
+
+def test_sealed_secrets_are_kept_for_their_time(store: Store) -> None:
+    soon = time.time() + 1000
+    store.credentials.put("job:1", "node1", "k1", b"\x00\xff one", soon)
+    store.credentials.put("job:1", "node2", "k2", b"two", soon)
+    store.credentials.put("job:1", "node1", "k1", b"again", soon)
+    store.credentials.put("job:2", "node1", "k1", b"late", time.time() - 1)
+    assert [(one.host, one.key_id, one.sealed) for one in store.credentials.get("job:1")] == [
+        ("node1", "k1", b"again"),
+        ("node2", "k2", b"two"),
+    ]
+    assert store.credentials.get("job:2") == ()
+    store.credentials.purge()
+    store.credentials.delete("job:1")
+    assert store.credentials.get("job:1") == ()
+
+
+def test_a_worker_tells_its_key(store: Store) -> None:
+    store.hosts.publish_key("node1", "k1", b"\x01\x02")
+    store.hosts.publish(HostFacts("node1"))
+    store.hosts.beat("node1")
+    host = store.hosts.get("node1")
+    assert (host.key_id, host.public_key, host.facts) == ("k1", b"\x01\x02", HostFacts("node1"))
+    store.hosts.publish_key("node1", "k2", b"\x03")
+    assert store.hosts.get("node1").facts == HostFacts("node1") and store.hosts.get("node1").key_id == "k2"
