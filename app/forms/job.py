@@ -1,6 +1,5 @@
 """The job form: fields as typed ↔ JobSpec, with an error by field and the typed text kept whatever happens."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -10,10 +9,7 @@ from ..domain.jobs import CallGraph, JobSpec, RecorderName, Scope
 from . import words
 from .check import check, normalised, relevant
 from .events import split_events
-
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+) *(ms|s|sec|min|m|h)?", re.ASCII)
-_UNITS = {"ms": 0.001, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
-_VARIABLE = re.compile(r"(?:export[ \t]+)?([^=\s]+)=(.*)", re.ASCII | re.DOTALL)
+from .values import duration, number_text, variable_text, variables, whole
 
 
 @dataclass(frozen=True)
@@ -82,19 +78,19 @@ def to_fields(spec: JobSpec) -> JobFields:
         scope=str(spec.scope),
         command=words.join(spec.command),
         cwd=words.to_line(spec.cwd or ""),
-        environment="\n".join(f"{name}={_variable_text(value)}" for name, value in spec.environment.items()),
+        environment="\n".join(f"{name}={variable_text(value)}" for name, value in spec.environment.items()),
         inputs="\n".join(map(words.to_line, spec.inputs)),
         events="\n".join(spec.events),
         sampling="frequency" if spec.period is None else "period",
-        frequency=_number_text(spec.frequency),
-        period=_number_text(spec.period),
+        frequency=number_text(spec.frequency),
+        period=number_text(spec.period),
         call_graph=str(spec.call_graph),
-        stack_bytes=_number_text(spec.stack_bytes),
-        pid=_number_text(spec.pid),
+        stack_bytes=number_text(spec.stack_bytes),
+        pid=number_text(spec.pid),
         per_cpu=spec.per_cpu,
-        duration=_number_text(spec.duration_s),
-        interval=_number_text(spec.interval_ms),
-        repeat=_number_text(spec.repeat),
+        duration=number_text(spec.duration_s),
+        interval=number_text(spec.interval_ms),
+        repeat=number_text(spec.repeat),
     )
 
 
@@ -125,20 +121,20 @@ def parse(typed: JobFields, *, complete: bool = True) -> Parsed:
 
     take("command", command, typed.command)
     take("cwd", lambda text: words.from_line(text) or None, typed.cwd)
-    take("environment", _environment, typed.environment)
+    take("environment", variables, typed.environment)
     take("inputs", lambda text: tuple(filter(None, map(words.from_line, text.split("\n")))), typed.inputs)
     take("events", split_events, typed.events)
     if typed.sampling == "period":
-        take("period", _whole, typed.period)
+        take("period", whole, typed.period)
         if "period" in used and values.get("period", 0) is None:
             errors["period"] = "Say after how many events a sample is taken, or choose a frequency."
     else:
-        take("frequency", _whole, typed.frequency)
-    take("stack_bytes", lambda text: _whole(text) or JobSpec.stack_bytes, typed.stack_bytes)
-    take("pid", _whole, typed.pid)
-    take("duration", _duration, typed.duration, "duration_s")
-    take("interval", _whole, typed.interval, "interval_ms")
-    take("repeat", _whole, typed.repeat)
+        take("frequency", whole, typed.frequency)
+    take("stack_bytes", lambda text: whole(text) or JobSpec.stack_bytes, typed.stack_bytes)
+    take("pid", whole, typed.pid)
+    take("duration", duration, typed.duration, "duration_s")
+    take("interval", whole, typed.interval, "interval_ms")
+    take("repeat", whole, typed.repeat)
     if "per_cpu" in used:
         values["per_cpu"] = typed.per_cpu
     spec = replace(chosen, **values)
@@ -188,54 +184,3 @@ def _choices(typed: JobFields, errors: dict[str, str]) -> JobSpec:
         errors.pop("call_graph", None)
         chosen = replace(chosen, call_graph=JobSpec.call_graph)
     return chosen
-
-
-def _whole(text: str) -> int | None:
-    """A whole number, None for an empty field."""
-    text = text.strip()
-    if not text:
-        return None
-    if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise InvalidRequest(f"“{text[:40]}” is no whole number. Write digits alone, as in 1000.")
-    return int(text)
-
-
-def _duration(text: str) -> float | None:
-    """Seconds, None for an empty field; 90, 1.5 s, 500 ms, 2 min and 1 h are understood."""
-    text = text.strip()
-    if not text:
-        return None
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise InvalidRequest(f"“{text[:40]}” is no duration. Write seconds, or a number with ms, s, min or h.")
-    return float(match.group(1)) * _UNITS[match.group(2) or "s"]
-
-
-def _environment(text: str) -> dict[str, str]:
-    """Variables from lines NAME=value. A value is not shown in a message: it may be a secret."""
-    found: dict[str, str] = {}
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        match = _VARIABLE.fullmatch(line.lstrip())
-        if match is None:
-            raise InvalidRequest(f"Line {number} is not of the form NAME=value. Write one variable a line.")
-        name, value = match.groups()
-        if name in found:
-            raise InvalidRequest(f"Line {number} sets {name[:60]} a second time. Keep one of the two.")
-        try:
-            found[name] = words.from_line(value) if value.startswith("$'") else value
-        except InvalidRequest:
-            raise InvalidRequest(f"Line {number} opens $'… and does not end with the closing quote. Add it.") from None
-    return found
-
-
-def _variable_text(value: str) -> str:
-    """Blanks at the ends of a value stand as they are; only what a line cannot hold is quoted."""
-    return value if words.to_line(value.strip()) == value.strip() else words.to_line(value)
-
-
-def _number_text(value: float | int | None) -> str:
-    if value is None:
-        return ""
-    return str(int(value)) if value == int(value) else repr(value)
