@@ -3,8 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from perfloom.domain.errors import Prompt
+
+Secrets = Callable[[Prompt], str | None]
+"""Gives a secret that is asked for; None where it has none. May be asked from another thread."""
 Progress = Callable[[float | None, str], None]
 """Told how far it is (0–1, or null) and what it does; may raise to stop."""
 
@@ -35,6 +39,19 @@ class Copy:
     there: str
     here: Path
     bytes: int | None = None
+
+
+def no_secrets(prompt: Prompt) -> str | None:
+    """For where there is nobody to ask."""
+    return None
+
+
+@runtime_checkable
+class TellsOfSecrets(Protocol):
+    """What a provider of secrets may do beside giving them."""
+
+    def spent(self, prompt: Prompt) -> None:
+        """The secret was of use and will not be again (a one-time code), or it was wrong: forget it."""
 
 
 class Transport(Protocol):

@@ -1,0 +1,228 @@
+"""This machine as a target: scripts run by its own /bin/sh, files copied."""
+
+import contextlib
+import os
+import secrets
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from perfloom.domain.errors import NotFound, Refused, Unavailable, Unreachable
+from perfloom.places import reason
+from perfloom.store.disk import unavailable
+from perfloom.workers.transports.base import Copy, Done, Progress
+
+SHELL = "/bin/sh"
+ARGUMENT_BYTES = 100_000
+"""Linux refuses a single argument from 128 KiB on; a longer script goes through a file."""
+GRACE_S = 1.0
+"""How long a script has to end after TERM, and its output to end after it: what it left running may hold that open."""
+BLOCK = 1 << 16
+
+
+class LocalTransport:
+    """A Transport to the machine that this runs on."""
+
+    @property
+    def where(self) -> str:
+        """Its name."""
+        return socket.gethostname()
+
+    def run(self, script: str, *, input: bytes = b"", timeout_s: float = 60.0, limit_bytes: int = 64 << 20) -> Done:
+        """See Transport."""
+        with _argv(script) as argv:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment(),
+                cwd=_home(),
+                start_new_session=True,
+            )
+            try:
+                with process:
+                    try:
+                        return self._follow(process, input, time.monotonic() + timeout_s, timeout_s, limit_bytes)
+                    finally:
+                        _end(process)
+                        _close(process.stdin)
+            except OSError as error:
+                raise Unavailable(f"A script could not be run on {self.where}: {reason(error)}.") from error
+
+    def _follow(self, process: subprocess.Popen[bytes], input: bytes, end: float, timeout_s: float, limit: int) -> Done:
+        """Feed it and read it, until it has ended and its output too, or has left that to others."""
+        assert process.stdin and process.stdout and process.stderr
+        found = {process.stdout: bytearray(), process.stderr: bytearray()}
+        rest = memoryview(input)
+        with selectors.DefaultSelector() as waiting:
+            for stream in found:
+                os.set_blocking(stream.fileno(), False)
+                waiting.register(stream, selectors.EVENT_READ)
+            os.set_blocking(process.stdin.fileno(), False)
+            waiting.register(process.stdin, selectors.EVENT_WRITE)
+            closing: float | None = None
+            while any(stream in waiting.get_map() for stream in found):
+                now = time.monotonic()
+                if process.poll() is not None:
+                    closing = closing or min(end, now + GRACE_S)
+                    if now > closing:
+                        break
+                elif now > end:
+                    raise Unreachable(f"A script on {self.where} did not end within {timeout_s:g} s; it was ended.")
+                for key, _ in waiting.select(0.05 if closing is None else 0.01):
+                    if key.fileobj is process.stdin:
+                        rest = _write(process.stdin, rest)
+                        if not rest:
+                            waiting.unregister(process.stdin)
+                            _close(process.stdin)
+                        continue
+                    stream = process.stdout if key.fileobj is process.stdout else process.stderr
+                    data = stream.read(BLOCK)
+                    if data == b"":
+                        waiting.unregister(stream)
+                    elif data:
+                        found[stream] += data
+                if sum(map(len, found.values())) > limit:
+                    raise Unavailable(
+                        f"A script on {self.where} printed more than {limit} bytes; it was ended. Its output is "
+                        f"longer than anything that is expected there."
+                    )
+            while process.poll() is None:
+                if time.monotonic() > end:
+                    raise Unreachable(f"A script on {self.where} did not end within {timeout_s:g} s; it was ended.")
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(0.05)
+        status = process.returncode
+        return Done(status if status >= 0 else None, bytes(found[process.stdout]), bytes(found[process.stderr]))
+
+    def put(self, files: Sequence[Copy], progress: Progress | None = None) -> None:
+        """See Transport."""
+        for number, file in enumerate(files):
+            _tell(progress, number, len(files), f"Copies {file.here.name}")
+            try:
+                mode = 0o700 if os.access(file.here, os.X_OK) else 0o600
+                source = file.here.open("rb")
+            except OSError as error:
+                raise _not_read(file.here, error) from error
+            with source:
+                _copy(source, Path(file.there), mode)
+
+    def get(self, files: Sequence[Copy], progress: Progress | None = None) -> None:
+        """See Transport."""
+        for number, file in enumerate(files):
+            if whole(file):
+                continue
+            _tell(progress, number, len(files), f"Copies {Path(file.there).name}")
+            try:
+                source = Path(file.there).open("rb")
+            except OSError as error:
+                raise _not_read(Path(file.there), error) from error
+            with source:
+                try:
+                    file.here.parent.mkdir(parents=True, exist_ok=True)
+                except OSError as error:
+                    raise unavailable(file.here, error) from error
+                _copy(source, file.here, 0o600)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def whole(file: Copy) -> bool:
+    """Whether it was fetched before."""
+    if file.bytes is None:
+        return False
+    try:
+        return file.here.stat().st_size == file.bytes
+    except OSError:
+        return False
+
+
+def environment() -> dict[str, str]:
+    """The environment of what is run here: ours, without the settings of Perfloom, some of which are secret."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PERFLOOM_")}
+
+
+@contextlib.contextmanager
+def _argv(script: str) -> Iterator[list[str]]:
+    text = os.fsencode(script)
+    if b"\0" in text:
+        raise Unavailable("A script for a target holds a NUL character, which no shell takes.")
+    if len(text) < ARGUMENT_BYTES:
+        yield [SHELL, "-c", script]
+        return
+    with tempfile.NamedTemporaryFile(prefix="perfloom-", suffix=".sh") as file:
+        file.write(text)
+        file.flush()
+        yield [SHELL, file.name]
+
+
+def _home() -> str:
+    home = os.path.expanduser("~")
+    return home if os.access(home, os.X_OK) else "/"
+
+
+def _write(stream: IO[bytes], data: memoryview) -> memoryview:
+    """What of it is left to write; nothing where nobody reads it."""
+    try:
+        return data[os.write(stream.fileno(), data[:BLOCK]) :] if data else data
+    except BlockingIOError:
+        return data
+    except BrokenPipeError:
+        return data[:0]
+
+
+def _close(stream: IO[bytes] | None) -> None:
+    if stream is not None:
+        with contextlib.suppress(OSError):
+            stream.close()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the script, where it still runs, with all of its session's group."""
+    if process.poll() is not None:
+        return
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE_S)
+
+
+def _copy(source: IO[bytes], to: Path, mode: int) -> None:
+    """Copy to a name of its own beside `to`, then take its place."""
+    partial = to.parent / f".{to.name[:100]}.{secrets.token_hex(6)}.part"
+    try:
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            with open(handle, "wb") as target:
+                os.fchmod(handle, mode)
+                shutil.copyfileobj(source, target, 1 << 20)
+            os.replace(partial, to)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                partial.unlink()
+            raise
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFound(f"The folder {to.parent} is not there (any more).") from error
+    except OSError as error:
+        raise unavailable(to, error) from error
+
+
+def _not_read(path: Path, error: OSError) -> NotFound | Refused:
+    if isinstance(error, FileNotFoundError):
+        return NotFound(f"{path} is not there (any more).")
+    return Refused(f"{path} cannot be read: {reason(error)}. Check its permissions, then try again.")
+
+
+def _tell(progress: Progress | None, done: int, of: int, text: str) -> None:
+    if progress is not None:
+        progress(done / of, text)
