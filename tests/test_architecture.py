@@ -13,7 +13,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-CORE = ("domain", "forms", "launchers", "recorders", "readers", "analysis", "exporters", "charts", "forms")
+CORE = (
+    *("domain", "forms", "launchers", "schedulers", "targets", "recorders"),
+    *("readers", "analysis", "exporters", "charts"),
+)
 STARTS_A_PROGRAM = re.compile(r"(system|popen|fork(pty)?|exec[lv]p?e?|spawn[lv]p?e?|posix_spawnp?)$")
 LONGEST_FILE = 500
 
