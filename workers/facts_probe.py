@@ -13,20 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from perfloom.domain.facts import HostFacts, PerfEvent
-from perfloom.recorders import perf_list
+from perfloom.recorders import perf_list, rights
 
-CAPABILITIES = {19: "cap_sys_ptrace", 21: "cap_sys_admin", 34: "cap_syslog", 38: "cap_perfmon"}
-"""Bit numbers of <linux/capability.h> that matter to perf."""
-
-RECORD_OPTIONS = (
-    ("-z", "--compression-level"),
-    ("-N", "--no-buildid-cache"),
-    ("--no-bpf-event", "--no-bpf-event"),
-    ("--max-size", "--max-size"),
-)
-STAT_OPTIONS = (("-j", "--json-output"),)
-UNWINDERS = ("libunwind", "libdw", "libdw-dwarf-unwind", "dwarf-unwind-support")
-"""Lines of `perf version --build-options`, under the names they had over the years."""
 _TIMEOUT_S = 20.0
 
 
@@ -67,7 +55,7 @@ def probe() -> HostFacts:
         hardware_counters=counters,
         lbr=_lbr(),
         options=_record_options(perf) if perf else (),
-        stat_options=perf_list.offered(_run(perf, "stat", "-h"), STAT_OPTIONS) if perf else (),
+        stat_options=perf_list.stat_options(_run(perf, "stat", "-h")) if perf else (),
         events=_events(perf) if perf else (),
         limits=_limits(),
     )
@@ -125,14 +113,7 @@ def _run(*argv: str | None) -> str:
 
 
 def _record_options(perf: str) -> tuple[str, ...]:
-    built = perf_list.build_options(_run(perf, "version", "--build-options"))
-    without = {"-z"} if built.get("zstd") is False else set()
-    found = [one for one in perf_list.offered(_run(perf, "record", "-h"), RECORD_OPTIONS) if one not in without]
-    # A perf too old or too new to say is given the benefit of the doubt.
-    said = [built[name] for name in UNWINDERS if name in built]
-    if any(said) or not said:
-        found.append("--call-graph dwarf")
-    return tuple(found)
+    return perf_list.record_options(_run(perf, "record", "-h"), _run(perf, "version", "--build-options"))
 
 
 def _events(perf: str) -> tuple[PerfEvent, ...]:
@@ -152,12 +133,7 @@ def hardware_counters(perf: str) -> bool | None:
 
 def process_capabilities() -> set[str]:
     """The capabilities that matter and that a program started from here would have."""
-    # Root keeps what it has over exec; anybody else only what is ambient (capabilities(7)).
-    wanted = "CapEff:" if os.geteuid() == 0 else "CapAmb:"
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(wanted):
-            return _named(int(line.split()[1], 16))
-    return set()
+    return rights.from_status(Path("/proc/self/status").read_text())
 
 
 def file_capabilities(program: str) -> set[str]:
@@ -168,11 +144,7 @@ def file_capabilities(program: str) -> set[str]:
     except (OSError, struct.error):
         return set()
     effective = magic & 1
-    return _named(high << 32 | low) if effective else set()
-
-
-def _named(bits: int) -> set[str]:
-    return {name for bit, name in CAPABILITIES.items() if bits >> bit & 1}
+    return rights.named(high << 32 | low) if effective else set()
 
 
 def _number(path: str) -> int | None:

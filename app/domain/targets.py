@@ -168,22 +168,36 @@ class Queue:
 @dataclass(frozen=True)
 class TargetFacts:
     """What a check found out. host: facts of the host where jobs are submitted; compute: of one where they run, once
-    a probe job was there (null: not asked, or the same). starters: the program of each MPI flavour found. clock_ns:
-    how far its clock is ahead of ours. directory: the directory of jobs in full. missing: programs of the batch system
-    and others that were looked for in vain."""
+    a probe job was there (null: not asked, or the same).
+
+    starters: the program of each MPI flavour found; versions: what it says it is. schedulers: batch systems whose
+    programs are there, whether the target uses them or not. directory: the directory of jobs in full; file_system: what
+    lies below it; runs_programs: whether programs may be started from it. shared: whether the hosts that run jobs see
+    it too. scratch: the scratch directory in full. clock_ns: how far its clock is ahead of ours, give or take
+    clock_error_ns. packers: programs for packing there. missing: programs of the batch system and others that were
+    looked for in vain. problems: what does not work, by its subject (as "directory"), in the words of the target.
+    """
 
     host: HostFacts
     compute: HostFacts | None = None
     starters: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    schedulers: tuple[str, ...] = ()
     scheduler_version: str = ""
     queues: tuple[Queue, ...] = ()
     directory: str = ""
+    file_system: str = ""
+    runs_programs: bool | None = None
     shared: bool | None = None
     scratch: str = ""
     free_bytes: int | None = None
+    scratch_free_bytes: int | None = None
     clock_ns: int | None = None
+    clock_error_ns: int | None = None
     sudo: bool | None = None
+    packers: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    problems: dict[str, str] = field(default_factory=dict)
 
     @property
     def recording(self) -> HostFacts:
@@ -199,5 +213,6 @@ class TargetFacts:
         kept["host"] = HostFacts.from_json(kept["host"])
         kept["compute"] = HostFacts.from_json(kept["compute"]) if kept.get("compute") else None
         kept["queues"] = tuple(Queue(**queue) for queue in kept.get("queues", ()))
-        kept["missing"] = tuple(kept.get("missing", ()))
+        for name in ("missing", "packers", "schedulers"):
+            kept[name] = tuple(kept.get(name, ()))
         return cls(**kept)

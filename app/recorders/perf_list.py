@@ -2,8 +2,20 @@
 
 import json
 import re
+from typing import Any
 
 from ..domain.facts import PerfEvent
+
+RECORD_OPTIONS = (
+    ("-z", "--compression-level"),
+    ("-N", "--no-buildid-cache"),
+    ("--no-bpf-event", "--no-bpf-event"),
+    ("--max-size", "--max-size"),
+)
+"""Options of `perf record` that Perfloom may use: as we write them, and the long form that help lists."""
+STAT_OPTIONS = (("-j", "--json-output"),)
+UNWINDERS = ("libunwind", "libdw", "libdw-dwarf-unwind", "dwarf-unwind-support")
+"""Lines of `perf version --build-options`, under the names they had over the years."""
 
 _GROUPS = {
     "hardware event": "hardware",
@@ -23,9 +35,7 @@ _LONGEST = 300
 
 def events_from_json(text: str) -> tuple[PerfEvent, ...]:
     """From `perf list --json` (perf 6.2 and later). Raises ValueError where `text` is something else."""
-    data = json.loads(text)
-    if not isinstance(data, list):
-        raise ValueError("not a list")
+    data = _list_of_objects(text)
     found: dict[str, PerfEvent] = {}
     for item in data:
         if isinstance(item, dict) and isinstance(item.get("EventName"), str):
@@ -35,6 +45,28 @@ def events_from_json(text: str) -> tuple[PerfEvent, ...]:
             if isinstance(item.get("EventAlias"), str):
                 _add(found, item["EventAlias"], kind, description or f"the same as {item['EventName']}")
     return tuple(found.values())
+
+
+def _list_of_objects(text: str) -> list[Any]:
+    if not text.lstrip().startswith("["):
+        raise ValueError("not a list")
+    try:
+        found: list[Any] = json.loads(text)
+        return found
+    except ValueError:
+        # Some versions forget to escape what a description holds; that costs those events alone.
+        pieces = re.findall(r"^\{\n.*?^\}", text, re.M | re.S)
+        found = [each for each in map(_loaded, pieces) if each is not None]
+        if not found:
+            raise
+        return found
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text, strict=False)
+    except ValueError:
+        return None
 
 
 def events_from_text(text: str) -> tuple[PerfEvent, ...]:
@@ -77,6 +109,23 @@ def offered(help_text: str, options: tuple[tuple[str, str], ...]) -> tuple[str, 
     """Which options stand in what `perf … -h` prints. options: (what we write, the long form that help lists)."""
     words = set(re.findall(r"--[a-z][a-z0-9-]+", help_text))
     return tuple(short for short, long in options if long in words)
+
+
+def record_options(help_text: str, build_text: str) -> tuple[str, ...]:
+    """The options of a perf for HostFacts, from what its `record -h` and its `version --build-options` print."""
+    built = build_options(build_text)
+    without = {"-z"} if built.get("zstd") is False else set()
+    found = [one for one in offered(help_text, RECORD_OPTIONS) if one not in without]
+    # A perf too old or too new to say is given the benefit of the doubt.
+    said = [built[name] for name in UNWINDERS if name in built]
+    if any(said) or not said:
+        found.append("--call-graph dwarf")
+    return tuple(found)
+
+
+def stat_options(help_text: str) -> tuple[str, ...]:
+    """The same for `perf stat`."""
+    return offered(help_text, STAT_OPTIONS)
 
 
 def build_options(text: str) -> dict[str, bool]:
