@@ -1,12 +1,15 @@
 """Values of form fields as typed: whole numbers, durations, environment variables. For every form alike."""
 
 import re
+from collections.abc import Iterable
 
 from ..domain.errors import InvalidRequest
 from . import words
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+) *(ms|s|sec|min|m|h)?", re.ASCII)
 _UNITS = {"ms": 0.001, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+_WALL_TIME = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?) *(s|sec|min|m|h|d)", re.ASCII)
+_CLOCK = re.compile(r"(?:([0-9]{1,3})-)?([0-9]{1,4}):([0-5]?[0-9])(?::([0-5]?[0-9]))?", re.ASCII)
 _VARIABLE = re.compile(r"(?:export[ \t]+)?([^=\s]+)=(.*)", re.ASCII | re.DOTALL)
 
 
@@ -59,3 +62,44 @@ def number_text(value: float | int | None) -> str:
     if value is None:
         return ""
     return str(int(value)) if value == int(value) else repr(value)
+
+
+def wall_time(text: str) -> int | None:
+    """Seconds, None for an empty field; 30 min, 1.5 h, 2 d, 1:30 (hours, minutes), 1:30:00 and 1-12:00 are understood.
+
+    A number alone is not: batch systems take it for minutes, and our other fields for seconds.
+    """
+    text = text.strip()
+    if not text:
+        return None
+    if match := _WALL_TIME.fullmatch(text):
+        return round(float(match.group(1)) * (_UNITS | {"d": 86_400.0})[match.group(2)])
+    if match := _CLOCK.fullmatch(text):
+        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    raise InvalidRequest(f"“{text[:40]}” is no wall time. Write 30 min, 2 h, or 1:30:00 for hours, minutes, seconds.")
+
+
+def wall_time_text(seconds: int | None) -> str:
+    """What `wall_time` reads, in the largest unit that is exact."""
+    if seconds is None:
+        return ""
+    for unit, name in ((3600, "h"), (60, "min")):
+        if seconds and seconds % unit == 0:
+            return f"{seconds // unit} {name}"
+    return f"{seconds} s"
+
+
+def lines(text: str) -> tuple[str, ...]:
+    """One value a line; blank lines are none."""
+    return tuple(filter(None, map(words.from_line, text.split("\n"))))
+
+
+def lines_text(values: Iterable[str]) -> str:
+    """What `lines` reads."""
+    return "\n".join(map(words.to_line, values))
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """Entries of a variable such as PATH: one a line, or with colons between as in the variable itself."""
+    return tuple(part for line in lines(text) for part in line.split(":") if part)

@@ -1,9 +1,8 @@
 """The job form: what was typed is examined, shown as the command it means, and queued when nothing is in its way."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import ClassVar
 
 from flask import Blueprint, Response, jsonify, redirect, request
@@ -12,9 +11,9 @@ from werkzeug.wrappers import Response as AnyResponse
 from ..domain.errors import Conflict, InvalidRequest
 from ..domain.facts import HostFacts
 from ..domain.jobs import CallGraph, JobSpec, RecorderName, Scope
-from ..forms.check import FIELD_OF, relevant
 from ..forms.events import EventIndex, EventMatches
 from ..forms.job import JobFields, parse, to_fields
+from ..forms.relevance import field_of, hidden_by
 from ..launchers import UNKNOWN_HOST, command_line
 from ..pages import with_query
 from ..recorders import RECORDERS
@@ -118,7 +117,7 @@ class FormPage(Page):
     recorders: tuple[Choice, ...]
     scopes: tuple[Choice, ...]
     call_graphs: tuple[Choice, ...]
-    hidden_by: dict[str, str]
+    hidden_by: Mapping[str, str]
 
     def findings(self, field: str) -> tuple[Finding, ...]:
         """What is to be said at a field."""
@@ -166,7 +165,7 @@ def _judged(spec: JobSpec, found: list[Finding], host: Host | None, ask_within_s
 
 
 def _at_form_field(finding: Finding) -> Finding:
-    return replace(finding, field=FIELD_OF.get(finding.field, finding.field))
+    return replace(finding, field=field_of(finding.field))
 
 
 def _asked(spec: JobSpec, timeout_s: float) -> list[Finding]:
@@ -321,32 +320,6 @@ def form_page(
 def preset_url(name: str) -> str:
     """The address of the form filled from a preset."""
     return with_query("/jobs/new", [("preset", name)])
-
-
-@lru_cache
-def hidden_by() -> dict[str, str]:
-    """For each field of the form the choices that leave it unused, as words "name-value" with blanks between.
-
-    A field is used exactly if none of them is made.
-    """
-    choices: dict[str, Iterable[str]] = {"recorder": RecorderName, "scope": Scope, "call_graph": CallGraph}
-    specs = [
-        JobSpec(recorder=recorder, scope=scope, call_graph=graph)
-        for recorder in RecorderName
-        for scope in Scope
-        for graph in CallGraph
-    ]
-    every = frozenset[str]().union(*map(relevant, specs))
-    found: dict[str, str] = {}
-    for field in sorted(every):
-        words = [
-            f"{name}-{value}"
-            for name, values in choices.items()
-            for value in values
-            if not any(field in relevant(spec) for spec in specs if getattr(spec, name) == value)
-        ]
-        found[field] = " ".join(words)
-    return found
 
 
 def matches(host: Host | None, query: str, group: str = "", offset: int = 0) -> EventMatches:

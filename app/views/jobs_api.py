@@ -7,7 +7,7 @@ from flask import Blueprint, Response, jsonify, request
 
 from ..domain.errors import InvalidRequest
 from ..domain.jobs import JobState
-from ..forms.job import from_json
+from ..forms.job_json import from_json
 from ..recorders.preflight import Finding, Level
 from ..services import services
 from ..store import Job

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.domain.jobs import CallGraph, JobSpec, RecorderName, Scope
-from perfloom.forms.check import check, normalised, relevant
-from perfloom.forms.job import JobFields, from_json, parse, to_fields
+from perfloom.domain.jobs import Batch, CallGraph, JobSpec, Mpi, MpiFlavour, RecorderName, Scope, Splitting
+from perfloom.domain.targets import SchedulerName, Ssh, Target
+from perfloom.forms.check import check
+from perfloom.forms.job import JobFields, parse, to_fields
+from perfloom.forms.job_json import from_json
+from perfloom.forms.relevance import MADE_BY_FORM, hidden_by, made, normalised, relevant
 
 ANY = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=10)
 NAME = st.text(st.characters(categories=("L", "N", "P", "S")) | st.just(" "), max_size=20).map(str.strip)
@@ -19,10 +22,55 @@ EVENT = st.sampled_from(
 )
 PATH = ANY.map("/".__add__)
 NUMBER = st.none() | st.integers(1, 100)
+WORD = NAME.filter(lambda text: not text.startswith("-"))
+ENTRY = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0:"), max_size=10).map("/".__add__)
+WHOLE_WORD = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=12)
+ARGUMENTS = st.lists(ANY, max_size=3).map(tuple)
+
+TARGETS = {
+    one.name: one
+    for one in (
+        Target("local"),
+        Target("node", ssh=Ssh("node17"), sudo=True),
+        Target("cluster", ssh=Ssh("login"), scheduler=SchedulerName.SLURM),
+        Target("farm", scheduler=SchedulerName.LSF),
+    )
+}
+
+MPIS = st.builds(
+    Mpi,
+    flavour=st.sampled_from(MpiFlavour),
+    ranks=st.integers(9, 10**6),
+    ranks_per_node=NUMBER,
+    program=WORD.filter(lambda text: not text.startswith("$'")),
+    arguments=ARGUMENTS,
+    rank_arguments=ARGUMENTS,
+    every=st.integers(1, 4),
+    only=st.sampled_from(("", "0-3,8", "4", " 0 , 8")).map(str.strip),
+    per_host=st.booleans(),
+)
+BATCHES = st.builds(
+    Batch,
+    queue=WORD,
+    project=WORD,
+    wall_time_s=st.none() | st.integers(1, 86_400 * 30),
+    resources=NAME,
+    nodes=NUMBER,
+    cpus=NUMBER,
+    exclusive=st.booleans(),
+    arguments=ARGUMENTS,
+)
+
+
+def reachable(spec: JobSpec) -> bool:
+    """Whether what is observed can be: no process behind a batch system."""
+    return spec.scope is not Scope.PROCESS or TARGETS[spec.target].scheduler is SchedulerName.NONE
+
 
 SPECS = st.builds(
     JobSpec,
     name=NAME,
+    target=st.sampled_from(("local", "node", "cluster", "farm")),
     recorder=st.sampled_from(RecorderName),
     scope=st.sampled_from(Scope),
     command=st.tuples(ANY.filter(bool), ANY, ANY),
@@ -39,16 +87,25 @@ SPECS = st.builds(
     duration_s=st.none() | st.floats(0.1, 2_592_000, allow_nan=False),
     interval_ms=NUMBER,
     repeat=NUMBER,
-) | st.builds(JobSpec, command=st.just(("a",)), period=st.integers(1, 10**15))
+    mpi=st.none() | MPIS,
+    batch=BATCHES,
+    modules=st.lists(WHOLE_WORD.filter(lambda text: not text.startswith("-")), max_size=3).map(tuple),
+    path=st.lists(ENTRY, max_size=3).map(tuple),
+    library_path=st.lists(ENTRY, max_size=3).map(tuple),
+    preload=st.lists(WHOLE_WORD.filter(lambda text: ":" not in text), max_size=2).map(tuple),
+    splitting=st.sampled_from(Splitting),
+    events_per_run=NUMBER,
+    keep_recordings=st.booleans(),
+    leave_files=st.booleans(),
+).filter(reachable) | st.builds(JobSpec, command=st.just(("a",)), period=st.integers(1, 10**15))
 
 
 def posted(fields: JobFields) -> dict[str, list[str]]:
-    """The form as a browser sends it: line breaks as \\r\\n, an unset switch not at all."""
+    """The form as a browser sends it: line breaks as \\r\\n, of a switch its empty value and, where it is on, its own."""
     sent: dict[str, list[str]] = {}
     for name, value in vars(fields).items():
         if isinstance(value, bool):
-            if value:
-                sent[name] = ["1"]
+            sent[name] = ["", "1"] if value else [""]
         else:
             sent[name] = [value.replace("\r\n", "\n").replace("\r", "\n").replace("\n", "\r\n")]
     return sent
@@ -56,23 +113,29 @@ def posted(fields: JobFields) -> dict[str, list[str]]:
 
 @given(SPECS)
 def test_a_spec_comes_back_from_its_form(spec: JobSpec) -> None:
-    parsed = parse(JobFields.from_form(posted(to_fields(spec))))
+    parsed = parse(JobFields.from_form(posted(to_fields(spec))), TARGETS)
     assert parsed.errors == {}
-    assert parsed.spec == normalised(spec)
+    assert parsed.spec == normalised(spec, TARGETS[spec.target])
 
 
 @given(SPECS)
 def test_a_spec_comes_back_from_its_json(spec: JobSpec) -> None:
-    assert from_json(spec.to_json()).spec == normalised(spec)
+    assert from_json(spec.to_json(), TARGETS).spec == normalised(spec, TARGETS[spec.target])
 
 
-@given(st.builds(JobFields, **{name: ANY for name in JobFields.__dataclass_fields__ if name != "per_cpu"}))
+TYPED = {
+    name: st.booleans() if isinstance(each.default, bool) else ANY
+    for name, each in JobFields.__dataclass_fields__.items()
+} | {"mpi": ANY | st.sampled_from(MpiFlavour).map(str), "target": ANY | st.sampled_from(sorted(TARGETS))}
+
+
+@given(st.builds(JobFields, **TYPED))
 def test_anything_can_be_typed(typed: JobFields) -> None:
     """Whatever stands in the fields: errors by field or a spec that survives, never an exception."""
-    parsed = parse(typed)
+    parsed = parse(typed, TARGETS)
     assert (parsed.spec is None) == bool(parsed.errors)
     assert set(parsed.errors) <= set(JobFields.__dataclass_fields__)
-    assert all(message[-1] in ".})'" for message in parsed.errors.values()), parsed.errors
+    assert all(message[-1] in ".…})'" for message in parsed.errors.values()), parsed.errors
 
 
 JSON = st.recursive(
@@ -89,7 +152,7 @@ def test_any_json_gets_an_answer(data: Any) -> None:
 
 
 def errors(**typed: Any) -> dict[str, str]:
-    return parse(replace(JobFields(command="true"), **typed)).errors
+    return parse(replace(JobFields(command="true"), **typed), TARGETS).errors
 
 
 @pytest.mark.parametrize(
@@ -130,6 +193,26 @@ def errors(**typed: Any) -> dict[str, str]:
         ("scope", {"scope": "galaxy"}, "none of"),
         ("call_graph", {"call_graph": "magic"}, "none of"),
         ("target", {"target": "mars"}, "no such target"),
+        ("scope", {"target": "cluster", "scope": "process", "pid": "1"}, "Through a batch system"),
+        ("splitting", {"splitting": "somehow"}, "none of"),
+        ("events_per_run", {"splitting": "sequential", "events_per_run": "0"}, "out of range"),
+        ("mpi", {"mpi": "lam"}, "none of"),
+        ("ranks", {"mpi": "openmpi"}, "how many ranks"),
+        ("ranks", {"mpi": "openmpi", "ranks": "0"}, "out of range"),
+        ("recorded", {"mpi": "openmpi", "ranks": "4", "recorded": "some"}, "neither"),
+        ("only", {"mpi": "openmpi", "ranks": "4", "only": "0-4"}, "no rank 4"),
+        ("only", {"mpi": "openmpi", "ranks": "4", "only": "a"}, "Rank 'a' is no number"),
+        ("only", {"mpi": "openmpi", "ranks": "4", "only": ","}, "No rank is named"),
+        ("only", {"mpi": "openmpi", "ranks": "4", "only": "1,3", "every": "2"}, "None of these ranks"),
+        ("mpi_program", {"mpi": "openmpi", "ranks": "4", "mpi_program": "--x"}, "hyphen"),
+        ("mpi_arguments", {"mpi": "openmpi", "ranks": "4", "mpi_arguments": "--x; touch /tmp/x"}, "needs a shell"),
+        ("rank_arguments", {"mpi": "openmpi", "ranks": "4", "rank_arguments": "'"}, "never closed"),
+        ("queue", {"target": "farm", "queue": "-P x"}, "hyphen"),
+        ("wall_time", {"target": "farm", "wall_time": "30"}, "30 min"),
+        ("wall_time", {"target": "farm", "wall_time": "400 d"}, "366 days"),
+        ("modules", {"modules": "-l"}, "hyphen"),
+        ("path", {"path": "bin"}, "no absolute path"),
+        ("preload", {"preload": "/a b.so"}, "blank or colon"),
         ("name", {"name": "x" * 201}, "at most 200"),
         ("name", {"name": "a\x1b[31m"}, "cannot be shown"),
     ],
@@ -149,14 +232,52 @@ def test_nothing_invisible_can_be_wrong() -> None:
 
 
 def test_every_field_is_used_somewhere() -> None:
-    every = {
-        field
-        for recorder in RecorderName
-        for scope in Scope
-        for graph in CallGraph
-        for field in relevant(JobSpec(recorder=recorder, scope=scope, call_graph=graph))
-    }
-    assert every == set(JobFields.__dataclass_fields__)
+    assert set(hidden_by()) == set(JobFields.__dataclass_fields__)
+
+
+@given(SPECS)
+def test_a_field_is_hidden_exactly_where_it_does_not_count(spec: JobSpec) -> None:
+    target = TARGETS[spec.target]
+    chosen = made(target) | {name: value for name, value in vars(to_fields(spec)).items() if name in MADE_BY_FORM}
+    words = {f"{name}-{value}" for name, value in chosen.items()}
+    used = relevant(spec, target)
+    for field, choices in hidden_by().items():
+        assert (field in used) == (not words & set(choices.split())), (field, words)
+
+
+def test_what_a_target_does_not_have_is_not_looked_at() -> None:
+    typed = JobFields(command="true", queue="-x", wall_time="soon", nodes="?", sudo=True, leave_files=True)
+    assert parse(typed, TARGETS).spec == JobSpec(command=("true",))
+    slurm = errors(target="cluster", queue="-x", wall_time="soon", nodes="?", resources="\n")
+    assert set(slurm) == {"queue", "wall_time", "nodes"}
+    assert set(errors(target="farm", nodes="?", resources="a\nb")) == {"resources"}
+    # A description that names it all the same is told, as nobody has hidden it there.
+    wanted = {"command": ["true"], "sudo": True, "target": "cluster"}
+    assert "does not allow perf with sudo" in from_json(wanted, TARGETS).errors["sudo"]
+    assert from_json(wanted | {"target": "node"}, TARGETS).spec == JobSpec(command=("true",), target="node", sudo=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30 min", 1800), ("1.5h", 5400), ("2 d", 172_800), ("1:30", 5400), ("1:30:05", 5405), ("1-12:00", 129_600)],
+)
+def test_wall_times_as_people_write_them(text: str, seconds: int) -> None:
+    spec = parse(JobFields(command="true", target="cluster", wall_time=text), TARGETS).spec
+    assert spec is not None
+    assert spec.batch.wall_time_s == seconds
+
+
+def test_entries_of_path_may_stand_as_in_the_variable() -> None:
+    typed = JobFields(
+        command="true", path="/a/bin:/b/bin\n\n /c d ", preload="libx.so:/y/liby.so", modules="gcc/12 mpi\nx"
+    )
+    spec = parse(typed).spec
+    assert spec is not None
+    assert (spec.path, spec.preload, spec.modules) == (
+        ("/a/bin", "/b/bin", "/c d"),
+        ("libx.so", "/y/liby.so"),
+        ("gcc/12", "mpi", "x"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -213,11 +334,34 @@ def test_values_of_another_type_are_said_not_raised() -> None:
         ("per_cpu", 1),
         ("inputs", [3]),
         ("events", "cycles"),
+        ("sudo", "yes"),
+        ("mpi", 3),
+        ("mpi", {}),
+        ("mpi", {"flavour": "lam"}),
+        ("mpi", {"flavour": "openmpi", "tasks": 4}),
+        ("batch", "normal"),
+        ("batch", {"partition": "x"}),
+        ("modules", "gcc"),
     ]
     for name, value in wrong:
         scope = "system" if name == "per_cpu" else "command"
-        parsed = from_json({"command": ["true"], "scope": scope, "duration_s": 1, name: value})
-        assert set(parsed.errors) == {{"duration_s": "duration"}.get(name, name)}, name
+        described = {"command": ["true"], "scope": scope, "duration_s": 1, "target": "node", name: value}
+        assert set(from_json(described, TARGETS).errors) == {{"duration_s": "duration"}.get(name, name)}, name
+    for word, value in (
+        ("ranks", "4"),
+        ("ranks", None),
+        ("every", 0),
+        ("per_host", 1),
+        ("only", 3),
+        ("arguments", "x"),
+    ):
+        described = {"command": ["true"], "mpi": {"flavour": "openmpi", "ranks": 4, word: value}}
+        field = {"per_host": "recorded", "arguments": "mpi_arguments"}.get(word, word)
+        assert set(from_json(described).errors) == {field}, word
+    for word, value in (("wall_time_s", "1 h"), ("exclusive", "yes"), ("queue", None), ("arguments", [3])):
+        described = {"command": ["true"], "target": "farm", "batch": {word: value}}
+        field = {"wall_time_s": "wall_time", "arguments": "batch_arguments"}.get(word, word)
+        assert set(from_json(described, TARGETS).errors) == {field}, word
     assert check(JobSpec(command=("a",), frequency=1, period=1)) == {
         "frequency": "Frequency and period exclude each other. Give one of the two."
     }

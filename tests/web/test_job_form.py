@@ -13,8 +13,8 @@ from flask import Flask
 
 from perfloom.domain.facts import HostFacts, PerfEvent
 from perfloom.domain.jobs import CallGraph, JobSpec, JobState, RecorderName, Scope
-from perfloom.forms.check import relevant
 from perfloom.forms.job import JobFields
+from perfloom.forms.relevance import hidden_by
 from perfloom.launchers import command_line
 from perfloom.store import Store
 from perfloom.views import job_form
@@ -300,24 +300,9 @@ def test_no_value_of_a_variable_is_logged(
     assert "hunter2" not in caplog.text
 
 
-def test_fields_are_hidden_exactly_where_they_have_no_meaning() -> None:
-    """The style sheet hides a field when one of these choices is made; the form ignores it in the same cases."""
-    hidden = job_form.hidden_by()
-    assert set(hidden) == set(JobFields.__dataclass_fields__)
-    for recorder in RecorderName:
-        for scope in Scope:
-            for graph in CallGraph:
-                made = {f"recorder-{recorder}", f"scope-{scope}", f"call_graph-{graph}"}
-                used = relevant(JobSpec(recorder=recorder, scope=scope, call_graph=graph))
-                for field, choices in hidden.items():
-                    if field == "stack_bytes" and recorder is RecorderName.PERF_STAT:
-                        continue
-                    assert (field in used) == (not made & set(choices.split())), (field, made)
-
-
 def test_the_style_sheet_knows_every_choice(root: Any) -> None:
     css = (root / "static/css/jobs.css").read_text()
-    for choice in {choice for choices in job_form.hidden_by().values() for choice in choices.split()}:
+    for choice in {choice for choices in hidden_by().values() for choice in choices.split()}:
         name, _, value = choice.partition("-")
         assert f'[name="{name}"][value="{value}"]:checked) [data-hidden-by~="{choice}"]' in css
 

@@ -1,0 +1,176 @@
+"""Which fields of the job form count, after the choices that were made and the target that was chosen.
+
+One definition for form, API and command line; the page hides a field exactly where it does not count.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from itertools import product
+from types import MappingProxyType
+from typing import Any
+
+from ..domain.jobs import Batch, CallGraph, JobSpec, Mpi, MpiFlavour, RecorderName, Scope, Splitting
+from ..domain.targets import LOCAL, SchedulerName, Ssh, Target
+
+HERE: Mapping[str, Target] = MappingProxyType({LOCAL: Target(LOCAL)})
+"""The targets where nobody has added one."""
+
+ALWAYS = frozenset({"name", "target", "recorder", "scope", "events", "duration"})
+STARTED = frozenset({"command", "cwd", "environment", "inputs", "modules", "path", "library_path", "preload"})
+"""Fields of what is started, and of how."""
+
+FIELD_OF = {"duration_s": "duration", "interval_ms": "interval"}
+"""Names in JobSpec that the form shortens."""
+MPI_FIELDS = {
+    "flavour": "mpi",
+    "ranks": "ranks",
+    "ranks_per_node": "ranks_per_node",
+    "program": "mpi_program",
+    "arguments": "mpi_arguments",
+    "rank_arguments": "rank_arguments",
+    "every": "every",
+    "only": "only",
+    "per_host": "recorded",
+}
+"""Fields of the form by names in Mpi."""
+BATCH_FIELDS = {
+    "queue": "queue",
+    "project": "project",
+    "wall_time_s": "wall_time",
+    "resources": "resources",
+    "nodes": "nodes",
+    "cpus": "cpus",
+    "exclusive": "exclusive",
+    "arguments": "batch_arguments",
+}
+"""Fields of the form by names in Batch."""
+_SCHEDULER_FIELDS = {
+    SchedulerName.NONE: frozenset[str](),
+    SchedulerName.SLURM: frozenset(BATCH_FIELDS.values()) - {"resources"},
+    SchedulerName.LSF: frozenset(BATCH_FIELDS.values()) - {"nodes"},
+}
+
+
+def field_of(name: str) -> str:
+    """The field of the form for a name in JobSpec, such as duration_s, mpi.ranks or batch.queue."""
+    whole, _, part = name.partition(".")
+    if part:
+        return {"mpi": MPI_FIELDS, "batch": BATCH_FIELDS}.get(whole, {}).get(part, whole)
+    return FIELD_OF.get(name, name)
+
+
+def relevant(spec: JobSpec, target: Target | None = HERE[LOCAL]) -> frozenset[str]:
+    """The fields of the form that count for the choices of `spec` at `target`. None: at any target."""
+    used = set(ALWAYS)
+    used |= {"pid"} if spec.scope is Scope.PROCESS else STARTED | {"splitting"}
+    if spec.recorder is RecorderName.PERF_RECORD:
+        used |= {"sampling", "frequency", "period", "call_graph"}
+        if spec.call_graph is CallGraph.DWARF:
+            used |= {"stack_bytes"}
+    else:
+        used |= {"interval"}
+        if spec.scope is not Scope.PROCESS:
+            used |= {"repeat"}
+    if spec.scope is Scope.SYSTEM:
+        used |= {"per_cpu"}
+    if spec.scope is not Scope.PROCESS and spec.splitting is not Splitting.ONE_RUN:
+        used |= {"events_per_run"}
+    if spec.scope is Scope.COMMAND:
+        used |= {"mpi"}
+        if spec.mpi is not None:
+            used |= set(MPI_FIELDS.values()) - ({"every", "only"} if spec.mpi.per_host else set())
+    return frozenset(used | _of_target(spec, target))
+
+
+def _of_target(spec: JobSpec, target: Target | None) -> frozenset[str]:
+    """The fields that only some targets have."""
+    schedulers = (target.scheduler,) if target else tuple(SchedulerName)
+    used = frozenset[str]().union(*(_SCHEDULER_FIELDS[name] for name in schedulers))
+    if target is None or target.sudo:
+        used |= {"sudo"}
+    if target is None or not target.here:
+        used |= {"leave_files"}
+        if spec.recorder is RecorderName.PERF_RECORD:
+            used |= {"keep_recordings"}
+    return used
+
+
+def normalised(spec: JobSpec, target: Target | None = HERE[LOCAL]) -> JobSpec:
+    """The spec with every field that does not count at its default."""
+    used = relevant(spec, target)
+    plain = JobSpec()
+    changes: dict[str, Any] = {
+        name: getattr(plain, name)
+        for name in spec.to_json()
+        if name not in ("mpi", "batch") and FIELD_OF.get(name, name) not in used
+    }
+    unused = {name: getattr(Batch(), name) for name, field in BATCH_FIELDS.items() if field not in used}
+    changes["batch"] = replace(spec.batch, **unused)
+    if spec.mpi is not None:
+        kept = {name for name, field in MPI_FIELDS.items() if field in used}
+        defaults = {name: getattr(_MPI, name) for name in MPI_FIELDS if name not in kept}
+        changes["mpi"] = replace(spec.mpi, **defaults) if "mpi" in used else None
+    return replace(spec, **changes)
+
+
+_MPI = Mpi(MpiFlavour.OPENMPI)
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "recorder": tuple(RecorderName),
+    "scope": tuple(Scope),
+    "call_graph": tuple(CallGraph),
+    "mpi": ("none", *MpiFlavour),
+    "recorded": ("ranks", "hosts"),
+    "splitting": tuple(Splitting),
+    # Of the target:
+    "scheduler": tuple(SchedulerName),
+    "place": ("here", "away"),
+    "sudo": ("no", "yes"),
+}
+"""What decides which fields count, by name, with the values that each may have."""
+OF_TARGET = ("scheduler", "place", "sudo")
+"""Those that the target decides."""
+MADE_BY_FORM = tuple(name for name in CHOICES if name not in OF_TARGET)
+"""Those that are fields of the form themselves."""
+
+
+def made(target: Target) -> dict[str, str]:
+    """What a target decides, in the words of CHOICES."""
+    return {
+        "scheduler": str(target.scheduler),
+        "place": "here" if target.here else "away",
+        "sudo": "yes" if target.sudo else "no",
+    }
+
+
+@lru_cache
+def hidden_by() -> Mapping[str, str]:
+    """For each field of the form the choices that leave it unused, as words "name-value" with blanks between.
+
+    A field is used exactly if none of them is made.
+    """
+    used_with: dict[str, set[str]] = {}
+    for words, used in _cases():
+        for field in used:
+            used_with.setdefault(field, set()).update(words)
+    every = [f"{name}-{value}" for name, values in CHOICES.items() for value in values]
+    return {field: " ".join(word for word in every if word not in words) for field, words in used_with.items()}
+
+
+def _cases() -> Iterator[tuple[list[str], frozenset[str]]]:
+    """Every way to choose, and the fields that count then. Flavours of MPI do not differ in that."""
+    targets = [
+        Target("t", ssh=Ssh("h") if away else None, scheduler=scheduler, sudo=sudo)
+        for scheduler, away, sudo in product(SchedulerName, (False, True), (False, True))
+    ]
+    ways: Iterable[tuple[Any, ...]] = product(RecorderName, Scope, CallGraph, (None, False, True), Splitting, targets)
+    for recorder, scope, graph, per_host, splitting, target in ways:
+        mpi = None if per_host is None else replace(_MPI, per_host=per_host)
+        spec = JobSpec(recorder=recorder, scope=scope, call_graph=graph, mpi=mpi, splitting=splitting)
+        chosen = {"recorder": recorder, "scope": scope, "call_graph": graph, "splitting": splitting} | made(target)
+        words = [f"{name}-{value}" for name, value in chosen.items()]
+        words += ["mpi-none"] if mpi is None else [f"mpi-{flavour}" for flavour in MpiFlavour]
+        # Without MPI it is not seen which ranks are recorded: either may stand there.
+        words += ["recorded-ranks"] if not per_host else []
+        words += ["recorded-hosts"] if per_host is not False else []
+        yield words, relevant(spec, target)
