@@ -1,5 +1,5 @@
 # make demo   record a program and look at its flame graph
-# make test   set up and run every test
+# make test   set up and run every test, several at once
 PYTHON ?= python3
 SETUP := $(PYTHON) tools/bootstrap.py
 BIN := .venv/bin
@@ -19,9 +19,11 @@ serve: ## set up and serve (ARGS="--port 9000")
 	@$(SETUP) demo
 	@exec $(BIN)/perfloom serve $(ARGS)
 
+# Several processes (-n 0: one). The tests start some hundred programs of ours, which are compiled once.
+test: export PYTHONDONTWRITEBYTECODE =
 test: ## set up and run all tests (ARGS="-k name")
 	@$(SETUP) test
-	@$(BIN)/python -m pytest $(ARGS); status=$$?; mkdir -p .cache; echo $$status >.cache/pytest-status; exit $$status
+	@$(BIN)/python -m pytest -n auto $(ARGS); status=$$?; mkdir -p .cache; echo $$status >.cache/pytest-status; exit $$status
 
 lint: venv ## check style, types and imports
 	@$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import tempfile
 import uuid
@@ -18,6 +19,8 @@ from tests.parts import require
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
+
+pytest_plugins = ["tests.spreading"] if importlib.util.find_spec("xdist") else []
 
 ROOT = Path(__file__).resolve().parent.parent
 
