@@ -15,7 +15,7 @@ At the target a job has a directory of its own (0700), in the target's directory
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..domain.jobs import JobSpec
+from ..domain.jobs import JobSpec, Splitting
 from ..domain.progress import Sight
 from ..domain.targets import BatchStatus, Target, TargetFacts
 
@@ -46,6 +46,14 @@ class Found:
     sight: Sight
     output: bytes
     there: bool
+
+
+def planned(spec: JobSpec, target: Target) -> bool:
+    """Whether a job goes the planned road; what is left is one process on this machine, started as it is."""
+    of_target = target.modules or target.environment or target.perf or target.scratch or target.directory
+    of_job = spec.modules or spec.path or spec.library_path or spec.preload or spec.sudo or spec.leave_files
+    more = spec.mpi is not None or spec.splitting is not Splitting.ONE_RUN or not spec.keep_recordings
+    return not target.here or bool(of_target or of_job or more)
 
 
 def plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: str, directory: str) -> Plan:
