@@ -242,10 +242,11 @@ def test_every_loss_is_explained() -> None:
             perf_assembly.NO_FRAME,
             perf_assembly.LOST_IN_KERNEL,
             perf_assembly.TOO_HEAVY,
+            perf_assembly.ABSURD,
             perf_assembly.UNKNOWN_FIELDS,
             perf_script.TOO_LONG,
         ],
-        "collapsed": [collapsed.NO_STACK, collapsed.TOO_HEAVY, collapsed.FRACTION],
+        "collapsed": [collapsed.NO_STACK, collapsed.TOO_HEAVY, collapsed.FRACTION, perf_assembly.ABSURD],
     }
     for name, told in reasons.items():
         page = text_of(DOCS / "formats" / f"{name}.md")

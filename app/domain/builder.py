@@ -15,9 +15,11 @@ import pyarrow as pa
 from .calltree import merge_children, preorder
 from .profile import Meta, Profile
 from .tables import NO_ID, ROOT, SCHEMAS, FrameKind
+from .validity import impossible
 
 Array = np.ndarray[Any, Any]
 UNKNOWN_NAMES = frozenset({"[unknown]", "", "??"})
+TOO_HEAVY = "sample whose weight cannot be right: with it the sum would pass 2^63"
 
 
 @dataclass(frozen=True)
@@ -204,11 +206,16 @@ class ProfileBuilder:
     def finish(self, meta: Meta | None = None) -> Profile:
         """Close the profile. Times become relative to its first sample where `meta.start_epoch_ns` is not used.
 
-        `meta`: without duration or main event, both are taken from the samples; its `format` is the builder's.
+        `meta`: without duration or main event, both are taken from the samples; its `format` is the builder's. Samples
+        whose weights cannot be right, because no sum could hold them, are lost.
         """
         columns = self._sample_columns()
+        columns = self._possible(columns)
         zero = int(columns[0].min()) if len(columns[0]) else 0
-        stacks, calls, place = self._trees()
+        meta = meta or Meta(self._format)
+        if meta.duration_ns is None and len(columns[0]) and (last := int(columns[0].max())) != zero:
+            meta = replace(meta, duration_ns=last - zero)
+        outline, place = self.outline(meta, zero)
         if (columns[0][1:] < columns[0][:-1]).any():
             order = np.argsort(columns[0], kind="stable")
             columns = [values[order] for values in columns]
@@ -222,28 +229,45 @@ class ProfileBuilder:
             stack=place[stack],
             weight=weight,
         )
-        meta = replace(meta or Meta(self._format), format=self._format)
-        if meta.duration_ns is None and len(time_ns) and int(time_ns[-1]) != int(time_ns[0]):
-            meta = replace(meta, duration_ns=int(time_ns[-1]) - int(time_ns[0]))
+        return replace(outline, samples=samples)
+
+    def outline(self, meta: Meta, zero: int | Sequence[int]) -> tuple[Profile, Array]:
+        """Close the profile without its samples, and tell what becomes of the stacks in them.
+
+        zero: what is taken off the times since when threads have their names, for all or for each thread. Returns the
+        profile and, by id of a stack, the row of `stacks` that it is.
+        """
+        stacks, calls, place = self._trees()
+        meta = replace(meta, format=self._format)
         if meta.main_event is None and self._events:
             meta = replace(meta, main_event=next(iter(self._events)))
-        return Profile(
+        zeros = [zero] * len(self._threads) if isinstance(zero, int) else zero
+        names = [{"thread": t, "from_ns": max(0, at - zeros[t]), "name": n} for t, at, n in sorted(self._names)]
+        profile = Profile(
             meta=meta,
             runs=_rows("runs", self._runs or [{}]),
             threads=self._thread_table(),
-            thread_names=_rows(
-                "thread_names",
-                [{"thread": t, "from_ns": max(0, at - zero), "name": n} for t, at, n in sorted(self._names)],
-            ),
+            thread_names=_rows("thread_names", names),
             functions=self._function_table(),
             frames=self._frame_table(),
             stacks=stacks,
             calls=calls,
             events=_rows("events", list(self._events.values())),
-            samples=samples,
             counts=_rows("counts", self._counts),
             losses=_rows("losses", [{"reason": r, "count": c, "example": e} for r, (c, e) in self._losses.items()]),
         )
+        return profile, place
+
+    def _possible(self, columns: list[Array]) -> list[Array]:
+        """The columns without the samples whose weights no sum could hold."""
+        least = impossible(columns[5])
+        if least is None:
+            return columns
+        absurd = np.abs(columns[5].astype(np.float64)) >= least
+        first = int(np.flatnonzero(absurd)[0])
+        event = list(self._events)[int(columns[3][first])] if self._events else ""
+        self.lost(TOO_HEAVY, f"a sample of {event} that weighs {int(columns[5][first])}", int(absurd.sum()))
+        return [values[~absurd] for values in columns]
 
     def _sample_columns(self) -> list[Array]:
         """The six columns of all samples. They are many: no part is held on to that is not needed any more."""

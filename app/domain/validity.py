@@ -44,6 +44,42 @@ def too_heavy(weight: Array) -> bool:
     return peak * len(weight) >= 1 << 63 and float(np.abs(weight.astype(np.float64)).sum()) >= float(1 << 63)
 
 
+class Heaviness:
+    """How many weights there are of each order of magnitude, and their sums: enough to tell which cannot be right."""
+
+    def __init__(self) -> None:
+        self.count = np.zeros(66, np.int64)
+        self._sum = np.zeros(66, np.float64)
+
+    def add(self, weight: Array) -> None:
+        """Take in weights (int64)."""
+        size = np.abs(weight.astype(np.float64))
+        order = np.frexp(size)[1]
+        self.count += np.bincount(order, minlength=66)
+        self._sum += np.bincount(order, size, 66)
+
+    def least_impossible(self) -> float | None:
+        """The absolute weight from which on weights are left out, the greatest first, until an int64 holds the sum of
+        the rest; None where it holds that of all."""
+        if self._sum.sum() < float(1 << 63):
+            return None
+        # Those of order n are below 2^n; the sum of the zeros, order 0, is always small enough.
+        return 2.0 ** int(np.flatnonzero(np.cumsum(self._sum) < float(1 << 62))[-1])
+
+    def left_out(self, least: float | None) -> int:
+        """How many weights are left out from `least` on."""
+        return 0 if least is None else int(self.count[int(np.frexp(least)[1]) :].sum())
+
+
+def impossible(weight: Array) -> float | None:
+    """See `Heaviness.least_impossible`."""
+    if not too_heavy(weight):
+        return None
+    heaviness = Heaviness()
+    heaviness.add(weight)
+    return heaviness.least_impossible()
+
+
 def _wrong_reference(profile: Profile) -> str | None:
     tables = profile.tables()
     for name, references in REFERENCES.items():

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ..domain.builder import TOO_HEAVY as ABSURD
 from ..domain.builder import ProfileBuilder
 from ..domain.profile import Meta, Profile
 from ..domain.tables import ROOT, FrameKind
+from ..domain.validity import impossible
 from .perf_blocks import Tokens, calling_tree
 from .perf_grammar import (
     MAX_WEIGHT,
@@ -175,6 +177,7 @@ class Assembly:
         if len(columns["order"]) and (np.diff(columns["order"]) < 0).any():
             order = np.argsort(columns["order"], kind="stable")
             columns = {name: values[order] for name, values in columns.items()}
+        columns = self._possible(columns)
         timed = self._complete_times(columns)
         self._name_threads(columns)
         zero = int(columns["time_ns"].min()) if timed and len(columns["time_ns"]) else None
@@ -187,6 +190,16 @@ class Assembly:
         if not timed:
             profile = replace(profile, meta=replace(profile.meta, duration_ns=None, clock=IN_ORDER))
         return profile
+
+    def _possible(self, columns: dict[str, Array]) -> dict[str, Array]:
+        """The columns without the samples whose periods no sum could hold."""
+        least = impossible(columns["weight"])
+        if least is None:
+            return columns
+        absurd = np.abs(columns["weight"].astype(np.float64)) >= least
+        number, weight = (int(columns[name][absurd][0]) for name in ("order", "weight"))
+        self.builder.lost(ABSURD, f"line {number}: a period of {weight}", int(absurd.sum()))
+        return {name: values[~absurd] for name, values in columns.items()}
 
     def _meta(self, zero: int | None) -> Meta:
         facts = dict(self._facts)

@@ -2,7 +2,7 @@
 
 import random
 
-from perfloom.domain.builder import ProfileBuilder, display_name
+from perfloom.domain.builder import TOO_HEAVY, ProfileBuilder, display_name
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.tables import SCHEMAS, FrameKind, column, texts
 
@@ -109,3 +109,16 @@ def test_unknown_symbols_are_shown_by_their_module() -> None:
     assert display_name("[unknown]", "/usr/lib/libc.so.6") == "[libc.so.6]"
     assert display_name("[unknown]", "[unknown]") == "[unknown]"
     assert display_name("main", "/bin/x") == "main"
+
+
+def test_weights_that_no_sum_could_hold_are_lost_the_greatest_first() -> None:
+    builder = ProfileBuilder("test")
+    thread, event = builder.thread(tid=1), builder.event("e", "count")
+    for at, weight in enumerate((1 << 62, 5, -(1 << 62), 1 << 40, 1 << 62)):
+        builder.sample(at, thread, event, 0, weight)
+    profile = builder.finish()
+    assert column(profile.samples, "weight").tolist() == [5, 1 << 40]
+    assert profile.losses.to_pylist() == [
+        {"reason": TOO_HEAVY, "count": 3, "example": f"a sample of e that weighs {1 << 62}"}
+    ]
+    assert profile.meta.duration_ns == 2

@@ -357,6 +357,18 @@ def test_a_period_beyond_all_measure() -> None:
     assert [s.weight for s in samples_of(largest)] == [2**63 - 1]
 
 
+@pytest.mark.parametrize("absurd", [[2**63 - 1], [2**63 - 1, 2**62 + 5], [2**62, 2**62]])
+def test_periods_that_no_sum_could_hold_are_lost_alone(absurd: list[int]) -> None:
+    """They cost their own samples, and neither the file nor the clock of the others."""
+    good = "".join(f"a 1 {n}.000000: {n} cycles:{STACK}" for n in range(10, 15))
+    bad = "".join(f"a 1 {n}.000000: {weight} cycles:{STACK}" for n, weight in enumerate(absurd))
+    profile = read(bad + good)
+    assert [s.weight for s in samples_of(profile)] == [10, 11, 12, 13, 14]
+    assert losses_of(profile) == {perf_assembly.ABSURD: (len(absurd), f"line 1: a period of {absurd[0]}")}
+    assert profile.meta.facts[perf_assembly.FIRST_SAMPLE] == f"{10 * 10**9} ns"
+    assert profile.meta.duration_ns == 4 * 10**9
+
+
 def test_unknown_text_behind_an_event() -> None:
     text = "a 1 1.000000: 5 cpu/mem-loads/P:  ffff88 5080021 |OP LOAD|LVL L1" + STACK
     profile = read(text)

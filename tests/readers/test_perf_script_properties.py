@@ -39,7 +39,7 @@ def samples(draw: st.DrawFn, shape: tuple[bool, bool, bool, bool, bool]) -> tupl
     comm, pid, tid = draw(comms), draw(st.integers(0, 2**22)), draw(st.integers(0, 2**22))
     # With digits only, a name cannot be told from an id.
     assume(comm.strip("0123456789/-"))
-    cpu, event, period = draw(st.integers(0, 999)), draw(events), draw(st.integers(0, 2**63 - 1))
+    cpu, event, period = draw(st.integers(0, 999)), draw(events), draw(st.integers(0, 2**58))
     time = draw(st.integers(0, 10**15)) * (1 if nine else 1000)
     stack = draw(st.lists(frames, max_size=6))
     text = f"{comm} {f'{pid}/' if with_pid else ''}{tid}"
