@@ -10,6 +10,7 @@ from typing import Any
 from ..domain.errors import InvalidRequest
 from ..domain.jobs import MpiFlavour
 from ..domain.targets import LOCAL, SchedulerName, Ssh, Target
+from ..launchers import filling
 
 MAX_NAME = 60
 MAX_TEXT = 32_768
@@ -21,10 +22,8 @@ RESERVED = ("new", "import")
 NAME = re.compile(r"\w[\w .@+-]*")
 HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9._-]+)?")
 USER = re.compile(r"[\w.][\w.@\\$+-]*")
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 PROGRAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 MODULE = re.compile(r"[^\s-][^\s]*")
-PLACEHOLDER = re.compile(r"\$(?:\{(\w*)\}|(\w*))")
 _CONTROLS = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)))
 _KEY_TYPE = re.compile(r"(?:sk-)?(?:ssh|ecdsa)-[a-z0-9@.-]+")
 
@@ -113,17 +112,6 @@ def hop(text: str) -> Hop:
     if port is not None and not (re.fullmatch(r"[0-9]{1,5}", port) and 1 <= int(port) <= 65535):
         raise InvalidRequest(wrong, "jump")
     return Hop(host, user, None if port is None else int(port))
-
-
-def placeholders(path: str) -> tuple[str, ...]:
-    """The variables in a path that are filled in at the target. Raises InvalidRequest for a $ that names none."""
-    found = []
-    for match in PLACEHOLDER.finditer(path):
-        name = match[1] if match[1] is not None else match[2]
-        if not VARIABLE.fullmatch(name):
-            raise InvalidRequest(f"A $ in “{path[:80]}” names no variable. Write $NAME or ${{NAME}}.")
-        found.append(name)
-    return tuple(found)
 
 
 def _messages(target: Target) -> Iterator[tuple[str, str | None]]:
@@ -267,7 +255,7 @@ def _place(path: Any, what: str) -> str | None:
     if path.strip("/") == "":
         return f"{what} is the root of all files. Choose one of your own."
     try:
-        placeholders(path)
+        filling.variables(path)
     except InvalidRequest as error:
         return error.message
     return None
@@ -286,7 +274,7 @@ def _environment(environment: Any) -> str | None:
     if len(environment) > MAX_COUNT:
         return f"These are {len(environment):,} variables. Use at most {MAX_COUNT}."
     for name, value in environment.items():
-        if not isinstance(name, str) or len(name) > 200 or not VARIABLE.fullmatch(name):
+        if not isinstance(name, str) or len(name) > 200 or not filling.VARIABLE.fullmatch(name):
             return f"“{str(name)[:60]}” cannot name a variable. Use letters, digits and _, no digit first."
         if not isinstance(value, str) or "\0" in value or text_problem(value.translate(_CONTROLS), "It"):
             return f"The value of {name[:60]} cannot be given to a program. Use text without zero bytes."
