@@ -23,9 +23,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
-from common import REACH, ROOT, VENV, Failure, say
+from common import REACH, ROOT, VENV, Failure, run_patiently, say
 from pip_wheel import pip_wheel
 from system_parts import apt, ensure_perf, ensure_redis, ensure_test_parts
 
@@ -100,15 +101,20 @@ def ensure_venv(extras):
 
 
 def run(argv):
-    """Run pip; it says itself what went wrong."""
+    """Run pip; it says itself what went wrong. Twice, as that may have been a busy index or a lost connection."""
     quiet = dict(
         os.environ,
         PIP_DISABLE_PIP_VERSION_CHECK="1",
         PIP_ROOT_USER_ACTION="ignore",
         PIP_NO_INPUT="1",
+        PIP_RETRIES=os.environ.get("PIP_RETRIES", "8"),
         PYTHONWARNINGS="ignore",  # setuptools warns of every editable install
     )
-    if subprocess.call(argv, env=quiet, cwd=str(ROOT)) != 0:
+    if run_patiently(argv, env=quiet, cwd=str(ROOT)) == 0:
+        return
+    say("Once more in 10 s, as it may have been the network")
+    time.sleep(10)
+    if run_patiently(argv, env=quiet, cwd=str(ROOT)) != 0:
         raise Failure("pip could not install what is needed (its message stands above). " + REACH)
 
 
@@ -118,6 +124,7 @@ def main():
     parser.add_argument("--extras", default="", help="extras of the package beside the goal's, separated by commas")
     options = parser.parse_args()
     extras = [extra for extra in options.extras.split(",") if extra]
+    started = time.monotonic()
     try:
         ensure_python()
         with Path(__file__).open() as lock:
@@ -128,6 +135,8 @@ def main():
                 ensure_redis()
             elif options.goal == "test":
                 ensure_test_parts()
+        if time.monotonic() - started > 10:
+            say(f"Ready after {time.monotonic() - started:.0f} s")
     except Failure as failure:
         say(str(failure))
         return 1

@@ -8,12 +8,14 @@ import base64
 import configparser
 import hashlib
 import html.parser
+import http.client
 import json
 import os
 import platform
 import re
 import ssl
 import sys
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -82,6 +84,14 @@ def split_login(url):
     return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])), header
 
 
+def passing(error):
+    """Whether an index may answer after all when it is asked again soon."""
+    if isinstance(error, urllib.error.HTTPError):
+        return error.code >= 500 or error.code == 429
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    return not isinstance(cause, (ConnectionRefusedError, ssl.SSLCertVerificationError))
+
+
 class Index:
     """A package index: what it says of pip, fetched as pip would. A login goes to the index's own host only."""
 
@@ -96,8 +106,14 @@ class Index:
         request = urllib.request.Request(url, headers={"Accept": accept, "User-Agent": "perfloom-bootstrap"})
         if self.login and urllib.parse.urlsplit(url).netloc == self.host:
             request.add_unredirected_header("Authorization", self.login)
-        with self.opener.open(request, timeout=self.timeout) as answer:
-            return answer.geturl(), answer.headers.get_content_type(), answer.read()
+        for pause in (1, 4, 0):
+            try:
+                with self.opener.open(request, timeout=self.timeout) as answer:
+                    return answer.geturl(), answer.headers.get_content_type(), answer.read()
+            except (OSError, http.client.HTTPException) as error:
+                if not pause or not passing(error):
+                    raise
+            time.sleep(pause)
 
 
 def candidates(index):
@@ -168,7 +184,7 @@ def pip_wheel(folder):
                 continue
             _, url, digest = wheels[-1]
             body = index.fetch(url)[2]
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, http.client.HTTPException) as error:
             problems.append(f"{index.url}: {error}")
             continue
         if hashlib.sha256(body).hexdigest() != digest:

@@ -7,9 +7,10 @@ import platform
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
-from common import ROOT, VENV, Failure, say
+from common import ROOT, VENV, Failure, run_patiently, say
 
 BIN = ROOT / ".cache" / "bin"  # programs found outside PATH; the Makefile puts it first
 
@@ -37,30 +38,22 @@ def apt(packages, complain=True):
     before = privileged()
     if before is None or not shutil.which("apt-get"):
         return False
-    command = [
-        *before,
-        "env",
-        "DEBIAN_FRONTEND=noninteractive",
-        "apt-get",
-        "-q",
-        "-o",
-        "DPkg::Lock::Timeout=120",
-    ]
+    # Nothing is asked: neither by debconf, nor about configuration files, nor which services to restart.
+    quiet = ["DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1"]
+    options = ["DPkg::Lock::Timeout=120", "Acquire::Retries=5", "Dpkg::Options::=--force-confold"]
+    command = [*before, "env", *quiet, "apt-get", "-q", *(word for option in options for word in ("-o", option))]
     say("Installing {} with apt-get".format(" ".join(packages)))
     if not apt_updated:
-        subprocess.call([*command, "update"], stdout=subprocess.DEVNULL)
+        run_patiently([*command, "update"], stdout=subprocess.DEVNULL)
         apt_updated = True
-    done = subprocess.run(
-        [*command, "install", "-y", "--no-install-recommends", *packages],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        errors="replace",
-    )
-    if done.returncode != 0 and complain:
-        say("".join("  " + line + "\n" for line in done.stdout.splitlines()[-5:]).rstrip())
-    return done.returncode == 0
+    with tempfile.TemporaryFile() as output:
+        install = [*command, "install", "-y", "--no-install-recommends", *packages]
+        status = run_patiently(install, stdout=output, stderr=output)
+        output.seek(0)
+        said = output.read().decode("utf-8", "replace")
+    if status != 0 and complain:
+        say("".join("  " + line + "\n" for line in said.splitlines()[-5:]).rstrip())
+    return status == 0
 
 
 def distribution():
