@@ -9,7 +9,7 @@ from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import ROOT
 from .drawing import FlameTree, drawn
-from .grouping import Group, groups_of
+from .grouping import Group, groups_of, split_by
 from .layout import Order, subtree_totals
 from .matching import NOWHERE, function_map, label_map, main_pair, places_of
 from .picking import picked, weights_of
@@ -46,7 +46,7 @@ def flame_diff(
     (shown, selection, event), (beside, beside_selection, beside_event) = sides if reverse else sides[::-1]
     shape = shape_of(shown, selection, kinds=False)
     order = Order.WEIGHT if order is Order.TIME else order
-    tree = drawn(shown, selection, event, shape, group, order, zoom or 0, least)
+    tree = drawn(shown, selection, event, shape, split_by(beside, group), order, zoom or 0, least)
     own, total, whole = _weights_beside(tree, shown, shape, beside, beside_selection, beside_event)
     factor = tree.total / whole if normalise and whole and tree.total else 1.0
     return replace(

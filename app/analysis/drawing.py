@@ -8,7 +8,7 @@ import numpy as np
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, texts
-from .grouping import Group, Groups, groups_of
+from .grouping import Group, Groups, groups_of, split_by
 from .layout import LABEL_KIND, Frames, Order, laid_out, reordered, sibling_order, starts
 from .picking import event_names, picked
 from .shapes import Shape
@@ -72,6 +72,7 @@ def drawn(
     least: float,
 ) -> FlameTree:
     """The flame graph of the samples of an event (NO_ID: of none) on a shape; see `flamegraph.flame_tree`."""
+    group = split_by(profile, group)
     groups = None if group is Group.NONE else groups_of(profile, group)
     labels = (ROOT_LABEL, *(groups.labels if groups else ()))
     rows = picked(profile, selection, event)

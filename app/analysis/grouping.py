@@ -53,6 +53,14 @@ def groups_of(profile: Profile, group: Group) -> Groups:
     return remembered(profile, ("groups", group), lambda: _build(profile, group))
 
 
+def split_by(profile: Profile, group: Group) -> Group:
+    """What a graph is really split by: by nothing where it were by the names of threads, and no thread has one."""
+    if group is not Group.COMM:
+        return group
+    threads = threads_of(profile)
+    return group if any(threads.process) or any(threads.names) else Group.NONE
+
+
 def _build(profile: Profile, group: Group) -> Groups:
     if group is Group.COMM:
         return _by_comm(profile)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from flask import Response, request
 
 from ..analysis.flamegraph import FlameTree, Group, Matches, Order
+from ..analysis.grouping import split_by
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import flag
@@ -118,9 +119,14 @@ def bar(search: str, matched: str, choices: list[Choice], switches: list[Switch]
 
 
 def group_choice(*profiles: Profile) -> Choice:
-    """By what the graph is split: ranks and hosts only where there are several."""
-    offered = tuple((group.value, text) for group, text in GROUPS.items() if any(_splits(p, group) for p in profiles))
-    return Choice("group", "Group by", asked_group().value, Group.COMM.value, offered)
+    """By what the graph is split: ranks and hosts only where there are several, names only where there are any."""
+    named = all(split_by(profile, Group.COMM) is Group.COMM for profile in profiles)
+    offered = {g.value: text for g, text in GROUPS.items() if any(_splits(p, g) for p in profiles)}
+    if not named:
+        del offered[Group.COMM.value]
+    usual = (Group.COMM if named else Group.NONE).value
+    asked = asked_group().value
+    return Choice("group", "Group by", asked if asked in offered else usual, usual, tuple(offered.items()))
 
 
 def order_choice(*orders: Order) -> Choice:

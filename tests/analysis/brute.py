@@ -129,6 +129,12 @@ def collapsed(stack: tuple[Frame, ...]) -> tuple[Frame, ...]:
     return tuple(reversed(kept))
 
 
+def split_by(profile: Profile, group: Group) -> Group:
+    """Without any name of a thread there is nothing to split by."""
+    names = [row[word] for row in profile.threads.to_pylist() for word in ("name", "process")]
+    return group if group is not Group.COMM or any(names) else Group.NONE
+
+
 def group_of(profile: Profile, sample: Sample, group: Group) -> str:
     threads = profile.threads.to_pylist()
     thread = threads[sample.thread]

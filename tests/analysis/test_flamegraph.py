@@ -1,5 +1,6 @@
 """The flame graph against the definitions in plain Python, on random profiles."""
 
+import io
 from typing import Any
 
 import numpy as np
@@ -7,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.flamegraph import FlameTree, Group, Order, flame_tree, sandwich, search
+from perfloom.analysis.flamegraph import FlameTree, Group, Order, flame_diff, flame_tree, sandwich, search
 from perfloom.domain.errors import InvalidRequest, NotFound
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.selection import Selection
+from perfloom.readers import collapsed
 from tests.analysis import brute
 from tests.profiles import profile_of, profiles
 
@@ -87,6 +89,7 @@ def check_shape(tree: FlameTree, *, whole: bool = True) -> None:
 def expected(profile: Profile, selection: Selection, group: Group) -> dict[Any, tuple[int, int]]:
     event = selection.event or profile.meta.main_event
     samples = brute.selected(profile, selection, event=event)
+    group = brute.split_by(profile, group)
     prefix = [() if group is Group.NONE else (brute.group_of(profile, s, group),) for s in samples]
     return brute.weighed([(p + s.stack, s.weight) for p, s in zip(prefix, samples, strict=True)])
 
@@ -173,6 +176,7 @@ def boxes_of(profile: Profile, selection: Selection, group: Group) -> list[tuple
     """(path, start, self, total) of every box by time, in preorder: the definition."""
     event = selection.event or profile.meta.main_event
     samples = brute.selected(profile, selection, event=event)
+    group = brute.split_by(profile, group)
     groups = [brute.group_of(profile, s, group) if group is not Group.NONE else "" for s in samples]
     found: list[tuple[Any, ...]] = []
 
@@ -301,6 +305,19 @@ def test_nothing_to_show(order: Order, group: Group, invert: bool) -> None:
         tree = flame_tree(profile, selection.only(invert=invert), group=group, order=order, zoom=3, least=0.01)
         check_shape(tree)
         assert (tree.total, len(tree.id)) == (0, 1)
+
+
+def test_without_names_of_threads_there_is_no_layer_of_them() -> None:
+    stacks = collapsed.read(io.BytesIO(b"a;b 3\na;c 4\n"))
+    named = profile_of([("a;b", 5)], events=(("samples", "count"),))
+    tree = flame_tree(stacks, Selection())
+    assert (tree.group, tree.labels) == (Group.NONE, ("all",))
+    assert sorted(as_dict(stacks, tree).values()) == [(0, 7), (0, 7), (3, 3), (4, 4)]
+    for base, other in ((stacks, named), (named, stacks)):
+        difference = flame_diff(base, other, Selection(), Selection())
+        assert (difference.group, len(difference.id)) == (Group.NONE, 3 if other is named else 4)
+        assert difference.base_self is not None
+    assert flame_tree(named, Selection()).group is Group.COMM
 
 
 def test_no_events_at_all() -> None:
