@@ -107,12 +107,8 @@ class LocalTransport:
         """See Transport."""
         for number, file in enumerate(files):
             _tell(progress, number, len(files), f"Copies {file.here.name}")
-            try:
-                mode = 0o700 if os.access(file.here, os.X_OK) else 0o600
-                source = file.here.open("rb")
-            except OSError as error:
-                raise _not_read(file.here, error) from error
-            with source:
+            mode = 0o700 if os.access(file.here, os.X_OK) else 0o600
+            with _opened(file.here) as source:
                 _copy(source, Path(file.there), mode)
 
     def get(self, files: Sequence[Copy], progress: Progress | None = None) -> None:
@@ -121,11 +117,7 @@ class LocalTransport:
             if whole(file):
                 continue
             _tell(progress, number, len(files), f"Copies {Path(file.there).name}")
-            try:
-                source = Path(file.there).open("rb")
-            except OSError as error:
-                raise _not_read(Path(file.there), error) from error
-            with source:
+            with _opened(Path(file.there)) as source:
                 try:
                     file.here.parent.mkdir(parents=True, exist_ok=True)
                 except OSError as error:
@@ -217,10 +209,13 @@ def _copy(source: IO[bytes], to: Path, mode: int) -> None:
         raise unavailable(to, error) from error
 
 
-def _not_read(path: Path, error: OSError) -> NotFound | Refused:
-    if isinstance(error, FileNotFoundError):
-        return NotFound(f"{path} is not there (any more).")
-    return Refused(f"{path} cannot be read: {reason(error)}. Check its permissions, then try again.")
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise NotFound(f"{path} is not there (any more).") from None
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {reason(error)}. Check its permissions, then try again.") from error
 
 
 def _tell(progress: Progress | None, done: int, of: int, text: str) -> None:

@@ -1,0 +1,290 @@
+"""Open SSH connections of this process: made when first needed, kept for a while, thrown away when broken.
+
+asyncssh runs in one thread with one event loop, made at the first use in each process, so after a fork each process has
+its own. Everybody else calls `call`, which waits.
+"""
+
+import asyncio
+import atexit
+import concurrent.futures
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import asyncssh
+
+from perfloom.domain.errors import Unreachable
+from perfloom.domain.targets import Ssh
+from perfloom.workers.transports import explain, hostkeys
+from perfloom.workers.transports.base import Secrets
+from perfloom.workers.transports.hops import Hop, way
+from perfloom.workers.transports.login import Asking, Login
+
+IDLE_S = 300.0
+"""A connection that nobody uses is closed after so long."""
+IDLE_TYPED_S = 12 * 3600.0
+"""The same for one that needed a secret: opening it again would need a person."""
+ALIVE_S = 6.0
+ALIVE_TIMES = 3
+"""A host is asked so often whether it is there, where nothing else comes from it; with none of so many answers and one
+interval more, the connection counts as broken: after 24 s."""
+SESSIONS = 8
+"""sshd allows 10 sessions in one connection (MaxSessions); more wait here."""
+LOOK_S = 0.25
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+# asyncssh tells of each connection and channel.
+logging.getLogger("asyncssh").setLevel(logging.ERROR)
+
+
+class NotBegun(Unreachable):
+    """A connection was broken before anything was done with it. fresh: whether it was new."""
+
+    def __init__(self, message: str, fresh: bool) -> None:
+        super().__init__(message)
+        self.fresh = fresh
+
+
+@dataclass(eq=False)
+class Link:
+    """An open way to a target: a connection to each host on it, the target's last."""
+
+    ssh: Ssh
+    hops: tuple[Hop, ...]
+    connections: list[asyncssh.SSHClientConnection] = field(default_factory=list)
+    typed: bool = False
+    users: int = 0
+    used: bool = False
+    sessions: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SESSIONS))
+    sftp: Any = None
+    sftp_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    closing: asyncio.TimerHandle | None = None
+
+    @property
+    def target(self) -> asyncssh.SSHClientConnection:
+        """The connection to the target itself."""
+        return self.connections[-1]
+
+    @property
+    def host(self) -> str:
+        """The target for a person."""
+        return self.hops[-1].title
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is open, as far as is known."""
+        return bool(self.connections) and not any(one.is_closed() for one in self.connections)
+
+    def abort(self) -> None:
+        """Close it at once."""
+        if self.closing is not None:
+            self.closing.cancel()
+        for one in reversed(self.connections):
+            one.abort()
+
+
+class _Here:
+    """The event loop of this process and its connections."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.links: dict[Ssh, Link] = {}
+        self.locks: dict[Ssh, asyncio.Lock] = {}
+        self.thread = threading.Thread(target=self._run, name="ssh", daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def close(self) -> None:
+        """End it, with everything open."""
+
+        async def end() -> None:
+            links = list(self.links.values())
+            self.links.clear()
+            for link in links:
+                link.abort()
+            for link in links:
+                for one in link.connections:
+                    with contextlib.suppress(Exception):
+                        await asyncio.wait_for(one.wait_closed(), 1.0)
+            rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+            for task in rest:
+                task.cancel()
+            await asyncio.gather(*rest, return_exceptions=True)
+            await self.loop.shutdown_default_executor()
+
+        with contextlib.suppress(Exception):
+            asyncio.run_coroutine_threadsafe(end(), self.loop).result(5.0)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(2.0)
+        if not self.thread.is_alive():
+            self.loop.close()
+
+
+_here: _Here | None = None
+_making = threading.Lock()
+
+
+def _forget() -> None:
+    """A forked child has the parent's memory and none of its threads: the parent's connections stay the parent's."""
+    global _here, _making
+    _here = None
+    _making = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def _place() -> _Here:
+    global _here
+    with _making:
+        if _here is None:
+            _here = _Here()
+        return _here
+
+
+def close_all() -> None:
+    """Close all connections of this process; the next use makes new ones."""
+    global _here
+    with _making:
+        here, _here = _here, None
+    if here is not None:
+        here.close()
+
+
+atexit.register(close_all)
+
+
+def call(coroutine: Coroutine[Any, Any, T], look: Callable[[], None] | None = None) -> T:
+    """Run it in the event loop and wait. look: called every now and then in this thread; what it raises ends it."""
+    future = asyncio.run_coroutine_threadsafe(coroutine, _place().loop)
+    try:
+        while look is not None:
+            done, _ = concurrent.futures.wait([future], LOOK_S)
+            if done:
+                break
+            look()
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+@contextlib.asynccontextmanager
+async def using(ssh: Ssh, secrets: Secrets) -> AsyncIterator[Link]:
+    """The link to a target, for the time of the block; an open one where there is one. Raises what `_connect` does."""
+    here = _place()
+    async with here.locks.setdefault(ssh, asyncio.Lock()):
+        link = here.links.get(ssh)
+        if link is None or not link.alive:
+            drop(link)
+            link = await _connect(ssh, secrets)
+            here.links[ssh] = link
+        if link.closing is not None:
+            link.closing.cancel()
+            link.closing = None
+        link.users += 1
+    try:
+        yield link
+    finally:
+        link.users -= 1
+        link.used = True
+        if not link.users and here.links.get(ssh) is link:
+            idle = IDLE_TYPED_S if link.typed else IDLE_S
+            link.closing = asyncio.get_running_loop().call_later(idle, drop, link)
+
+
+def drop(link: Link | None) -> None:
+    """Throw a link away: it is broken, or idle."""
+    if link is None:
+        return
+    here = _place()
+    if here.links.get(link.ssh) is link:
+        del here.links[link.ssh]
+    link.abort()
+
+
+async def _connect(ssh: Ssh, secrets: Secrets) -> Link:
+    """Connect to each host on the way. Raises Unreachable or Refused, which name the host that it is about."""
+    hops = await asyncio.get_running_loop().run_in_executor(None, way, ssh)
+    link = Link(ssh, hops)
+    try:
+        for number, hop in enumerate(hops):
+            last = number == len(hops) - 1
+            on_the_way = "" if last else f" (on the way to {hops[-1].title})"
+            before = hops[number - 1] if number else None
+            await _connect_one(link, hop, secrets, on_the_way, before)
+        return link
+    except BaseException:
+        link.abort()
+        raise
+
+
+async def _connect_one(link: Link, hop: Hop, secrets: Secrets, on_the_way: str, before: Hop | None) -> None:
+    known = await asyncio.get_running_loop().run_in_executor(None, hostkeys.known_of, hop, link.ssh.host_keys)
+    asking = Asking(secrets, hop)
+    login = Login(hop, asking, known, passwords=link.ssh.password)
+    more: dict[str, Any] = {}
+    if not hop.proxy_command:
+        more["proxy_command"] = None
+    if not hop.algorithms:
+        more["server_host_key_algs"] = known.algorithms
+    try:
+        async with asking.within(hop.timeout_s):
+            connection = await asyncssh.connect(
+                hop.name,
+                hop.port,
+                config=list(hop.config),
+                username=hop.user,
+                tunnel=link.connections[-1] if link.connections else None,
+                client_factory=lambda: login,
+                known_hosts=lambda host, addr, port: known.trusted,
+                client_keys=None,
+                agent_path=None,
+                x509_trusted_certs=None,
+                connect_timeout=None,
+                login_timeout=0,
+                keepalive_interval=ALIVE_S,
+                keepalive_count_max=ALIVE_TIMES,
+                **more,
+            )
+    except asyncssh.HostKeyNotVerifiable as error:
+        if "revoked" in str(error):
+            raise hostkeys.revoked(hop, on_the_way) from None
+        raise hostkeys.not_trusted(hop, known, login.shown, on_the_way) from None
+    except asyncssh.PermissionDenied:
+        raise login.refused(on_the_way) from None
+    except (OSError, ValueError, asyncssh.Error, TimeoutError) as error:
+        failure = explain.connecting(error, hop, on_the_way, before)
+        raise failure from None
+    finally:
+        await login.done()
+    link.connections.append(connection)
+    link.typed = link.typed or bool(asking.sent)
+
+
+def not_begun(link: Link, error: BaseException) -> Unreachable:
+    """The error where a link turned out to be broken when it was to be used; it is thrown away."""
+    drop(link)
+    return NotBegun(explain.broken(error, link.host, "before anything was done").message, fresh=not link.used)
+
+
+async def session(link: Link, factory: Callable[[], Any], command: str) -> tuple[Any, Any]:
+    """Start a command there. Raises Unreachable where that failed; then nothing was started."""
+    try:
+        return await link.target.create_session(
+            factory, command, encoding=None, request_pty=False, send_env=None, x11_forwarding=False
+        )
+    except asyncssh.ChannelOpenError as error:
+        if link.alive:
+            raise Unreachable(f"{link.host} opens no session: {error.reason}. It is tried again.") from None
+        raise not_begun(link, error) from None
+    except explain.LOST as error:
+        raise not_begun(link, error) from None

@@ -1,0 +1,352 @@
+"""Copying files over SFTP: many at a time and in pipelined blocks, so that a far host costs few round trips in all.
+
+A file is written under a name of its own and renamed when it is whole, at either side. What was fetched of a file when
+the connection broke is kept beside its place, and the next time goes on behind it, if the file there is still the same
+(its size and time of change are part of the name).
+"""
+
+import asyncio
+import contextlib
+import os
+import secrets
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from perfloom.domain.errors import NotFound, PerfloomError, Refused, Unavailable
+from perfloom.launchers.quoting import quote
+from perfloom.places import reason
+from perfloom.store.disk import unavailable
+from perfloom.workers.transports import explain, piping, sessions
+from perfloom.workers.transports.base import Copy, Progress
+from perfloom.workers.transports.connections import Link, drop, not_begun
+from perfloom.workers.transports.local import whole
+
+FILES = 64
+"""Files at a time: each small one costs four round trips, which so many share."""
+BLOCK = 1 << 18
+BLOCKS = 32
+"""Blocks on the way at a time, of all files together: they bound the memory that is taken."""
+START_S = 30.0
+UNKNOWN_BLOCK = 1 << 15
+"""Every server takes blocks of this size."""
+
+
+@dataclass
+class Tally:
+    """How far it is; written in the event loop, read by whoever waits."""
+
+    files: int
+    bytes: int | None
+    done: int = 0
+    moved: int = 0
+    name: str = ""
+
+    def tell(self, progress: Progress, verb: str) -> None:
+        """Say so."""
+        part = self.moved / self.bytes if self.bytes else self.done / max(1, self.files)
+        what = self.name if self.files == 1 else f"{min(self.files, self.done + 1)} of {self.files} files"
+        progress(min(1.0, part), f"{verb} {what}, {self.moved / 1e6:.1f} MB so far")
+
+
+Way = Callable[[Link, Sequence[Copy], Tally], Awaitable[None]]
+"""`put` or `get`."""
+
+
+async def client(link: Link) -> Any:
+    """The SFTP client of a link; False where the host has no SFTP."""
+    async with link.sftp_lock:
+        if link.sftp is None:
+            try:
+                async with asyncio.timeout(START_S):
+                    link.sftp = await link.target.start_sftp_client(send_env=None)
+            except explain.LOST as error:
+                if not isinstance(error, asyncssh.SFTPConnectionLost | asyncssh.SFTPNoConnection) or not link.alive:
+                    raise not_begun(link, error) from None
+                link.sftp = False
+            except (asyncssh.Error, TimeoutError):
+                link.sftp = False
+        return link.sftp
+
+
+async def put(link: Link, files: Sequence[Copy], tally: Tally) -> None:
+    """See Transport.put."""
+    sftp = await client(link)
+    blocks = asyncio.Semaphore(BLOCKS)
+
+    async def one(file: Copy) -> None:
+        tally.name = file.here.name
+        try:
+            source = os.open(file.here, os.O_RDONLY | os.O_CLOEXEC)
+            mode = 0o700 if os.access(file.here, os.X_OK) else 0o600
+        except OSError as error:
+            raise _not_read_here(file.here, error) from error
+        try:
+            if sftp:
+                await _put_one(link, sftp, file, source, mode, blocks, tally)
+            else:
+                await piping.put(link, file.there, source, mode, tally)
+        finally:
+            os.close(source)
+        tally.done += 1
+
+    await _each(link, files, one, FILES if sftp else piping.FILES, "while files were copied there")
+
+
+async def get(link: Link, files: Sequence[Copy], tally: Tally) -> None:
+    """See Transport.get."""
+    sftp = await client(link)
+    blocks = asyncio.Semaphore(BLOCKS)
+
+    async def one(file: Copy) -> None:
+        if whole(file):
+            tally.moved += file.bytes or 0
+        else:
+            tally.name = Path(file.there).name
+            with _disk_here(file.here):
+                file.here.parent.mkdir(parents=True, exist_ok=True)
+            if sftp:
+                await _get_one(link, sftp, file, blocks, tally)
+            else:
+                await piping.get(link, file, tally)
+        tally.done += 1
+
+    await _each(link, files, one, FILES if sftp else piping.FILES, "while files were fetched")
+
+
+async def _each(
+    link: Link, files: Sequence[Copy], one: Callable[[Copy], Awaitable[None]], at_once: int, doing: str
+) -> None:
+    """Do it with all files, so many at a time; the first failure ends all."""
+    waiting = deque(files)
+
+    async def work() -> None:
+        while waiting:
+            await one(waiting.popleft())
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(at_once, len(files))):
+                group.create_task(work())
+    except BaseExceptionGroup as errors:
+        first = _first(errors)
+        if isinstance(first, explain.LOST):
+            drop(link)
+            first = explain.broken(first, link.host, doing)
+        raise first from None
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error that says most: of a broken connection every file has one."""
+    flat: list[BaseException] = []
+    rest: list[BaseException] = [errors]
+    while rest:
+        error = rest.pop(0)
+        if isinstance(error, BaseExceptionGroup):
+            rest.extend(error.exceptions)
+        else:
+            flat.append(error)
+    return next((error for error in flat if isinstance(error, PerfloomError)), flat[0])
+
+
+async def _put_one(
+    link: Link, sftp: Any, file: Copy, source: int, mode: int, blocks: asyncio.Semaphore, tally: Tally
+) -> None:
+    there = os.fsencode(file.there)
+    folder, _, name = there.rpartition(b"/")
+    partial = folder + b"/." + name[:100] + b"." + secrets.token_hex(6).encode() + b".part"
+    made = False
+    try:
+        flags = asyncssh.FXF_WRITE | asyncssh.FXF_CREAT | asyncssh.FXF_EXCL
+        target = await sftp.open(partial, flags, asyncssh.SFTPAttrs(permissions=mode), encoding=None)
+        made = True
+        try:
+            await _write_blocks(sftp, target, source, blocks, tally)
+            # What the umask there took away; it cannot take more than a script of ours needs.
+            if mode & 0o100:
+                await target.setstat(asyncssh.SFTPAttrs(permissions=mode))
+        finally:
+            # A disk of a network may tell only here that it is full.
+            await target.close()
+        await _rename(sftp, partial, there)
+    except asyncssh.SFTPError as error:
+        if isinstance(error, explain.LOST):
+            raise
+        raise await _not_written(link, file.there, error) from None
+    finally:
+        if made and link.alive:
+            # Gone where it was renamed.
+            with contextlib.suppress(asyncssh.Error, OSError):
+                await asyncio.shield(sftp.remove(partial))
+
+
+async def _write_blocks(sftp: Any, target: Any, source: int, blocks: asyncio.Semaphore, tally: Tally) -> None:
+    size = _block(sftp.limits.max_write_len)
+    pending: deque[tuple[int, asyncio.Task[Any]]] = deque()
+    offset = 0
+    try:
+        while True:
+            while pending and (blocks.locked() or len(pending) >= BLOCKS):
+                await _landed(pending, blocks, tally)
+            data = os.pread(source, size, offset)
+            if not data:
+                break
+            await blocks.acquire()
+            pending.append((len(data), asyncio.ensure_future(target.write(data, offset))))
+            offset += len(data)
+        while pending:
+            await _landed(pending, blocks, tally)
+    finally:
+        await _drop(pending, blocks)
+
+
+async def _landed(pending: deque[tuple[int, asyncio.Task[Any]]], blocks: asyncio.Semaphore, tally: Tally) -> None:
+    await pending[0][1]
+    tally.moved += pending.popleft()[0]
+    blocks.release()
+
+
+async def _drop(pending: deque[Any], blocks: asyncio.Semaphore) -> None:
+    """Give up what is still on the way."""
+    for *_, task in pending:
+        task.cancel()
+        blocks.release()
+    await asyncio.gather(*(task for *_, task in pending), return_exceptions=True)
+
+
+async def _rename(sftp: Any, partial: bytes, there: bytes) -> None:
+    try:
+        await sftp.posix_rename(partial, there)
+    except asyncssh.SFTPOpUnsupported:
+        # An old server: for a moment nothing stands there.
+        with contextlib.suppress(asyncssh.SFTPNoSuchFile):
+            await sftp.remove(there)
+        await sftp.rename(partial, there)
+
+
+async def _get_one(link: Link, sftp: Any, file: Copy, blocks: asyncio.Semaphore, tally: Tally) -> None:
+    try:
+        source = await sftp.open(os.fsencode(file.there), asyncssh.FXF_READ, encoding=None)
+        try:
+            known = await source.stat()
+            size, changed = int(known.size or 0), int(known.mtime or 0)
+            partial = file.here.parent / f".{file.here.name[:100]}.{size}-{changed}.part"
+            with _disk_here(file.here):
+                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+                target = os.open(partial, flags, 0o600)
+            try:
+                start = min(size, os.fstat(target).st_size)
+                tally.moved += start
+                await _read_blocks(sftp, source, target, start, size, file, blocks, tally)
+            finally:
+                os.close(target)
+        finally:
+            with contextlib.suppress(asyncssh.Error, OSError):
+                await source.close()
+    except asyncssh.SFTPError as error:
+        if isinstance(error, explain.LOST):
+            raise
+        raise not_read_there(link, file.there, error) from None
+    if file.bytes is not None and size != file.bytes:
+        partial.unlink(missing_ok=True)
+        raise Unavailable(
+            f"{file.there} on {link.host} has {size} bytes and not {file.bytes}: it was changed meanwhile. "
+            "Fetch it again."
+        )
+    with _disk_here(file.here):
+        os.replace(partial, file.here)
+        for old in file.here.parent.glob(f".{_plain(file.here.name[:100])}.*-*.part"):
+            old.unlink(missing_ok=True)
+
+
+async def _read_blocks(
+    sftp: Any, source: Any, target: int, start: int, size: int, file: Copy, blocks: asyncio.Semaphore, tally: Tally
+) -> None:
+    """Fetch what is missing. It is written in order, so that what is there is always a beginning without holes."""
+    step = _block(sftp.limits.max_read_len)
+    pending: deque[tuple[int, int, asyncio.Task[bytes]]] = deque()
+    offset = start
+    try:
+        while offset < size or pending:
+            # Only who has nothing on the way waits for a free block: so somebody always gets on.
+            while offset < size and len(pending) < BLOCKS and (not pending or not blocks.locked()):
+                await blocks.acquire()
+                length = min(step, size - offset)
+                pending.append((offset, length, asyncio.ensure_future(source.read(length, offset))))
+                offset += length
+            at, length, task = pending[0]
+            data = await task
+            while len(data) < length:
+                more = await source.read(length - len(data), at + len(data))
+                if not more:
+                    raise Unavailable(f"{file.there} became shorter while it was fetched. Fetch it again.")
+                data += more
+            with _disk_here(file.here):
+                _write_all(target, data, at)
+            pending.popleft()
+            blocks.release()
+            tally.moved += length
+    finally:
+        await _drop(pending, blocks)
+
+
+def _write_all(handle: int, data: bytes, at: int) -> None:
+    rest = memoryview(data)
+    while rest:
+        count = os.pwrite(handle, rest, at)
+        rest, at = rest[count:], at + count
+
+
+def _block(limit: int | None) -> int:
+    return min(BLOCK, limit) if limit else UNKNOWN_BLOCK
+
+
+def _plain(name: str) -> str:
+    """A name in which no sign means anything to glob."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
+
+
+@contextlib.contextmanager
+def _disk_here(path: Path) -> Any:
+    try:
+        yield
+    except OSError as error:
+        raise unavailable(path, error) from error
+
+
+def _not_read_here(path: Path, error: OSError) -> PerfloomError:
+    if isinstance(error, FileNotFoundError):
+        return NotFound(f"{path} is not there (any more).")
+    return Refused(f"{path} cannot be read: {reason(error)}. Check its permissions, then try again.")
+
+
+def not_read_there(link: Link, path: str, error: asyncssh.SFTPError) -> PerfloomError:
+    """The error where a file there cannot be read."""
+    if isinstance(error, asyncssh.SFTPNoSuchFile | asyncssh.SFTPNoSuchPath):
+        return NotFound(f"{path} is not on {link.host} (any more).")
+    if isinstance(error, asyncssh.SFTPPermissionDenied):
+        return Refused(f"{path} on {link.host} may not be read by {link.hops[-1].user}. Check its permissions there.")
+    return Unavailable(f"{path} on {link.host} cannot be read ({error.reason}). Check the disk there, then try again.")
+
+
+async def _not_written(link: Link, path: str, error: asyncssh.SFTPError) -> PerfloomError:
+    """The error where a file there cannot be written. SFTP says only that it failed: the system there is asked why."""
+    folder = path.rpartition("/")[0] or "/"
+    words = error.reason
+    if not isinstance(error, asyncssh.SFTPNoSuchFile | asyncssh.SFTPNoSuchPath):
+        name = f"{folder}/.perfloom-{secrets.token_hex(6)}.part"
+        script = (
+            f'LC_ALL=C; export LC_ALL; f={quote(name)}; dd if=/dev/zero of="$f" bs=65536 count=16 2>&1 >/dev/null; '
+            'r=$?; rm -f -- "$f"; exit $r'
+        )
+        with contextlib.suppress(PerfloomError):
+            done = await sessions.run(link, script, timeout_s=START_S, limit_bytes=1 << 16)
+            if done.status:
+                words = done.text
+    else:
+        words = "No such file or directory"
+    return piping.not_written(link, path, words)

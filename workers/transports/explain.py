@@ -1,0 +1,101 @@
+"""What went wrong on the way to a host, for a person: every error of asyncssh and of sockets as one of ours."""
+
+import errno
+import socket
+
+import asyncssh
+
+from perfloom.domain.errors import PerfloomError, Refused, Unreachable
+from perfloom.workers.transports.hops import Hop
+
+CHECK = "Check the target's host and port."
+AGAIN = "It is tried again."
+
+
+def connecting(error: BaseException, hop: Hop, on_the_way: str, before: Hop | None) -> PerfloomError:
+    """The error of a connection that was not made. on_the_way: words on what host `hop` is, where it is not the target
+    itself. before: the host that it was to be reached through."""
+    host = f"{hop.title}{on_the_way}"
+    if isinstance(error, PerfloomError):
+        return error
+    if isinstance(error, TimeoutError):
+        return Unreachable(
+            f"{host} did not answer within {hop.timeout_s:g} s. See whether it is up and can be reached from here "
+            f"(a firewall drops packets without a word). {CHECK}"
+        )
+    if isinstance(error, asyncssh.ChannelOpenError):
+        return _through(error, host, before)
+    if isinstance(error, socket.gaierror | UnicodeError):
+        return Unreachable(f"{host} is a name that is not known here ({_words(error)}). {CHECK}")
+    if isinstance(error, asyncssh.Error):
+        return _login(error, host)
+    if isinstance(error, OSError):
+        return _socket(error, host)
+    return Unreachable(f"The connection to {host} failed: {_words(error)}.")
+
+
+def _through(error: asyncssh.ChannelOpenError, host: str, before: Hop | None) -> PerfloomError:
+    """The host before did not connect us on."""
+    jump = before.title if before is not None else "The jump host"
+    if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
+        return Refused(
+            f"{jump} does not pass connections on to {host} ({_words(error)}): its sshd_config has AllowTcpForwarding "
+            "no, or PermitOpen without it. Ask its administrator, or go another way."
+        )
+    return Unreachable(f"{jump} cannot reach {host}: {_words(error)}. {CHECK}")
+
+
+def _login(error: asyncssh.Error, host: str) -> PerfloomError:
+    words = _words(error)
+    if isinstance(error, asyncssh.KeyExchangeFailed):
+        return Refused(
+            f"{host} and this machine have no way to encrypt in common ({words}). The host's SSH server may be very "
+            "old: name what it offers in ~/.ssh/config (KexAlgorithms, Ciphers, HostKeyAlgorithms)."
+        )
+    if "too many authentication failures" in words.lower():
+        return Refused(
+            f"{host} was offered too many keys and hung up. Name the right key file in the target, or have it not use "
+            "the agent's keys."
+        )
+    if isinstance(error, asyncssh.ProtocolError | asyncssh.ProtocolNotSupported):
+        return Refused(f"What answers as {host} does not speak SSH as it should ({words}). {CHECK}")
+    if isinstance(error, asyncssh.ConnectionLost):
+        return Unreachable(
+            f"{host} closed the connection before anybody was logged in. It may be busy, or lock this machine out for "
+            f"a while; or another service than SSH listens there. {AGAIN}"
+        )
+    return Unreachable(f"{host} ended the connection: {words}. {AGAIN}")
+
+
+def _socket(error: OSError, host: str) -> PerfloomError:
+    if isinstance(error, ConnectionRefusedError):
+        return Unreachable(f"No SSH server listens there: {host} refused the connection. {CHECK}")
+    if error.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN):
+        return Unreachable(f"There is no way to {host} now ({_words(error)}). See whether network and VPN are up.")
+    if isinstance(error, FileNotFoundError | PermissionError):
+        return Refused(f"The ProxyCommand for {host} in ~/.ssh/config cannot be started: {_words(error)}.")
+    return Unreachable(f"The connection to {host} failed: {_words(error)}. {AGAIN}")
+
+
+def broken(error: BaseException, host: str, doing: str) -> PerfloomError:
+    """The error of a connection that was there and broke. doing: what was being done, as in “while files …”."""
+    if isinstance(error, PerfloomError):
+        return error
+    return Unreachable(f"The connection to {host} broke {doing} ({_words(error)}). {AGAIN}")
+
+
+LOST: tuple[type[BaseException], ...] = (
+    asyncssh.DisconnectError,
+    asyncssh.SFTPConnectionLost,
+    asyncssh.SFTPNoConnection,
+    ConnectionError,
+    BrokenPipeError,
+)
+"""What is raised where the connection is no more."""
+
+
+def _words(error: BaseException) -> str:
+    """What an error says of itself, on one line that is not too long; servers put words of their own into it."""
+    said = str(getattr(error, "reason", "") or getattr(error, "strerror", "") or error)
+    text = "".join(c if c.isprintable() else " " for c in said).strip(" .")
+    return text[:300] or type(error).__name__

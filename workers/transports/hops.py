@@ -1,0 +1,193 @@
+"""Which hosts lie on the way to a target, and what ~/.ssh/config says of each. Nothing is connected here."""
+
+import getpass
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import asyncssh
+
+from perfloom.domain.errors import InvalidRequest, Refused
+from perfloom.domain.targets import Ssh
+
+USUAL_PORT = 22
+MOST_HOPS = 8
+"""A way with more hosts goes in a circle."""
+DEFAULT_KEYS = ("id_ed25519_sk", "id_ecdsa_sk", "id_ed25519", "id_ecdsa", "id_rsa")
+SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
+SYSTEM_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One host on the way. name: as a person wrote it. key_files: private keys, in the order in which they are tried.
+    chosen: whether somebody chose those, so that they must be there. only: whether keys of the agent that are not
+    among them stay untried. agent: the agent's socket, empty for none. known_hosts: files. alias: the name under which
+    its key is known. config: files in which asyncssh looks up the rest. algorithms: whether those name kinds of host
+    keys. proxy_command: leads there instead of a plain connection."""
+
+    name: str
+    host: str
+    port: int
+    user: str
+    key_files: tuple[str, ...]
+    chosen: bool
+    only: bool
+    agent: str
+    known_hosts: tuple[str, ...]
+    alias: str
+    timeout_s: float
+    config: tuple[str, ...]
+    algorithms: bool
+    proxy_command: bool
+
+    @property
+    def login(self) -> str:
+        """user@host, with the port where it is another than usual."""
+        return f"{self.user}@{self.title}"
+
+    @property
+    def title(self) -> str:
+        """The host for a person."""
+        where = self.name if self.port == USUAL_PORT else f"{self.name}, port {self.port}"
+        return where if self.name.lower() == self.host.lower() else f"{where} ({self.host})"
+
+    @property
+    def known_as(self) -> str:
+        """Its name as it stands in a known_hosts file."""
+        name = (self.alias or self.host).lower()
+        return name if self.port == USUAL_PORT or self.alias else f"[{name}]:{self.port}"
+
+
+def way(ssh: Ssh) -> tuple[Hop, ...]:
+    """The hosts from here to the target, which is the last. Reads files, and runs what `Match exec` in them says.
+
+    Raises InvalidRequest or Refused.
+    """
+    wanted = _Wanted(ssh.host, ssh.user, ssh.port)
+    return _way(ssh, wanted, ssh.jump or None, own=True, depth=1)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A host as it is written in a target or a configuration."""
+
+    host: str
+    user: str = ""
+    port: int | None = None
+
+
+def _way(ssh: Ssh, wanted: _Wanted, jump: Sequence[str] | None, *, own: bool, depth: int) -> tuple[Hop, ...]:
+    """own: whether it is the target itself, to which the target's key file belongs first of all."""
+    if depth > MOST_HOPS:
+        raise Refused(
+            f"The way to {ssh.host} leads over more than {MOST_HOPS} hosts. See whether ProxyJump in ~/.ssh/config "
+            "goes in a circle."
+        )
+    hop, proxy_jump = _look_up(ssh, wanted, own)
+    if jump is None:
+        jump = proxy_jump
+    else:
+        hop = replace(hop, proxy_command=False)
+    if not jump:
+        return (hop,)
+    *before, last = jump
+    # As ssh does it: the last of several is reached through those before it, a single one as its own entry says.
+    return (*_way(ssh, parse_jump(last), before or None, own=False, depth=depth + 1), hop)
+
+
+def parse_jump(text: str) -> _Wanted:
+    """`[user@]host[:port]`, also as an ssh:// URL and with an IPv6 address in brackets. Raises InvalidRequest."""
+    rest = text.strip().removeprefix("ssh://").rstrip("/")
+    user, _, host = rest.rpartition("@")
+    found = re.fullmatch(r"\[([^\[\]]+)\](?::([0-9]{1,5}))?|([^:]+)(?::([0-9]{1,5}))?|([0-9A-Fa-f:]+)", host)
+    if not found:
+        raise InvalidRequest(f"{text[:80]!r} names no host to go through. Write [user@]host[:port].", "jump")
+    port = found[2] or found[4]
+    return _Wanted(found[1] or found[3] or found[5], user, int(port) if port else None)
+
+
+def _look_up(ssh: Ssh, wanted: _Wanted, own: bool) -> tuple[Hop, tuple[str, ...]]:
+    """A host with all that is known of it, and what has to be gone through to get there."""
+    if not wanted.host or any(ord(c) <= 32 or ord(c) == 127 for c in wanted.host + wanted.user):
+        raise InvalidRequest(f"{wanted.host[:80]!r} cannot be the name of a host, or its user that of one.", "host")
+    files = _config_files() if ssh.config else ()
+    options = _options(files, wanted)
+    config = cast(Any, options).config
+    home = Path("~/.ssh").expanduser()
+    configured = [str(name) for name in config.get("IdentityFile", ())]
+    usual = configured or [str(home / name) for name in DEFAULT_KEYS if (home / name).is_file()]
+    mine = [ssh.key_file] if ssh.key_file else []
+    # The target's own key is often good for the hosts on the way, too, but what they have is tried first.
+    keys = (mine or usual) if own else [*usual, *mine]
+    timeout = config.get("ConnectTimeout") if ssh.connect_timeout_s == Ssh("").connect_timeout_s else None
+    jump = str(config.get("ProxyJump") or "")
+    known = tuple(str(name) for name in config.get("UserKnownHostsFile", ()))
+    system = tuple(str(name) for name in config.get("GlobalKnownHostsFile", SYSTEM_KNOWN_HOSTS))
+    hop = Hop(
+        name=wanted.host,
+        host=options.host,
+        port=options.port,
+        user=options.username,
+        key_files=tuple(os.path.expanduser(name) for name in keys),
+        chosen=own and bool(mine),
+        only=bool((own and mine) or config.get("IdentitiesOnly")),
+        agent=_agent(config.get("IdentityAgent")) if ssh.agent else "",
+        known_hosts=(*(known or (str(home / "known_hosts"), str(home / "known_hosts2"))), *system),
+        alias=str(config.get("HostKeyAlias") or ""),
+        timeout_s=float(timeout or ssh.connect_timeout_s),
+        config=tuple(map(str, files)),
+        algorithms=config.get("HostKeyAlgorithms") is not None,
+        proxy_command=bool(options.proxy_command),
+    )
+    hop = replace(hop, known_hosts=tuple(_expand(name, hop) for name in hop.known_hosts))
+    return hop, tuple(part for part in jump.split(",") if part.strip())
+
+
+def _options(files: Sequence[Path], wanted: _Wanted) -> asyncssh.SSHClientConnectionOptions:
+    """What the configuration says of a host, read by asyncssh."""
+    more: dict[str, Any] = {"username": wanted.user} if wanted.user else {}
+    if wanted.port is not None:
+        more["port"] = wanted.port
+    try:
+        return asyncssh.SSHClientConnectionOptions(
+            host=wanted.host, config=[str(file) for file in files], client_keys=None, known_hosts=b"", **more
+        )
+    except (asyncssh.ConfigParseError, UnicodeDecodeError) as error:
+        raise Refused(
+            f"The SSH configuration of {_person()} cannot be read: {error}. Correct it, or have the target not use it."
+        ) from None
+    except (ValueError, OSError) as error:
+        raise Refused(f"The host {wanted.host} cannot be looked up: {error}.") from None
+
+
+def _config_files() -> tuple[Path, ...]:
+    files = (Path("~/.ssh/config").expanduser(), SYSTEM_CONFIG)
+    return tuple(file for file in files if file.is_file() and os.access(file, os.R_OK))
+
+
+def _agent(configured: Any) -> str:
+    """The socket of the agent, as ssh_config(5) says of IdentityAgent."""
+    if configured is None or configured == "SSH_AUTH_SOCK":
+        return os.environ.get("SSH_AUTH_SOCK", "")
+    text = str(configured)
+    if text.lower() == "none":
+        return ""
+    return os.environ.get(text[1:], "") if text.startswith("$") else os.path.expanduser(text)
+
+
+def _expand(text: str, hop: Hop) -> str:
+    """The tokens that ssh_config(5) allows in UserKnownHostsFile."""
+    values = {"%": "%", "d": str(Path.home()), "h": hop.host, "n": hop.name, "p": str(hop.port), "r": hop.user}
+    values |= {"u": _person(), "k": hop.alias or hop.host, "i": str(os.getuid())}
+    return os.path.expanduser(re.sub(r"%(.)", lambda found: values.get(found[1], found[0]), text))
+
+
+def _person() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"

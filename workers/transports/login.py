@@ -1,0 +1,254 @@
+"""Logging in to one host: which keys are offered, what is asked for, and what was wrong when it fails."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import asyncssh
+
+from perfloom.domain.errors import Prompt, Refused, SecretNeeded
+from perfloom.workers.transports.base import Secrets, TellsOfSecrets
+from perfloom.workers.transports.hops import Hop
+from perfloom.workers.transports.hostkeys import Known
+
+MOST_PROMPT = 200
+
+
+class Asking:
+    """Asks for the secrets of one host, and notes what was missing and what was sent. The clock of whoever waits for
+    the login stands still meanwhile: a person may have to type."""
+
+    def __init__(self, secrets: Secrets, hop: Hop) -> None:
+        self.secrets = secrets
+        self.hop = hop
+        self.missing: dict[str, Prompt] = {}
+        self.sent: dict[str, Prompt] = {}
+        self.once: dict[str, Prompt] = {}
+        self._limit: asyncio.Timeout | None = None
+
+    @contextlib.asynccontextmanager
+    async def within(self, seconds: float) -> Any:
+        """A time limit for the block, without the time that answers take. Raises TimeoutError."""
+        async with asyncio.timeout(seconds) as self._limit:
+            yield
+
+    def password(self) -> Prompt:
+        return Prompt(f"password {self.hop.login}", f"Password of {self.hop.user} on {self.hop.title}")
+
+    def passphrase(self, path: str) -> Prompt:
+        return Prompt(f"passphrase {path}", f"Passphrase of the key {path}")
+
+    def answer(self, question: str) -> Prompt:
+        """What a server asks for in its own words, such as a one-time code."""
+        asked = "".join(c if c.isprintable() else " " for c in question).strip(" :")[:MOST_PROMPT] or "Answer"
+        return Prompt(f"answer {self.hop.login} {asked}", f"{asked} ({self.hop.user} on {self.hop.title})")
+
+    async def ask(self, prompt: Prompt) -> str | None:
+        """The secret; None where there is none, or where the one there is was tried already."""
+        if prompt.name in self.sent:
+            return None
+        limit, loop = self._limit, asyncio.get_running_loop()
+        when = limit.when() if limit is not None else None
+        left = None if when is None else when - loop.time()
+        if limit is not None:
+            limit.reschedule(None)
+        try:
+            found = await loop.run_in_executor(None, self.secrets, prompt)
+        finally:
+            if limit is not None and left is not None:
+                limit.reschedule(loop.time() + left)
+        return self.note(prompt, found)
+
+    def note(self, prompt: Prompt, found: str | None) -> str | None:
+        """Note what came of asking."""
+        if found is None:
+            self.missing[prompt.name] = prompt
+        else:
+            self.sent[prompt.name] = prompt
+        return found
+
+    def forget(self, prompt: Prompt) -> None:
+        """The secret is of no use (any more)."""
+        self.sent.pop(prompt.name, None)
+        if isinstance(self.secrets, TellsOfSecrets):
+            self.secrets.spent(prompt)
+
+    def forget_codes(self) -> None:
+        """One-time codes are of use once, whatever came of it."""
+        for prompt in self.once.values():
+            if prompt.name in self.sent:
+                self.forget(prompt)
+
+
+class Login(asyncssh.SSHClient):
+    """What asyncssh asks when it logs in to `hop`. shown: a key that the host showed and that is not trusted."""
+
+    def __init__(self, hop: Hop, asking: Asking, known: Known, *, passwords: bool) -> None:
+        self.hop = hop
+        self.asking = asking
+        self.known = known
+        self.passwords = passwords
+        self.shown: asyncssh.SSHKey | None = None
+        self.accepted = 0
+        self.offered = 0
+        self.asked_for_password = False
+        self.wrong: dict[str, Prompt] = {}
+        self.unreadable = ""
+        self.connection: asyncssh.SSHClientConnection | None = None
+        self._agent: asyncssh.SSHAgentClient | None = None
+        self._sources: list[Callable[[], Awaitable[Sequence[Any]]]] | None = None
+        self._ready: list[Any] = []
+
+    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+        self.connection = conn
+
+    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
+        """Called for a key that is not known; never accepts one."""
+        self.shown = key
+        return False
+
+    async def public_key_auth_requested(self) -> Any:
+        """The next key to offer: the agent's, then those of files."""
+        if self._sources is None:
+            self._sources = [self._agent_keys]
+            self._sources += [self._file_keys(path) for path in self.hop.key_files]
+        while not self._ready and self._sources:
+            self._ready += await self._sources.pop(0)()
+        if not self._ready:
+            return None
+        self.offered += 1
+        return [self._ready.pop(0)]
+
+    async def _agent_keys(self) -> Sequence[Any]:
+        if not self.hop.agent:
+            return ()
+        wanted = None
+        if self.hop.only:
+            found = (_public_data(path) for path in self.hop.key_files)
+            wanted = [data for data in found if data is not None]
+            if not wanted:
+                return ()
+        try:
+            self._agent = await asyncssh.connect_agent(self.hop.agent)
+            return await self._agent.get_keys(wanted)
+        except (OSError, ValueError, asyncssh.Error):
+            # An agent that has ended, as its session has; other keys may do.
+            return ()
+
+    def _file_keys(self, path: str) -> Callable[[], Awaitable[Sequence[Any]]]:
+        async def keys() -> Sequence[Any]:
+            load: Any = asyncssh.load_keypairs
+            loop = asyncio.get_running_loop()
+
+            def passphrase(_: str) -> str:
+                asked = asyncio.run_coroutine_threadsafe(self._passphrase(path), loop).result()
+                if asked is None:
+                    raise asyncssh.KeyImportError("Passphrase must be specified")
+                return asked
+
+            try:
+                # Decrypting takes long on purpose; and asking waits for a person.
+                return await loop.run_in_executor(None, lambda: load([path], passphrase))
+            except (OSError, UnicodeDecodeError) as error:
+                self.unreadable = f"The key file {path} cannot be read: {getattr(error, 'strerror', None) or error}."
+            except (ValueError, asyncssh.Error) as error:
+                if not self.asking.missing and not self.wrong:
+                    self.unreadable = f"The key file {path} cannot be used: {error}."
+            return ()
+
+        return keys
+
+    async def _passphrase(self, path: str) -> str | None:
+        """A passphrase that opens the key file, or None."""
+        prompt = self.asking.passphrase(path)
+        found = await self.asking.ask(prompt)
+        if found is None:
+            return None
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, asyncssh.read_private_key, path, found)
+        except (OSError, ValueError, asyncssh.Error):
+            self.wrong[prompt.name] = prompt
+            self.asking.forget(prompt)
+            return None
+        return found
+
+    async def password_auth_requested(self) -> str | None:
+        """The password, once."""
+        self.asked_for_password = True
+        return await self.asking.ask(self.asking.password()) if self.passwords else None
+
+    def password_change_requested(self, prompt: str, lang: str) -> Any:
+        """Not done here."""
+        raise Refused(
+            f"The password of {self.hop.user} on {self.hop.title} has expired. Log in there by hand and choose another."
+        )
+
+    def kbdint_auth_requested(self) -> str | None:
+        """Whether questions are answered."""
+        self.asked_for_password = True
+        return "" if self.passwords else None
+
+    async def kbdint_challenge_received(
+        self, name: str, instructions: str, lang: str, prompts: Sequence[tuple[str, bool]]
+    ) -> list[str] | None:
+        """Answers to what the server asks; None where one is missing."""
+        answers = []
+        for text, echo in prompts:
+            plain = text.strip().lower().rstrip(": ")
+            # What PAM asks first is the password, by whatever user's name it asks for it.
+            if not echo and (plain.endswith("password") or plain.startswith("password for")) and "one" not in plain:
+                prompt = self.asking.password()
+            else:
+                prompt = self.asking.answer(text)
+                self.asking.once[prompt.name] = prompt
+            answers.append(await self.asking.ask(prompt))
+        return None if None in answers else [answer for answer in answers if answer is not None]
+
+    def auth_completed(self) -> None:
+        """It let us in."""
+        self.accepted += 1
+
+    async def done(self) -> None:
+        """Let go of the agent."""
+        self.asking.forget_codes()
+        if self._agent is not None:
+            self._agent.close()
+            await self._agent.wait_closed()
+            self._agent = None
+
+    def refused(self, on_the_way: str) -> Refused:
+        """The error where it did not let us in."""
+        host = f"{self.hop.title}{on_the_way}"
+        wrong, missing = dict(self.wrong), self.asking.missing
+        if not missing:
+            wrong |= {name: one for name, one in self.asking.sent.items() if not name.startswith("passphrase ")}
+        for prompt in wrong.values():
+            self.asking.forget(prompt)
+        if needed := tuple({**wrong, **missing}.values()):
+            texts = "; ".join(prompt.text for prompt in needed)
+            if wrong:
+                return SecretNeeded(f"{host} did not accept what was typed. Type it again: {texts}.", needed)
+            return SecretNeeded(f"{host} asks for a secret. Type it: {texts}.", needed)
+        if self.unreadable and not self.offered:
+            return Refused(f"{self.unreadable} {host} could not be logged in to. Check the target's key file.")
+        keys = f"none of {self.offered} keys that were offered" if self.offered > 1 else "the key that was offered"
+        said = f"accepts {keys}" if self.offered > 1 else f"does not accept {keys}"
+        if not self.offered:
+            said = "was offered no key, as none was found"
+        more = "" if self.passwords or not self.asked_for_password else " Or have the target ask for a password."
+        return Refused(
+            f"{host} does not let {self.hop.user} in: it {said}. Check the user's name and the key; the key's public "
+            f"half belongs into ~/.ssh/authorized_keys there.{more}"
+        )
+
+
+def _public_data(path: str) -> bytes | None:
+    """The public half of a private key, as an agent knows it."""
+    for name in (f"{path}.pub", path):
+        if not os.path.isfile(name):
+            continue
+        with contextlib.suppress(OSError, ValueError, asyncssh.Error):
+            return asyncssh.read_public_key(name).public_data
+    return None
