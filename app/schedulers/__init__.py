@@ -2,8 +2,10 @@
 
 from ..domain.targets import SchedulerName
 from .base import Scheduler
+from .lsf import Lsf
+from .slurm import Slurm
 
-SCHEDULERS: dict[SchedulerName, Scheduler] = {}
+SCHEDULERS: dict[SchedulerName, Scheduler] = {scheduler.name: scheduler for scheduler in (Slurm(), Lsf())}
 
 
 def scheduler_of(name: SchedulerName) -> Scheduler | None:

@@ -10,9 +10,12 @@ from ..domain.targets import BatchStatus, Queue, SchedulerName
 class Scheduler(Protocol):
     """Runs nothing: gives argv and takes what it printed. Every argv is run at the target, without a shell of its own.
 
+    Where more than one program must be asked, argv is `sh -c` with a script that never changes, and what differs from
+    call to call follows as its arguments: no user's word is ever part of a script.
+
     What it printed is `stdout`, `stderr` and `status` (the exit status). Methods that read raise InvalidRequest where
     the batch system refused what the user asked for (a queue that does not exist), in its own words and with what to
-    do, and Unreachable where it does not answer at present.
+    do, Unreachable where it does not answer at present, and Unavailable where its programs are not there.
     """
 
     @property
@@ -29,10 +32,12 @@ class Scheduler(Protocol):
 
     def submit(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:
         """argv that hands over the command line `script`. job_name: made by us, found again by `named`. output: the
-        file for what the batch system itself has to say."""
+        file for what the batch system itself has to say. Raises InvalidRequest for arguments that would turn it into
+        something else than one job that runs once."""
 
     def submitted(self, stdout: str, stderr: str, status: int) -> str:
-        """The batch system's id of what was submitted."""
+        """The batch system's id of what was submitted. After Unreachable it may be submitted all the same: ask by
+        `named` before anything else."""
 
     def named(self, job_name: str) -> tuple[str, ...]:
         """argv that finds the id of a job by its name, for a submission whose answer was lost."""
@@ -41,7 +46,7 @@ class Scheduler(Protocol):
         """The id that `named` found, None where there is none."""
 
     def look(self, ids: Sequence[str]) -> tuple[str, ...]:
-        """argv that asks for the state of many jobs at once."""
+        """argv that asks for the state of many jobs at once: one request to the batch system."""
 
     def seen(self, ids: Sequence[str], stdout: str, stderr: str, status: int) -> Mapping[str, BatchStatus]:
         """The state of each of `ids`; GONE for those that are not known any more."""
@@ -53,7 +58,11 @@ class Scheduler(Protocol):
         """What the history says; UNKNOWN where it says nothing."""
 
     def cancel(self, ids: Sequence[str], *, gently: bool) -> tuple[str, ...]:
-        """argv that ends jobs. gently: the job's script is sent TERM, so that it can complete what is recorded."""
+        """argv that ends jobs. gently: those that run are sent TERM, so that they can complete what is recorded, and
+        those that wait are taken out of the queue. Otherwise whatever is left of them is killed."""
+
+    def cancelled(self, stdout: str, stderr: str, status: int) -> None:
+        """Reads what `cancel` printed. That jobs have ended already is no error."""
 
     def queues(self) -> tuple[str, ...]:
         """argv that lists queues."""
