@@ -17,18 +17,29 @@ from .domain.errors import PerfloomError
 from .domain.jobs import JobState
 from .recorders.preflight import Finding
 from .store import Store, open_store
-from .store.jobs import Job
+from .store.jobs import POLLED, Job
 
 LAUNCH_QUEUE = "perfloom.launch"
 """Short steps: claim, start, look, cancel."""
+TARGET_QUEUE = "perfloom.target"
+"""Steps that wait for other machines: prepare, start, look, bring back, check."""
 READ_QUEUE = "perfloom.read"
 """Steps that take as long as a recording is large."""
 
 LAUNCH_TASK = "perfloom.launch"
 READ_TASK = "perfloom.read"
+TARGET_TASK = "perfloom.target"
+POLL_TASK = "perfloom.poll"
 CHECK_TASK = "perfloom.check"
 TIDY_TASK = "perfloom.tidy"
-QUEUES = {LAUNCH_TASK: LAUNCH_QUEUE, CHECK_TASK: LAUNCH_QUEUE, READ_TASK: READ_QUEUE, TIDY_TASK: READ_QUEUE}
+QUEUES = {
+    LAUNCH_TASK: LAUNCH_QUEUE,
+    CHECK_TASK: LAUNCH_QUEUE,
+    TARGET_TASK: TARGET_QUEUE,
+    POLL_TASK: TARGET_QUEUE,
+    READ_TASK: READ_QUEUE,
+    TIDY_TASK: READ_QUEUE,
+}
 
 HEARD_OF_SECONDS = 20.0
 """A worker that was not heard of for longer is not there."""
@@ -97,9 +108,14 @@ class Queue:
         """Ask a worker to put right what crashes left, and to compress what was not."""
         return self._ring(TIDY_TASK)
 
+    def ring_poll(self, target: str) -> bool:
+        """Ask a worker to look at all jobs of a target. False where the broker cannot be reached now."""
+        return self._ring(POLL_TASK, target)
+
     def ring(self, job: Job) -> bool:
         """Ring where the present step of `job` is done."""
-        return self.ring_read(job.id) if reads(job) else self.ring_job(job.id)
+        task = task_of(job)
+        return self._ring(task, job.target if task == POLL_TASK else job.id)
 
     def answers(self) -> bool:
         """Whether the broker can be reached now."""
@@ -167,6 +183,10 @@ class Queue:
             return self._store
 
 
-def reads(job: Job) -> bool:
-    """Whether the present step of `job` belongs to those that take long."""
-    return job.kind == "import" or job.state in (JobState.COLLECTING, JobState.READING)
+def task_of(job: Job) -> str:
+    """The task that takes the present step of `job`."""
+    if job.kind == "import" or job.state is JobState.READING:
+        return READ_TASK
+    if job.planned and job.state is not JobState.QUEUED:
+        return POLL_TASK if job.state in POLLED else TARGET_TASK
+    return READ_TASK if job.state is JobState.COLLECTING else LAUNCH_TASK

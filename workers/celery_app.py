@@ -1,4 +1,4 @@
-"""A Celery worker for one of the two queues, as a process of its own: `celery_app launch|read PROCESSES`."""
+"""A Celery worker for one of the queues, as a process of its own: `celery_app launch|target|read COUNT`."""
 
 import importlib
 import logging
@@ -13,11 +13,13 @@ from celery.apps.worker import Worker
 from celery.platforms import SecurityWarning
 
 from perfloom.config import Settings
-from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, celery_app
+from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, TARGET_QUEUE, celery_app
 from perfloom.workers import processes, tasks
 from perfloom.workers.facts_probe import host_name
 
-QUEUES = {"launch": LAUNCH_QUEUE, "read": READ_QUEUE}
+QUEUES = {"launch": LAUNCH_QUEUE, "target": TARGET_QUEUE, "read": READ_QUEUE}
+POOLS = {"launch": "prefork", "target": "threads", "read": "prefork"}
+"""Who waits for other machines needs threads, not processes, and shares connections and secrets in one memory."""
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -42,7 +44,7 @@ def work(settings: Settings, queue: str, count: int) -> int:
         hostname=f"{queue}-{os.getpid()}@{host_name()}",
         queues=[QUEUES[queue]],
         concurrency=count,
-        pool="prefork",
+        pool=POOLS[queue],
         optimization="fair",
         loglevel=logging.WARNING,
         quiet=True,
@@ -65,7 +67,7 @@ def _keep_logging(**_: object) -> None:
 
 
 def main() -> None:
-    """`celery_app launch|read PROCESSES`; settings come from the environment."""
+    """`celery_app launch|target|read COUNT`; settings come from the environment."""
     queue, count = sys.argv[1], int(sys.argv[2])
     set_up_logging(bool(os.environ.get("PERFLOOM_VERBOSE")))
     processes.name_process(f"perfloom-{queue}")

@@ -17,6 +17,7 @@ from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.facts import HostFacts
 from perfloom.domain.jobs import JobSpec, JobState, Outcome
 from perfloom.launchers import argv as argv_of
+from perfloom.launchers.plan import planned
 from perfloom.recorders.preflight import Level
 from perfloom.store.disk import disk_errors
 from perfloom.store.jobs import Job
@@ -38,13 +39,24 @@ BUSY = (JobState.STAGING, JobState.RUNNING)
 
 
 def claim(road: Road, job: Job) -> None:
-    """Take a queued recording for this worker, where it is its turn and a place is free."""
+    """Take a queued recording for this worker, where it is its turn and a place is free.
+
+    What runs on this machine itself takes one of its places; what runs elsewhere or in a batch system takes none.
+    """
+    target = road.store.targets.get(job.target).target
+    details = job.details | {"planned": planned(job.job_spec, target)}
+    if not target.here:
+        host = road.host if target.ssh is None else None
+        road.store.jobs.claim(job.id, road.worker, host, AGAIN_S, details=details)
+        return
     with _turn(road):
-        running = [one for one in road.store.jobs.list(states=BUSY, kind="record") if one.host == road.host]
-        earlier = road.store.jobs.waiting_before(job)
+        here = [one.name for one in road.store.targets.list() if one.target.here]
+        busy = [one for name in here for one in road.store.jobs.list(states=BUSY, kind="record", target=name)]
+        running = [one for one in busy if one.host == road.host]
+        earlier = road.store.jobs.waiting_before(job, here)
         free = road.settings.recordings_at_once - len(running)
         if earlier < free:
-            road.store.jobs.claim(job.id, road.worker, road.host, AGAIN_S)
+            road.store.jobs.claim(job.id, road.worker, road.host, AGAIN_S, details=details)
             return
     names = ", ".join(one.name or one.id for one in running[:3])
     text = f"Waits for {names}" if running else "Waits for its turn"

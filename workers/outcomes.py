@@ -35,7 +35,7 @@ def ending(exit: dict[str, Any], spec: JobSpec, *, cancel_requested: bool) -> En
     elif stopped == supervisor.DISK:
         short.append("The recording was ended because the disk was nearly full.")
     if not stopped and number is not None:
-        short.append(f"The command was ended by {_signal_name(int(number))}.")
+        short.append(f"The command was ended by {signal_name(int(number))}.")
     if not stopped and status:
         short.append(f"The command ended with exit status {status}.")
     if left := int(exit.get("ended_processes") or 0):
@@ -65,7 +65,8 @@ def vanished() -> Ending:
     return Ending(Outcome(reasons=(VANISHED,)), (VANISHED,))
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """A signal for a person: its number and, where it has one, its name."""
     try:
         return f"signal {number} ({signal.Signals(number).name})"
     except ValueError:

@@ -14,6 +14,7 @@ from perfloom.store import Store
 from perfloom.store.jobs import Job
 from perfloom.workers import processes
 from perfloom.workers.facts_probe import host_name, probe
+from perfloom.workers.transports.base import Secrets
 
 AGAIN_S = 5.0
 """A job that somebody works on is looked at again after this, should that one be gone by then."""
@@ -34,7 +35,8 @@ class Stopped(Exception):
 class Road:
     """The parts that steps need. queue None: nobody is rung for, the caller takes the next step himself.
 
-    worker: who claims: host, pid and start of the process.
+    worker: who claims: host, pid and start of the process. ask: asked for passwords where a person sits here; None:
+    they come through the catalogue, sealed.
     """
 
     settings: Settings
@@ -42,6 +44,7 @@ class Road:
     queue: Queue | None
     host: str
     worker: str
+    ask: Secrets | None = field(default=None, repr=False, compare=False)
     _recent: dict[str, HostFacts] = field(default_factory=dict, repr=False, compare=False)
     _asked: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
 
@@ -67,9 +70,9 @@ def _same_user(facts: HostFacts) -> bool:
     return facts.root == (os.geteuid() == 0)
 
 
-def open_road(settings: Settings, store: Store, queue: Queue | None = None) -> Road:
+def open_road(settings: Settings, store: Store, queue: Queue | None = None, ask: Secrets | None = None) -> Road:
     """The road of this process."""
-    return Road(settings, store, queue, host_name(), worker_name())
+    return Road(settings, store, queue, host_name(), worker_name(), ask)
 
 
 def worker_name() -> str:

@@ -164,9 +164,13 @@ def environment_for(settings: Settings) -> dict[str, str]:
     return found
 
 
-def worker_children(settings: Settings, queues: Sequence[str] = ("launch", "read")) -> list[Child]:
+QUEUES = ("launch", "target", "read")
+"""What a worker works on, where it is not told."""
+
+
+def worker_children(settings: Settings, queues: Sequence[str] = QUEUES) -> list[Child]:
     """The processes that work on the queues."""
-    counts = {"launch": 2, "read": settings.reads_at_once}
+    counts = {"launch": 2, "target": 12, "read": settings.reads_at_once}
     environment = environment_for(settings)
     return [
         Child(

@@ -1,18 +1,20 @@
 """The steps of a job: what is done in each state. Each may be begun again after a crash at any point of it.
 
-    queued → staging → running → collecting → reading → stored        a recording
-    queued → reading → stored                                         an import
+    queued → staging → running → collecting → reading → stored               a recording
+    queued → staging → pending → running → collecting → reading → stored     a planned one, here or elsewhere
+    queued → reading → stored                                                an import
 
 A step works under the job's lock (a file lock, which its process's death releases), looks at what is really there,
 and does what is missing. Steps are short but for collecting and reading; nobody waits here for the user's program.
-The program is started at most once: see `launching`.
+The program is started at most once: see `launching`. A planned job is laid down in a directory at its target and
+started from there: what is done for it between queued and reading is in `targeted`.
 """
 
 import io
 import logging
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from perfloom.domain.errors import InvalidRequest, NotFound, PerfloomError, Unavailable, UnreadableInput
 from perfloom.domain.jobs import JobState, Outcome
-from perfloom.queue import reads
+from perfloom.queue import LAUNCH_TASK, POLL_TASK, READ_TASK, TARGET_TASK, task_of
 from perfloom.recorders import recorder_of
 from perfloom.store.disk import remove_tree, unavailable
 from perfloom.store.jobs import Job
@@ -42,10 +44,11 @@ NO_SAMPLE = "No sample was taken: the command used too little time on the CPU, o
 
 log = logging.getLogger(__name__)
 Step = Callable[[Road, Job, JobFiles], None]
+ALL = (LAUNCH_TASK, TARGET_TASK, POLL_TASK, READ_TASK)
 
 
-def advance(road: Road, job_id: str, *, launch: bool = True, read: bool = True) -> None:
-    """Take a job as far as it goes now. launch, read: which of the two sorts of steps this worker may do.
+def advance(road: Road, job_id: str, tasks: Collection[str] = ALL) -> None:
+    """Take a job as far as it goes now. tasks: those whose steps this worker may do.
 
     Does nothing where another process has the job, or it has ended.
     """
@@ -57,26 +60,26 @@ def advance(road: Road, job_id: str, *, launch: bool = True, read: bool = True) 
     with files.lock() as mine:
         if not mine:
             return
-        left = _as_far_as_it_goes(road, job_id, files, launch, read)
+        left = _as_far_as_it_goes(road, job_id, files, tasks)
     if road.queue is None:
         return
-    # Not before the lock is free, or who comes finds it taken.
-    if left is not None:
+    # Not before the lock is free, or who comes finds it taken. Jobs that are looked at together are so when one is due.
+    if left is not None and (task_of(left) != POLL_TASK or (left.due_at or 0.0) <= time.time()):
         road.queue.ring(left)
     present = road.store.jobs.find(job_id)
     if held_or_wanted_a_place and (present is None or present.state not in (JobState.QUEUED, *launching.BUSY)):
         launching.call_next(road)
 
 
-def _as_far_as_it_goes(road: Road, job_id: str, files: JobFiles, launch: bool, read: bool) -> Job | None:
-    """Step after step. Returns the job where the next one is of the sort that this worker may not do."""
+def _as_far_as_it_goes(road: Road, job_id: str, files: JobFiles, tasks: Collection[str]) -> Job | None:
+    """Step after step. Returns the job where the next one belongs to a task that this worker may not do."""
     while True:
         job = road.store.jobs.find(job_id)
         if job is None or done(job):
             return None
         # Ending what waits to be read is quick, and must not wait behind what is being read.
-        may = read if reads(job) and not job.cancel_requested else launch or reads(job)
-        if not may:
+        task = task_of(job)
+        if task not in tasks and not (task == READ_TASK and job.cancel_requested):
             return job
         _step(road, job, files)
         now = road.store.jobs.find(job_id)
@@ -102,21 +105,29 @@ def drive(road: Road, job_id: str, watch: Callable[[Job], None] = lambda job: No
         time.sleep(min(0.25, max(0.02, wait)))
 
 
+def _steps_of(job: Job) -> Mapping[JobState, Step]:
+    if not job.planned:
+        return STEPS
+    from perfloom.workers import targeted  # Brings the ways to other machines.
+
+    return STEPS | targeted.STEPS
+
+
 def _step(road: Road, job: Job, files: JobFiles) -> None:
     """One step, and what becomes of the job when it fails."""
     try:
-        STEPS[job.state](road, job, files)
+        _steps_of(job)[job.state](road, job, files)
     except Stopped:
         _stopped(road, job, files)
     except Unavailable as error:
         if isinstance(error.__cause__, SQLAlchemyError):
             raise  # The catalogue does not answer: nothing is known to have failed, and the sweep rings again.
-        _try_again(road, job, error.message)
+        try_again(road, job, error.message)
     except PerfloomError as error:
         details = job.details | {"kind": type(error).__name__}
         end(road, job, files, JobState.FAILED, error.message, details=details)
     except OSError as error:
-        _try_again(road, job, unavailable(files.root, error).message)
+        try_again(road, job, unavailable(files.root, error).message)
     except SQLAlchemyError:
         raise
     except Exception as error:
@@ -125,10 +136,10 @@ def _step(road: Road, job: Job, files: JobFiles) -> None:
             f"Perfloom itself failed while {job.state}: {type(error).__name__}. Submit the job again; should it fail "
             "again, report it with what the worker's log says."
         )
-        _try_again(road, job, text)
+        try_again(road, job, text)
 
 
-def _try_again(road: Road, job: Job, reason: str) -> None:
+def try_again(road: Road, job: Job, reason: str) -> None:
     failures = int(job.details.get("failures", 0)) + 1
     if failures >= TRIES:
         end(road, job, JobFiles(road.store.jobs.directory(job.id)), JobState.FAILED, reason)
@@ -182,13 +193,13 @@ def _queued(road: Road, job: Job, files: JobFiles) -> None:
 
 
 def _staging(road: Road, job: Job, files: JobFiles) -> None:
-    if not _elsewhere(road, job):
+    if not elsewhere(road, job):
         launching.launch(road, job, files)
 
 
 def _running(road: Road, job: Job, files: JobFiles) -> None:
     """Look at the program; hand on a cancel."""
-    if _elsewhere(road, job):
+    if elsewhere(road, job):
         return
     sight = supervised.look(files)
     if sight.exit is not None or not sight.alive:
@@ -235,7 +246,7 @@ def _recorded_so_far(files: JobFiles) -> str:
 
 def _collecting(road: Road, job: Job, files: JobFiles) -> None:
     """The program has ended: bring what it left into text, where it was recorded."""
-    if _elsewhere(road, job):
+    if elsewhere(road, job):
         return
     if job.cancel_requested:
         raise Stopped
@@ -243,7 +254,7 @@ def _collecting(road: Road, job: Job, files: JobFiles) -> None:
     there = {path.name: path for path in files.recorded()}
     expected = recorder.artefacts(spec)
     if expected[0].name not in there:
-        _nothing(road, job, files)
+        nothing(road, job, files)
         return
     from perfloom.workers import reading  # Brings the readers, which a step of another sort does not need.
 
@@ -256,11 +267,11 @@ def _collecting(road: Road, job: Job, files: JobFiles) -> None:
         empty = not holds_anything(text)
     except UnreadableInput:
         if _cut_short(job):
-            _nothing(road, job, files)
+            nothing(road, job, files)
             return
         raise
-    if empty and _ended_badly(job):
-        _nothing(road, job, files)
+    if empty and ended_badly(job):
+        nothing(road, job, files)
         return
     details = job.details | {"short": [*job.details.get("short", ()), *([NO_SAMPLE] if empty else [])]}
     due = time.time() + AGAIN_S
@@ -280,7 +291,7 @@ def holds_anything(text: Path) -> bool:
         return any(line.strip() and not line.startswith(b"#") for line in lines)
 
 
-def _ended_badly(job: Job) -> bool:
+def ended_badly(job: Job) -> bool:
     """Whether the program did not come to a good end, or to the end that was planned."""
     outcome = job.outcome or Outcome()
     return bool(outcome.exit_status or outcome.signal or outcome.cancelled or job.details.get("vanished"))
@@ -290,7 +301,7 @@ def _cut_short(job: Job) -> bool:
     return bool(job.details.get("short") or job.details.get("vanished") or job.details.get("error"))
 
 
-def _nothing(road: Road, job: Job, files: JobFiles) -> None:
+def nothing(road: Road, job: Job, files: JobFiles) -> None:
     """There is nothing to read: say why, as far as it is known."""
     outcome = job.outcome or Outcome()
     short = tuple(job.details.get("short") or ())
@@ -358,7 +369,7 @@ def _tidy_up(road: Road, job: Job, files: JobFiles) -> None:
         log.warning("job %s: its original is not compressed yet: %s", job.id, error)
 
 
-def _elsewhere(road: Road, job: Job) -> bool:
+def elsewhere(road: Road, job: Job) -> bool:
     """Whether the program is another host's and that host's worker sees to it.
 
     Where that worker was not heard of for long, what the job left is taken over here as it lies.

@@ -101,6 +101,12 @@ class Sweeper:
         if now >= self._tidy_at and queue.ring_tidy():
             self._tidy_at = now + TIDY_S
         rung = 0
+        for target, ids in store.jobs.due_together().items():
+            store.jobs.postpone(ids, time.time() + AGAIN_S, cancelled=True)
+            if not queue.ring_poll(target):
+                store.jobs.postpone(ids, time.time(), cancelled=True)
+                return rung
+            rung += len(ids)
         for id in store.jobs.due():
             job = store.jobs.find(id)
             if job is None or job.state.final:

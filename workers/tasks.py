@@ -8,7 +8,7 @@ from celery import Celery
 
 from perfloom.config import Settings
 from perfloom.domain.errors import NotFound, PerfloomError
-from perfloom.queue import CHECK_TASK, LAUNCH_TASK, READ_TASK, TIDY_TASK, Queue
+from perfloom.queue import CHECK_TASK, LAUNCH_TASK, POLL_TASK, READ_TASK, TARGET_TASK, TIDY_TASK, Queue
 from perfloom.store import open_store
 from perfloom.workers import steps
 from perfloom.workers.checks import check_json
@@ -32,11 +32,21 @@ def register(app: Celery, settings: Settings) -> None:
 
     @app.task(name=LAUNCH_TASK)
     def launch(job_id: str) -> None:
-        steps.advance(road(), job_id, read=False)
+        steps.advance(road(), job_id, (LAUNCH_TASK,))
 
     @app.task(name=READ_TASK)
     def read(job_id: str) -> None:
-        steps.advance(road(), job_id, launch=False)
+        steps.advance(road(), job_id, (READ_TASK,))
+
+    @app.task(name=TARGET_TASK)
+    def at_target(job_id: str) -> None:
+        steps.advance(road(), job_id, (TARGET_TASK,))
+
+    @app.task(name=POLL_TASK)
+    def poll(target: str) -> None:
+        from perfloom.workers.targeted import polling  # Brings the ways to other machines.
+
+        polling.poll(road(), target)
 
     @app.task(name=CHECK_TASK)
     def check(check_id: str) -> None:

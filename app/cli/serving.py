@@ -77,9 +77,10 @@ def demo(host: str | None, port: int | None, data: Path | None, verbose: bool) -
 @click.option(
     "--queue",
     "queues",
-    type=click.Choice(["launch", "read"]),
+    type=click.Choice(["launch", "target", "read"]),
     multiple=True,
-    help="Work on this queue only: launch starts and watches programs, read reads recordings.  [default: both]",
+    help="Work on this queue only: launch starts and watches programs here, target sees to jobs on other machines and "
+    "in batch systems, read reads recordings.  [default: all]",
 )
 @data_option
 @_verbose
@@ -92,7 +93,7 @@ def worker(queues: tuple[str, ...], data: Path | None, verbose: bool) -> None:
     def said(text: str) -> None:
         click.echo(f"perfloom: {text}", err=True)
 
-    server.work(settings_of(data), queues or ("launch", "read"), said)
+    server.work(settings_of(data), queues or ("launch", "target", "read"), said)
 
 
 @click.command()

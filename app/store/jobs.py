@@ -5,12 +5,12 @@ several processes exactly one succeeds.
 """
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import ColumnElement, delete, func, select, update
 
 from ..domain.errors import Conflict, NotFound
 from ..domain.jobs import JobSpec, JobState, Outcome
@@ -22,6 +22,8 @@ from .models import JobRow
 
 JobKind = Literal["record", "import"]
 ACTIVE = tuple(state.value for state in JobState if not state.final and state is not JobState.DRAFT)
+POLLED = (JobState.PENDING, JobState.RUNNING)
+"""The states in which the planned jobs of a target are looked at together."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,11 @@ class Job:
     due_at: float | None
     details: dict[str, Any]
     history: tuple[tuple[JobState, float], ...]
+
+    @property
+    def planned(self) -> bool:
+        """Whether it is laid down in a directory at its target and followed there by looking, as it was claimed."""
+        return bool(self.details.get("planned"))
 
     @property
     def job_spec(self) -> JobSpec:
@@ -165,30 +172,63 @@ class Jobs:
         with self._database.read() as session:
             return tuple(_job(row) for row in session.scalars(wanted.order_by(JobRow.created, JobRow.id).limit(limit)))
 
-    def waiting_before(self, job: Job) -> int:
-        """How many queued jobs of the same kind have waited longer than `job`."""
+    def waiting_before(self, job: Job, targets: Collection[str] = ()) -> int:
+        """How many queued jobs of the same kind (and at one of `targets`) have waited longer than `job`."""
         earlier = (JobRow.created < job.created) | ((JobRow.created == job.created) & (JobRow.id < job.id))
         wanted = select(func.count()).where(JobRow.state == JobState.QUEUED.value, JobRow.kind == job.kind, earlier)
+        if targets:
+            wanted = wanted.where(JobRow.target.in_(targets))
         with self._database.read() as session:
             return session.scalar(wanted) or 0
 
     def due(self, now: float | None = None, limit: int = 1000) -> tuple[str, ...]:
-        """Ids of the jobs that somebody should look at by `now`, the longest overdue first."""
+        """Ids of the jobs that somebody should look at by `now`, the longest overdue first, without those of
+        `due_together`."""
         wanted = (
             select(JobRow.id)
-            .where(JobRow.state.in_(ACTIVE), JobRow.due_at <= (time.time() if now is None else now))
+            .where(JobRow.state.in_(ACTIVE), JobRow.due_at <= (time.time() if now is None else now), ~_together())
             .order_by(JobRow.due_at, JobRow.id)
             .limit(limit)
         )
         with self._database.read() as session:
             return tuple(session.scalars(wanted))
 
-    def claim(self, id: str, worker: str, host: str, seconds: float) -> Job | None:
+    def due_together(self, now: float | None = None) -> dict[str, tuple[str, ...]]:
+        """Ids, by target, of the due jobs that are looked at together with all others there: planned, and begun."""
+        wanted = (
+            select(JobRow.target, JobRow.id)
+            .where(_together(), JobRow.due_at <= (time.time() if now is None else now))
+            .order_by(JobRow.target, JobRow.id)
+        )
+        found: dict[str, list[str]] = {}
+        with self._database.read() as session:
+            for target, id in session.execute(wanted):
+                found.setdefault(target, []).append(id)
+        return {target: tuple(ids) for target, ids in found.items()}
+
+    def together(self, target: str) -> tuple[Job, ...]:
+        """All planned jobs that have begun at a target, oldest first."""
+        wanted = select(JobRow).where(_together(), JobRow.target == target).order_by(JobRow.created, JobRow.id)
+        with self._database.read() as session:
+            return tuple(_job(row) for row in session.scalars(wanted))
+
+    def postpone(self, ids: Sequence[str], due_at: float, *, cancelled: bool = False) -> None:
+        """Have active jobs looked at later. cancelled: those too whose end was asked for and not seen to yet."""
+        for start in range(0, len(ids), 500):
+            part = ids[start : start + 500]
+            change = update(JobRow).where(JobRow.id.in_(part), JobRow.state.in_(ACTIVE)).values(due_at=due_at)
+            self._changed(change if cancelled else change.where(JobRow.cancel_requested.is_(False)))
+
+    def claim(
+        self, id: str, worker: str, host: str | None, seconds: float, *, details: Mapping[str, Any] | None = None
+    ) -> Job | None:
         """Take a queued job for `worker`: it is now being staged, its attempt one more, due again in `seconds`.
 
-        None where it is not queued (any more), or its cancelling was asked for.
+        host: where alone it can be followed, null for anywhere. None where it is not queued (any more), or its
+        cancelling was asked for.
         """
         now = time.time()
+        more = {} if details is None else {"details": dict(details)}
         change = (
             update(JobRow)
             .where(JobRow.id == id, JobRow.state == JobState.QUEUED.value, JobRow.cancel_requested.is_(False))
@@ -201,6 +241,7 @@ class Jobs:
                 due_at=now + seconds,
                 progress=None,
                 progress_text="",
+                **more,
             )
         )
         return self.find(id) if self._changed(change, id, JobState.STAGING, now) else None
@@ -291,6 +332,12 @@ class Jobs:
                 if not row.history or row.history[-1][0] != entered.value:
                     row.history = [*row.history, [entered.value, at]]
         return changed > 0
+
+
+def _together() -> ColumnElement[bool]:
+    """The jobs of `due_together`."""
+    planned = func.coalesce(JobRow.details["planned"].as_boolean(), False)
+    return JobRow.state.in_([state.value for state in POLLED]) & planned
 
 
 def _plain(columns: dict[str, Any]) -> dict[str, Any]:
