@@ -14,7 +14,8 @@ import hypothesis
 import pytest
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from tests import servers
+from perfloom.workers import transports
+from tests import servers, sshd
 from tests.parts import require
 
 if TYPE_CHECKING:
@@ -73,6 +74,14 @@ def postgres_database(postgres_url: str) -> Iterator[str]:
     """The SQLAlchemy URL of an empty PostgreSQL database that this test has to itself."""
     with servers.postgres_database(postgres_url, f"t{uuid.uuid4().hex[:12]}") as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def far_host() -> Iterator[sshd.Sshd]:
+    """A host reached over SSH, one for the whole run: `.target()`, `.ssh()`, `.home`."""
+    with sshd.sshd() as far:
+        yield far
+    transports.close_all()
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """What went wrong on the way to a host, for a person: every error of asyncssh and of sockets as one of ours."""
 
 import errno
+import os
 import socket
 
 import asyncssh
@@ -97,5 +98,8 @@ LOST: tuple[type[BaseException], ...] = (
 def _words(error: BaseException) -> str:
     """What an error says of itself, on one line that is not too long; servers put words of their own into it."""
     said = str(getattr(error, "reason", "") or getattr(error, "strerror", "") or error)
+    if isinstance(error, OSError) and not isinstance(error, socket.gaierror) and (error.errno or 0) > 0:
+        # asyncio has words of its own, with numbers in them that say nothing.
+        said = os.strerror(error.errno or 0)
     text = "".join(c if c.isprintable() else " " for c in said).strip(" .")
     return text[:300] or type(error).__name__
