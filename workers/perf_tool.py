@@ -22,10 +22,9 @@ import zstandard
 from perfloom.domain.errors import Unavailable, UnreadableInput
 from perfloom.readers import perf_data as format
 from perfloom.readers.perf_assembly import INCOMPLETE
+from perfloom.recorders.perf_script import FIELDS, OPTIONS
 from perfloom.store.disk import disk_errors
 
-FIELDS = ("comm", "pid", "tid", "cpu", "time", "period", "event", "ip", "sym", "symoff", "dso")
-OPTIONS = ("--ns", "--header", "--no-inline", "--show-lost-events", "--force")
 NEEDED = frozenset({"comm", "event"})
 """Without these fields there is no sense in trying on."""
 HEADING_BYTES = 16 << 20

@@ -2,50 +2,57 @@
 
 At the target a job has a directory of its own (0700), in the target's directory:
 
+    .perfloom           marks it as ours: nothing else is ever removed
     plan.sh             the job, as shell functions and variables: the only text that is made, and all its quoting
-    job.sh, rank.sh     POSIX sh, the same for every job; no other program is needed there but perf
-    begun               a directory: made exclusively, so a submission is started at most once
+    job.sh, rank.sh     POSIX sh, the same for every job, with common.sh; no other program is needed there but perf
     work/               where the command runs, unless the job says otherwise
     output              what the command printed
-    sub<k>.*            the k-th submission: its id, its state, what it was told
+    sub<k>.begun/       made exclusively by who starts the k-th submission, so that it is started at most once
+    sub<k>.ran/         made exclusively by job.sh, so that a batch system that starts it again starts nothing
+    sub<k>.id           who job.sh is: pid, start time, boot
+    sub<k>.answer …     what the batch system said (.errors, .status), and its own log of the job (.log)
+    sub<k>.state        how far the submission got
     run<r>/state        the r-th run of the command
     run<r>/<rank>/      a rank of it ("all" without MPI, "on-HOST" for one recording per host): state and artefacts
+
+State files are lines of a key and a value: `start`, `end` (ns since the epoch), `host`, `pid`, `rank`, `size`, `exit`,
+`signal`, `stopped` (why it was told to end), `recorded` (0, 1), `state` (how far it is), `text` (ok, or failed and
+why), `note` (for a person). A key that stands there again counts as the last one says, but for notes.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 
-from ..domain.jobs import JobSpec, Splitting
-from ..domain.progress import Sight
-from ..domain.targets import BatchStatus, Target, TargetFacts
+from ..domain.errors import InvalidRequest
+from ..domain.facts import HostFacts
+from ..domain.jobs import JobSpec, Scope, Splitting
+from ..domain.targets import Target, TargetFacts
+from . import base
+from .collecting import list_script, listed, remove_script, symbolise_script
+from .looking import Followed, Found, look_script, looked, with_batch
+from .mpi import starter_of
+from .plan_text import chosen, plan_text
+from .preview import preview
+from .runs import Run, runs, submissions
+from .starting import end_script, forget_script, make_script, place_script, start_script, started
+
+SCRIPTS = ("common.sh", "job.sh", "rank.sh")
+UNKNOWN_FAR = HostFacts(host="", options=("-N",))
+"""Stands in for a host that nobody has looked at. Every perf has -N, and without it fills somebody's home."""
+MOST_RUNS = 1000
 
 
 @dataclass(frozen=True)
 class Plan:
     """A job as it is laid down. files: text by name. submissions: the runs that each hands over. groups: the events of
-    each run (empty: the recorder's own choice)."""
+    each run (empty: the recorder's own choice). runs: all about each."""
 
     files: Mapping[str, str]
     submissions: tuple[tuple[int, ...], ...]
     groups: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class Followed:
-    """A job to be looked at: its directory there, and how much of its output is here already."""
-
-    id: str
-    directory: str
-    output_offset: int
-
-
-@dataclass(frozen=True)
-class Found:
-    """What `look` found of one job. output: what it printed since. there: whether its directory exists."""
-
-    sight: Sight
-    output: bytes
-    there: bool
+    runs: tuple[Run, ...]
 
 
 def planned(spec: JobSpec, target: Target) -> bool:
@@ -58,68 +65,67 @@ def planned(spec: JobSpec, target: Target) -> bool:
 
 def plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: str, directory: str) -> Plan:
     """The plan of a job in its directory there (a full path). Raises InvalidRequest for what cannot be run so."""
-    raise NotImplementedError
+    check(spec, target)
+    host = recording_host(target, facts)
+    found = runs(spec, target, host)
+    if len(found) > MOST_RUNS:
+        raise InvalidRequest(f"These are {len(found):,} runs; at most {MOST_RUNS:,} are made. Choose fewer events.")
+    parts = submissions(spec, found)
+    starters = base.programs(starter_of(spec.mpi.flavour), spec.mpi, target, facts) if spec.mpi else ()
+    text = plan_text(spec, host, job_id, target, found, parts, starters)
+    return Plan({"plan.sh": text} | dict(_scripts()), parts, tuple(run.events for run in found), found)
 
 
-def make_script(directory: str) -> str:
-    """sh: make the job's directory and those in it. Fails where it is not ours or the disk is full, and says why."""
-    raise NotImplementedError
+def recording_host(target: Target, facts: TargetFacts | None) -> HostFacts:
+    """Facts of the host where perf runs, as far as they are known, with the perf that the target names."""
+    host = facts.recording if facts else UNKNOWN_FAR
+    return replace(host, perf=target.perf) if target.perf else host
 
 
-def start_script(target: Target, spec: JobSpec, job_id: str, directory: str, number: int) -> str:
-    """sh: start the submission `number` at most once, however often it is run, and print how it is known there.
-
-    Without a batch system: the script goes on in a session of its own when the connection ends. With one: submits it.
-    """
-    raise NotImplementedError
-
-
-def started(target: Target, stdout: str, stderr: str, status: int) -> str:
-    """The id of what `start_script` started: of the batch system, or "pid start-time boot". Raises InvalidRequest with
-    the reason where it was refused."""
-    raise NotImplementedError
-
-
-def look_script(jobs: Sequence[Followed], most_output: int) -> str:
-    """sh: print the state of all these jobs, and at most `most_output` bytes of new output of each."""
-    raise NotImplementedError
+def check(spec: JobSpec, target: Target) -> None:
+    """Raise InvalidRequest for what cannot be run so, whatever the host is like."""
+    mpi = spec.mpi
+    if mpi is not None:
+        if not spec.command or spec.scope is not Scope.COMMAND:
+            raise InvalidRequest("With MPI a command is recorded. Give one, and choose no process or system.", "scope")
+        if mpi.ranks < 1 or mpi.every < 1 or (mpi.ranks_per_node or 1) < 1:
+            raise InvalidRequest("Numbers of ranks begin at 1.", "ranks")
+        chosen(mpi.only)
+    if spec.sudo and not target.sudo:
+        raise InvalidRequest(f"The target {target.name} does not allow sudo. Record without it, or allow it.", "sudo")
+    if spec.scope is Scope.COMMAND and not spec.command:
+        raise InvalidRequest("There is no command to run. Give one.", "command")
+    if spec.scope is Scope.PROCESS and spec.pid is None:
+        raise InvalidRequest("There is no process to record. Give its number.", "pid")
 
 
-def looked(jobs: Sequence[Followed], stdout: bytes) -> Mapping[str, Found]:
-    """What `look_script` printed, by job id."""
-    raise NotImplementedError
+@cache
+def _scripts() -> Mapping[str, str]:
+    return {name: Path(__file__).with_name(name).read_text(encoding="utf-8") for name in SCRIPTS}
 
 
-def with_batch(sight: Sight, statuses: Mapping[str, BatchStatus]) -> Sight:
-    """The sight with what the batch system says of its submissions, by their native ids."""
-    raise NotImplementedError
-
-
-def end_script(directory: str, *, gently: bool) -> str:
-    """sh: end what `start_script` started without a batch system: asked to complete its files, or at once and all."""
-    raise NotImplementedError
-
-
-def symbolise_script(directory: str) -> str:
-    """sh: have perf script read, here and now, what no rank could (it was killed); prints what it did."""
-    raise NotImplementedError
-
-
-def list_script(directory: str) -> str:
-    """sh: print the artefacts of all ranks that hold anything, with their sizes."""
-    raise NotImplementedError
-
-
-def listed(stdout: bytes) -> tuple[tuple[str, int], ...]:
-    """(path in the job's directory, bytes) of the artefacts. Raises UnreadableInput for paths that lead out of it."""
-    raise NotImplementedError
-
-
-def remove_script(directory: str) -> str:
-    """sh: remove the job's directory, with everything in it and nothing else."""
-    raise NotImplementedError
-
-
-def preview(spec: JobSpec, target: Target, facts: TargetFacts | None) -> str:
-    """The command lines that a job means, for a person: transport, batch system, launcher, recorder, command."""
-    raise NotImplementedError
+__all__ = [
+    "UNKNOWN_FAR",
+    "Followed",
+    "Found",
+    "Plan",
+    "Run",
+    "check",
+    "end_script",
+    "forget_script",
+    "list_script",
+    "listed",
+    "look_script",
+    "looked",
+    "make_script",
+    "place_script",
+    "plan",
+    "planned",
+    "preview",
+    "recording_host",
+    "remove_script",
+    "start_script",
+    "started",
+    "symbolise_script",
+    "with_batch",
+]

@@ -9,8 +9,8 @@ from ..domain.errors import InvalidRequest
 # No "=": before a command `a=b` would be an assignment. No "~": it is somebody's home.
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+:,./-]+")
 _RESERVED = frozenset(
-    "case coproc do done elif else esac fi for function if in namespace select then time until while".split()
-)
+    {"case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "namespace"}
+) | {"select", "then", "time", "until", "while"}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,113 @@
+"""Scripts for a job that has ended: complete its texts, list what it left, and remove its directory."""
+
+import re
+
+from ..domain.errors import UnreadableInput
+from .quoting import quote
+from .starting import MARK, _full, _script
+
+ARTEFACTS = ("perf.data", "perf.script.zst", "perf.script.gz", "perf.script", "perf-stat.txt", "state")
+_LINE = re.compile(r"\s*([0-9]{1,20}) (?:\./)?(\S.*)")
+_PATH = re.compile(r"run[0-9]{1,6}/(?:[0-9]{1,7}|all|on-[\w.-]{1,200})/([\w.-]+)", re.ASCII)
+
+
+def symbolise_script(directory: str, *, most_s: int = 40) -> str:
+    """sh: have perf script read, here and now, what no rank could (it was killed); prints what it did.
+
+    A line for each: its path, then `ok` or `failed` and why. After `most_s` seconds it begins no other, and ends with
+    the line `more`: then run it again.
+    """
+    return _script(
+        f"cd {quote(_full(directory))} || exit 1",
+        "pl_directory=$(pwd -P)",
+        f"pl_most={int(most_s)}",
+        _SYMBOLISE,
+    )
+
+
+# Who was killed at it once is not tried a third time.
+_SYMBOLISE = r""". ./common.sh && . ./plan.sh || exit 1
+[ "$pl_artefact" = perf.data ] || exit 0
+pl_find_host
+pl_now
+pl_until=$((${pl_time%?????????} + pl_most))
+for pl_file in ./run*/*/perf.data; do
+    pl_place=${pl_file%/perf.data}
+    [ -s "$pl_file" ] && [ ! -L "$pl_file" ] && [ ! -L "$pl_place" ] || continue
+    pl_has_text "$pl_place" && continue
+    grep -q '^text failed' "$pl_place/state" 2>/dev/null && continue
+    pl_now
+    if [ "${pl_time%?????????}" -ge "$pl_until" ]; then
+        echo more
+        exit 0
+    fi
+    pl_state=$pl_directory/$pl_place/state
+    pl_part=$pl_directory/$pl_place/.perf.script.part
+    if ! mkdir "$pl_place/.again" 2>/dev/null; then
+        pl_in=$pl_place
+        pl_bad "perf script was ended each time it read this recording. Is it too large for this host?"
+        printf '%s failed\n' "$pl_place"
+        continue
+    fi
+    if ! grep -q -x -F "host $pl_host" "$pl_state" 2>/dev/null; then
+        pl_note "The recording was read on $pl_host and not where it was made: names of functions may be missing."
+    fi
+    if pl_read "$pl_directory/$pl_place"; then
+        printf '%s ok\n' "$pl_place"
+        [ -n "$pl_keep" ] || rm -f "$pl_file"
+    else
+        printf '%s failed\n' "$pl_place"
+    fi
+    rmdir "$pl_place/.again"
+done"""
+
+
+def list_script(directory: str) -> str:
+    """sh: print the artefacts of all ranks that hold anything, with their sizes."""
+    names = " ".join(f"./run*/*/{name}" for name in ARTEFACTS)
+    return _script(f"cd {quote(_full(directory))} || exit 1", f"for pl_file in {names}; do", _LIST)
+
+
+# Only names of our own making come through, so a line is a file. Links would lead out of the directory.
+_LIST = r"""case ${pl_file#./} in *[!A-Za-z0-9._/-]*) continue ;; esac
+    pl_place=${pl_file%/*}
+    if [ -s "$pl_file" ] && [ -f "$pl_file" ] && [ ! -L "$pl_file" ] && [ ! -L "$pl_place" ]; then
+        [ -L "${pl_place%/*}" ] || echo "$pl_file"
+    fi
+done | LC_ALL=C xargs wc -c /dev/null"""
+
+
+def listed(stdout: bytes) -> tuple[tuple[str, int], ...]:
+    """(path in the job's directory, bytes) of the artefacts. Raises UnreadableInput for paths that lead out of it."""
+    found: dict[str, int] = {}
+    for line in stdout.decode(errors="replace").split("\n"):
+        match = _LINE.fullmatch(line)
+        if not match or match[2] in ("/dev/null", "total"):
+            continue
+        if match[2].startswith("/") or ".." in match[2].split("/"):
+            raise UnreadableInput(f"The target names a file that is none of the job's: {match[2][:100]}")
+        if (path := _PATH.fullmatch(match[2])) and path[1] in ARTEFACTS:
+            found[match[2]] = int(match[1])
+    return tuple(sorted(found.items()))
+
+
+def remove_script(directory: str) -> str:
+    """sh: remove the job's directory, with everything in it and nothing else."""
+    return _script(f"pl_directory={quote(_full(directory))}", f"pl_mark={quote(MARK)}", _REMOVE)
+
+
+_REMOVE = r"""[ -e "$pl_directory" ] || [ -L "$pl_directory" ] || exit 0
+pl_found=''
+{ read -r pl_found <"$pl_directory/.perfloom"; } 2>/dev/null
+if [ -L "$pl_directory" ] || [ ! -O "$pl_directory" ] || [ "$pl_found" != "$pl_mark" ]; then
+    printf '%s is not removed: it was not made for a job.\n' "$pl_directory" >&2
+    exit 1
+fi
+# The mark goes last, so that a removal that was broken off can be done again.
+cd "$pl_directory" || exit 1
+chmod -R u+rwX . 2>/dev/null
+for pl_file in ./* ./.[!.]* ./..?*; do
+    [ "$pl_file" = ./.perfloom ] || rm -rf "$pl_file"
+done
+cd / && rm -rf "$pl_directory"
+[ ! -e "$pl_directory" ]"""

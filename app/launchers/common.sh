@@ -1,0 +1,337 @@
+# shellcheck shell=sh
+# What is set here and used elsewhere, and the other way round, cannot be seen from one file.
+# shellcheck disable=SC2034,SC2154
+# Shared by job.sh, rank.sh and the scripts that look after a job. Never changes from job to job; what does is plan.sh.
+# All names begin with pl_, so that no variable of the user's program is touched.
+
+# Our own tools are found even where the job's PATH leads elsewhere. pl_path is what the job gets.
+pl_path=${PATH-}
+PATH=${PATH:+$PATH:}/usr/local/bin:/usr/bin:/bin
+pl_umask=$(umask)
+umask 077
+unset CDPATH
+
+# pl_now: the time in nanoseconds since the epoch, in pl_time. Where date cannot tell them: in whole seconds.
+pl_now() {
+    pl_time=$(date +%s%N)
+    case $pl_time in
+    '' | *[!0-9]*) pl_time=$(date +%s)000000000 ;;
+    ??????????) pl_time=${pl_time}000000000 ;;
+    esac
+}
+
+# pl_say KEY VALUE: a line more in the state file, and in a second one if there is one. Full disks are no reason to end.
+pl_also=''
+pl_say() {
+    pl_say_here "$1" "$2"
+    [ -z "$pl_also" ] || { printf '%s %s\n' "$1" "$2" >>"$pl_also"; } 2>/dev/null || :
+}
+
+pl_say_here() {
+    { printf '%s %s\n' "$1" "$2" >>"$pl_state"; } 2>/dev/null || :
+}
+
+pl_say_now() {
+    pl_now
+    pl_say "$1" "$pl_time"
+}
+
+# pl_note TEXT: something a person should know, on one line. It may hold what a program printed.
+pl_note() {
+    pl_say_here note "$(pl_one_line "$1")"
+}
+
+pl_one_line() {
+    printf '%s' "$1" | LC_ALL=C tr '\000-\037\177' ' ' | LC_ALL=C cut -c 1-400
+}
+
+# pl_nap: wait a moment.
+pl_nap() {
+    sleep 0.05 2>/dev/null || sleep 1
+}
+
+# pl_sleep SECONDS: with parts of a second where sleep knows them.
+pl_sleep() {
+    sleep "$1" 2>/dev/null || sleep "$((${1%%.*} + 1))"
+}
+
+# pl_host: the name of this host, as a name of a file.
+pl_find_host() {
+    pl_host=$(uname -n | LC_ALL=C tr -c 'A-Za-z0-9._\n-' '_' | cut -c 1-100)
+    : "${pl_host:=unknown}"
+}
+
+# pl_born PID: when a process began (in ticks since the boot), in pl_ticks; empty where there is none. pl_condition: its
+# state, such as R, T or Z. The name in the line may hold anything, so its last parenthesis counts.
+pl_born() {
+    pl_ticks='' pl_condition=''
+    { IFS='' read -r pl_line <"/proc/$1/stat"; } 2>/dev/null || return 1
+    pl_line=${pl_line##*) }
+    pl_condition=${pl_line%% *}
+    # shellcheck disable=SC2086
+    pl_nth 20 $pl_line
+    pl_ticks=$pl_found
+}
+
+pl_nth() {
+    shift "$1"
+    pl_found=${1-}
+}
+
+pl_find_boot() {
+    pl_boot=''
+    { read -r pl_boot </proc/sys/kernel/random/boot_id; } 2>/dev/null || :
+    : "${pl_boot:=none}"
+}
+
+# pl_alive PID TICKS: whether that very process lives.
+pl_alive() {
+    pl_born "$1" && [ "$pl_ticks" = "$2" ] && [ "$pl_condition" != Z ]
+}
+
+# pl_marked TEXT: the processes of this user with that text in their environment when they began, in pl_pids.
+pl_marked() {
+    pl_pids=''
+    # shellcheck disable=SC2013
+    for pl_each in $(LC_ALL=C grep -l -F -e "$1" /proc/[0-9]*/environ 2>/dev/null); do
+        pl_each=${pl_each#/proc/}
+        pl_pids="$pl_pids ${pl_each%/environ}"
+    done
+}
+
+# pl_kill SIGNAL TEXT [PID …]: to all that are marked so, but not to the processes named.
+pl_kill() {
+    pl_signal=$1
+    pl_marked "$2"
+    shift 2
+    pl_left=''
+    for pl_each in $pl_pids; do
+        case " $* $$ " in *" $pl_each "*) continue ;; esac
+        # A process that has ended and waits to be noticed needs nothing.
+        if ! pl_born "$pl_each" || [ "$pl_condition" = Z ]; then continue; fi
+        kill -s "$pl_signal" "$pl_each" 2>/dev/null && pl_left="$pl_left $pl_each"
+        [ "$pl_signal" = KILL ] || kill -s CONT "$pl_each" 2>/dev/null
+    done
+    [ -n "$pl_left" ]
+}
+
+# pl_wait PID: until it has ended, however many signals come in between; its status is in pl_status.
+pl_wait() {
+    pl_interrupted=''
+    wait "$1"
+    pl_status=$?
+    # A trapped signal ends `wait` with a status of its own. Asked again, it tells that of the process; or 127, where it
+    # had told it already.
+    while [ -n "$pl_interrupted" ]; do
+        pl_interrupted=''
+        wait "$1"
+        pl_again=$?
+        [ "$pl_again" -eq 127 ] || pl_status=$pl_again
+    done
+}
+
+# pl_later SECONDS COMMAND …: does it later, in pl_timer; pl_forget PID: or never.
+pl_later() {
+    (
+        trap 'kill "$pl_asleep" 2>/dev/null; exit 0' TERM
+        trap '' INT HUP USR1 USR2
+        pl_sleep "$1" &
+        pl_asleep=$!
+        wait "$pl_asleep"
+        trap - TERM
+        shift
+        "$@"
+    ) </dev/null >/dev/null 2>&1 &
+    pl_timer=$!
+}
+
+pl_forget() {
+    [ -z "$1" ] || { kill "$1" && wait "$1"; } 2>/dev/null || :
+}
+
+# pl_enter RUN: give this (sub)shell what the user's program is to find: modules, variables, paths, umask, directory.
+# Ends it with 125 where that cannot be had. What was there already, from a starter of ranks, is not done twice.
+pl_enter() {
+    PATH=$pl_path
+    umask "$pl_umask"
+    if [ "${PERFLOOM_READY-}" != "$pl_id/$1" ]; then
+        pl_modules
+        pl_environment "$1"
+        pl_prefixes
+        PERFLOOM_READY=$pl_id/$1
+        export PERFLOOM_READY
+    fi
+    PERFLOOM_JOB=$pl_id
+    export PERFLOOM_JOB
+    cd "$pl_cwd" || {
+        echo "perfloom: The working directory $pl_cwd cannot be entered on $(uname -n). Choose another." >&2
+        exit 125
+    }
+}
+
+# pl_prefix VARIABLE TEXT: put it before what is there.
+pl_prefix() {
+    eval "pl_had=\${$1-}"
+    eval "$1=\$2\${pl_had:+:\$pl_had}"
+    # shellcheck disable=SC2163
+    export "$1"
+}
+
+# pl_module NAME: load it, or end.
+pl_module() {
+    pl_find_module || {
+        echo "perfloom: The module $1 cannot be loaded: $(uname -n) has no module command. Remove the module from" \
+            "the job, or ask how modules are set up there." >&2
+        exit 125
+    }
+    # Old versions end with 0 whatever happened, and say so on standard error alone.
+    pl_said=$(mktemp) || pl_said=/dev/null
+    module load "$1" 2>"$pl_said"
+    pl_status=$?
+    cat "$pl_said" >&2
+    if [ "$pl_status" -ne 0 ] || grep -q -e ERROR -e 'error:' "$pl_said"; then
+        [ "$pl_said" = /dev/null ] || rm -f "$pl_said"
+        echo "perfloom: The module $1 could not be loaded on $(uname -n). Look at what module said above." >&2
+        exit 125
+    fi
+    [ "$pl_said" = /dev/null ] || rm -f "$pl_said"
+}
+
+pl_find_module() {
+    command -v module >/dev/null 2>&1 && return 0
+    for pl_each in "${MODULESHOME-}/init/sh" "${LMOD_PKG-}/init/sh" /etc/profile.d/modules.sh \
+        /etc/profile.d/lmod.sh /etc/profile.d/z00_lmod.sh /usr/share/modules/init/sh /usr/share/lmod/lmod/init/sh; do
+        [ -r "$pl_each" ] || continue
+        # shellcheck disable=SC1090
+        . "$pl_each"
+        command -v module >/dev/null 2>&1 && return 0
+    done
+    return 1
+}
+
+# pl_plain COMMAND …: become it, with the signals as a program finds them that no shell has put in the background.
+pl_plain() {
+    if env --default-signal=INT,QUIT true 2>/dev/null; then
+        # Not by env itself, which would take a program's name with = for a variable.
+        exec env --default-signal=INT,QUIT /bin/sh -c 'exec "$@"' sh "$@"
+    fi
+    exec "$@"
+}
+
+# pl_pack: the compressor of this host; pl_suffix: what its files end with.
+pl_find_packer() {
+    if command -v zstd >/dev/null 2>&1; then
+        pl_packer='zstd -q -c -3' pl_suffix=.zst
+    elif command -v gzip >/dev/null 2>&1; then
+        pl_packer='gzip -c -4' pl_suffix=.gz
+    else
+        pl_packer=cat pl_suffix=''
+    fi
+}
+
+# pl_unpack FILE: its text.
+pl_unpack() {
+    case $1 in
+    *.zst*) zstd -q -d -c "$1" ;;
+    *.gz*) gzip -d -c "$1" ;;
+    *) cat "$1" ;;
+    esac
+}
+
+# pl_has_text DIRECTORY: whether perf script's text is there.
+pl_has_text() {
+    [ -f "$1/perf.script.zst" ] || [ -f "$1/perf.script.gz" ] || [ -f "$1/perf.script" ]
+}
+
+# pl_read DIRECTORY: have perf script make text of DIRECTORY/perf.data, in DIRECTORY. Older perfs and some recordings
+# have fewer fields and options to offer, and say which: these are left out one by one. Says in the state how it went.
+pl_read() {
+    pl_in=$1
+    pl_find_packer
+    pl_part=$pl_in/.perf.script.part$pl_suffix
+    pl_try=0
+    pl_with_fields=$pl_fields pl_with_options=$pl_options
+    while [ "$pl_try" -lt 12 ]; do
+        pl_try=$((pl_try + 1))
+        : >"$pl_in/.status" || break
+        # shellcheck disable=SC2086
+        {
+            pl_script -F "$pl_with_fields" $pl_with_options 2>"$pl_in/.errors"
+            pl_status=$?
+            echo "$pl_status" >"$pl_in/.status"
+            [ "$pl_status" -eq 0 ] || pl_defect "$pl_status" "$pl_in/.errors"
+        } | $pl_packer >"$pl_part" 2>"$pl_in/.packing" || break
+        read -r pl_status <"$pl_in/.status" || pl_status=1
+        [ "$pl_status" -eq 0 ] && pl_good "" && return 0
+        pl_said=$(head -c 4000 "$pl_in/.errors")
+        pl_less || break
+    done
+    read -r pl_status <"$pl_in/.status" || pl_status=1
+    if [ -s "$pl_in/.packing" ] || [ ! -s "$pl_part" ]; then
+        pl_bad "it could not be written: $(head -c 300 "$pl_in/.packing") Is the disk of $pl_in full?"
+    elif pl_unpack "$pl_part" 2>/dev/null | LC_ALL=C grep -q '^[^#]'; then
+        pl_good "perf script did not come to the end of the recording (status $pl_status)."
+    else
+        pl_bad "perf script ended with status $pl_status: $(tail -n 3 "$pl_in/.errors")"
+    fi
+}
+
+# From the recording's directory, without configuration of its own and without asking the network for symbols.
+pl_script() (
+    cd "$pl_in" || exit 1
+    unset DEBUGINFOD_URLS LD_PRELOAD
+    LC_ALL=C PERF_CONFIG=/dev/null exec "$pl_perf" script -i perf.data "$@" </dev/null
+)
+
+# A line of comment that readers of the text understand.
+pl_defect() {
+    printf '\n# %s : perf script did not come to the end of the recording: %s (it ended with status %s).\n' \
+        "$pl_incomplete" "$(pl_one_line "$(tail -n 1 "$2")")" "$1"
+}
+
+pl_good() {
+    rm -f "$pl_in/.status" "$pl_in/.errors" "$pl_in/.packing"
+    mv -f "$pl_part" "$pl_in/perf.script$pl_suffix" || return 1
+    pl_say_here text ok
+    [ -z "$1" ] || pl_note "$1"
+}
+
+pl_bad() {
+    rm -f "$pl_part" "$pl_in/.status" "$pl_in/.errors" "$pl_in/.packing"
+    pl_say_here text "failed $(pl_one_line "$1")"
+    return 1
+}
+
+# pl_less: leave out what perf complains of (pl_said); fails where nothing can be left out.
+pl_less() {
+    pl_comma=,$pl_with_fields,
+    case $pl_said in
+    *"Cannot print '"*)
+        pl_field=${pl_said#*"Cannot print '"}
+        pl_field=${pl_field%%"'"*}
+        case $pl_field in comm | event) return 1 ;; esac
+        ;;
+    *"unknown option "*)
+        pl_option=${pl_said#*"unknown option "}
+        pl_option=${pl_option#?}
+        pl_option=--${pl_option#--}
+        pl_option=${pl_option%%[!a-z-]*}
+        case " $pl_with_options " in
+        *" $pl_option "*) ;;
+        *) return 1 ;;
+        esac
+        pl_comma=" $pl_with_options "
+        pl_with_options=${pl_comma%%" $pl_option "*}" "${pl_comma#*" $pl_option "}
+        return 0
+        ;;
+    *[Ii]"nvalid field requested"* | *"unknown field"* | *[Ii]"nvalid -F"*) pl_field=symoff ;;
+    *) return 1 ;;
+    esac
+    case $pl_comma in
+    *,"$pl_field",*) ;;
+    *) return 1 ;;
+    esac
+    pl_with_fields=${pl_comma%%,"$pl_field",*},${pl_comma#*,"$pl_field",}
+    pl_with_fields=${pl_with_fields#,}
+    pl_with_fields=${pl_with_fields%,}
+}

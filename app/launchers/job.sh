@@ -1,0 +1,188 @@
+#!/bin/sh
+# Runs one submission of a job: sh job.sh DIRECTORY NUMBER. Started by a batch system, or at once in a session of its own.
+# shellcheck disable=SC2034,SC2154,SC2317
+
+pl_directory=$1
+pl_number=$2
+# shellcheck source=app/launchers/common.sh
+. "$pl_directory/common.sh" || exit 125
+# shellcheck source=/dev/null
+. "$pl_directory/plan.sh" || exit 125
+
+pl_state=$pl_directory/sub$pl_number.state
+pl_stopped='' pl_child='' pl_timer='' pl_press='' pl_run=''
+
+# A batch system may start a job again, after a node failed say. A user's program is started once.
+mkdir "$pl_directory/sub$pl_number.ran" 2>/dev/null || {
+    echo "perfloom: This part of the job was started before, and is not started again." >&2
+    exit 125
+}
+PERFLOOM_JOB=$pl_id
+export PERFLOOM_JOB
+pl_find_host
+pl_find_boot
+pl_born $$ || pl_ticks=0
+printf '%s %s %s\n' $$ "$pl_ticks" "$pl_boot" >"$pl_directory/.sub$pl_number.id"
+mv -f "$pl_directory/.sub$pl_number.id" "$pl_directory/sub$pl_number.id" || exit 125
+pl_say_now start
+pl_say host "$pl_host"
+pl_say pid $$
+
+# What was started is told once to complete its files; whoever does not end then is killed.
+pl_stop() {
+    pl_interrupted=1
+    [ -z "$pl_stopped" ] || return 0
+    pl_stopped=$1
+    pl_say stopped "signal $1"
+    [ -z "$pl_child" ] || pl_ask
+}
+
+pl_ask() {
+    kill -s TERM "$pl_child" 2>/dev/null
+    pl_later "$pl_grace" pl_kill KILL "PERFLOOM_JOB=$pl_id" $$
+    pl_press=$pl_timer
+}
+
+for pl_each in TERM INT HUP USR1 USR2 XCPU; do
+    # shellcheck disable=SC2064
+    trap "pl_stop $pl_each" "$pl_each"
+done
+
+# The ranks' starter, in a shell of its own that has the job's environment.
+pl_launch() {
+    pl_enter "$pl_run"
+    pl_starter=''
+    pl_starters pl_find_starter
+    [ -n "$pl_starter" ] || {
+        echo "perfloom: No program that starts ranks of $pl_starter_title is on PATH on $pl_host. Name the program, or" \
+            "load the module that has it." >&2
+        exit 125
+    }
+    pl_find_situation
+    pl_command "$pl_run" pl_check_program
+    pl_start "$pl_run" pl_become
+}
+
+# pl_find_starter NAME …: the first that is there and says that it is of the flavour; the first there is, if none does.
+# A name that stands alone was given by a person and needs to say nothing.
+pl_find_starter() {
+    pl_first=''
+    for pl_each in "$@"; do
+        command -v "$pl_each" >/dev/null 2>&1 || continue
+        : "${pl_first:=$pl_each}"
+        if [ $# -eq 1 ] || [ -z "$pl_starter_says" ] ||
+            "$pl_each" --version </dev/null 2>&1 | grep -q -e "$pl_starter_says"; then
+            pl_starter=$pl_each
+            return 0
+        fi
+    done
+    [ -z "$pl_first" ] || pl_note "$pl_first does not say that it is of $pl_starter_title, and was taken all the same."
+    pl_starter=$pl_first
+}
+
+# What the starter's options depend on: who we are, and what the batch system gave us.
+pl_find_situation() {
+    pl_root='' pl_hostfile='' pl_blaunch='' pl_crowded='' pl_pmi=''
+    [ "$(id -u)" -ne 0 ] || pl_root=1
+    if [ -n "${LSB_JOBID-}" ]; then
+        [ ! -s "${LSB_DJOB_HOSTFILE-}" ] || pl_hostfile=$LSB_DJOB_HOSTFILE
+        ! command -v blaunch >/dev/null 2>&1 || pl_blaunch=1
+    elif [ -z "${SLURM_JOB_ID-}" ]; then
+        # Open MPI has a place for each core. Asked for nothing special, it has none for more.
+        pl_cores=$(grep -E '^(physical id|core id)' /proc/cpuinfo 2>/dev/null | paste -s -d ' \n' - 2>/dev/null | sort -u | grep -c .)
+        [ "${pl_cores:-0}" -gt 0 ] || pl_cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null)
+        [ "${pl_cores:-1}" -ge "$pl_ranks" ] || pl_crowded=1
+    fi
+    # Time to complete recordings when it is told to end, where its default is a second.
+    : "${OMPI_MCA_odls_base_sigkill_timeout:=$pl_grace}" "${PRTE_MCA_odls_base_sigkill_timeout:=$pl_grace}"
+    case $pl_flavour in openmpi | spectrum)
+        export OMPI_MCA_odls_base_sigkill_timeout PRTE_MCA_odls_base_sigkill_timeout
+        ;;
+    esac
+}
+
+# pl_check_program PROGRAM …: whose MPI library it has. With another's starter it would silently be as many times rank
+# 0 of 1 as there are ranks.
+pl_check_program() {
+    pl_linked=''
+    pl_file=$(command -v "${1-}" 2>/dev/null)
+    [ -f "$pl_file" ] || return 0
+    pl_libraries=$(ldd "$pl_file" 2>/dev/null) ||
+        pl_libraries=$(LC_ALL=C grep -a -o -E 'lib(mpi|mpich|mpi_ibm|open-pal|pcmpi)\.so\.[0-9]+' "$pl_file" 2>/dev/null)
+    case $pl_libraries in
+    *libmpi_ibm.so*) pl_linked=spectrum ;;
+    *libopen-pal.so* | *libmpi.so.40* | *libmpi.so.20*) pl_linked=openmpi ;;
+    *libpcmpi.so* | *libmpio.so*) pl_linked=platform ;;
+    *libmpich.so* | *libmpi.so.12* | *libmpi.so.4*) pl_linked=mpich ;;
+    esac
+    if [ "$pl_flavour" = srun ]; then pl_find_pmi; fi
+    # MPICH and Intel MPI have one binary interface, and each other's starters work.
+    case $pl_flavour/$pl_linked in
+    */ | srun/* | openmpi/openmpi | spectrum/spectrum | platform/platform | mpich/mpich | intel/mpich) ;;
+    *)
+        case $pl_linked in mpich) pl_whose="MPICH or Intel MPI" ;; openmpi) pl_whose="Open MPI" ;; *) pl_whose=$pl_linked ;; esac
+        pl_note "The program is built with $pl_whose and started by $pl_starter_title: each rank may take itself for the only one. Choose the flavour it is built with."
+        ;;
+    esac
+}
+
+# How srun lets ranks find each other, after the library of the program, of what srun can do.
+pl_find_pmi() {
+    pl_offered=" $("$pl_starter" --mpi=list 2>&1 | tr -s '[:space:],' ' ') "
+    case $pl_linked in
+    openmpi | spectrum) pl_wanted='pmix pmix_v4 pmix_v3 pmi2' ;;
+    mpich) pl_wanted='pmi2 pmix' ;;
+    *) pl_wanted='' ;;
+    esac
+    for pl_each in $pl_wanted; do
+        case $pl_offered in *" $pl_each "*)
+            pl_pmi=$pl_each
+            return 0
+            ;;
+        esac
+    done
+}
+
+pl_become() {
+    exec "$pl_starter" "$@" /bin/sh "$pl_directory/rank.sh" "$pl_directory" "$pl_run"
+}
+
+pl_one_run() {
+    mkdir -p "$pl_directory/run$pl_run" || return 1
+    pl_state=$pl_directory/run$pl_run/state
+    pl_say state running
+    pl_say_now start
+    if [ -n "$pl_flavour" ]; then
+        (pl_launch) </dev/null >>"$pl_directory/output" 2>&1 &
+    else
+        /bin/sh "$pl_directory/rank.sh" "$pl_directory" "$pl_run" </dev/null >>"$pl_directory/output" 2>&1 &
+    fi
+    pl_child=$!
+    # A signal may have come while there was nobody to tell it to.
+    [ -z "$pl_stopped" ] || pl_ask
+    pl_wait "$pl_child"
+    pl_child=''
+    pl_forget "$pl_press"
+    pl_press=''
+    pl_say exit "$pl_status"
+    pl_say_now end
+    pl_say state ended
+    pl_state=$pl_directory/sub$pl_number.state
+    [ "$pl_status" -eq 0 ] || pl_worst=$pl_status
+}
+
+pl_worst=0
+pl_runs_of "$pl_number"
+for pl_run in $pl_runs; do
+    [ -z "$pl_stopped" ] || break
+    pl_one_run
+done
+# A batch system that stopped it must not take it for done, whatever the program made of it.
+case $pl_stopped in
+'') ;;
+INT) pl_worst=130 ;;
+*) pl_worst=143 ;;
+esac
+pl_say exit "$pl_worst"
+pl_say_now end
+exit "$pl_worst"

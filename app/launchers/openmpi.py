@@ -1,0 +1,37 @@
+"""Open MPI's mpirun."""
+
+from dataclasses import dataclass
+
+from ..domain.jobs import JobSpec, Mpi, MpiFlavour
+from .base import HOSTFILE, Words, named
+from .quoting import Shell
+
+
+@dataclass(frozen=True)
+class OpenMpi:
+    """`--allow-run-as-root` only for root; `--oversubscribe` where no batch system gave out places and there are more
+    ranks than cores. In LSF ranks on other hosts are started by blaunch, since ssh may not be allowed there."""
+
+    flavour: MpiFlavour = MpiFlavour.OPENMPI
+    title: str = "Open MPI"
+    names: tuple[str, ...] = ("mpirun", "mpiexec", "mpirun.openmpi", "mpiexec.openmpi", "orterun", "prterun")
+    says: str = "Open MPI\\|OpenRTE\\|PRRTE"
+
+    def words(self, spec: JobSpec, mpi: Mpi) -> Words:
+        words: list[str | Shell] = [Shell('${pl_root:+"--allow-run-as-root"}')]
+        if not named(mpi.arguments, "--oversubscribe", "-oversubscribe", "--nooversubscribe", "-nooversubscribe"):
+            words += [Shell('${pl_crowded:+"--oversubscribe"}')]
+        if not named(
+            mpi.arguments, "--hostfile", "-hostfile", "--machinefile", "-machinefile", "--host", "-host", "-H"
+        ):
+            words += [Shell(HOSTFILE % "--hostfile")]
+            words += [Shell('${pl_blaunch:+"--mca"} ${pl_blaunch:+"plm_rsh_agent"} ${pl_blaunch:+"blaunch"}')]
+        words += mpi.arguments
+        words += ["-n", str(mpi.ranks)]
+        placed = ("--map-by", "-map-by", "--npernode", "-npernode", "-N")
+        if mpi.ranks_per_node is not None and not named((*mpi.arguments, *mpi.rank_arguments), *placed):
+            words += ["--map-by", f"ppr:{mpi.ranks_per_node}:node"]
+        return (*words, *mpi.rank_arguments)
+
+
+OPENMPI = OpenMpi()

@@ -1,0 +1,174 @@
+"""plan.sh: a job as assignments and functions of sh. The only text that is made for a job, and all its quoting.
+
+What differs from run to run is a function that is given the run's number. A function that gives words calls what it is
+given with them behind: `pl_command 0 exec env` runs `exec env PROGRAM ARGUMENT …`.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+
+from ..domain.errors import InvalidRequest
+from ..domain.facts import HostFacts
+from ..domain.jobs import JobSpec, RecorderName, Scope
+from ..domain.targets import Target
+from ..readers.perf_assembly import INCOMPLETE
+from ..recorders import recorder_of
+from ..recorders.base import program
+from ..recorders.perf_script import FIELDS, OPTIONS
+from .filling import VARIABLE, filled
+from .mpi import Words, starter_of
+from .quoting import Shell, join, quote, word
+from .runs import Run, repeated_by_runs
+
+GRACE_S = 45
+"""How long what was told to end may take to complete its files before all of it is killed."""
+_PLACE = PurePath("/the/recording's/own/directory")
+"""Stands for the directory of a recording until its words are written down."""
+_OUT = Shell('"$pl_out"')
+
+
+def plan_text(
+    spec: JobSpec,
+    facts: HostFacts,
+    job_id: str,
+    target: Target,
+    runs: Sequence[Run],
+    parts: Sequence[tuple[int, ...]],
+    starters: Sequence[str],
+) -> str:
+    """The text. facts: of the host where perf runs. parts: the runs of each submission. starters: what MPI's starter of
+    ranks may be called."""
+    mpi = spec.mpi
+    observed = recorded(spec)
+    values = {
+        "id": job_id,
+        "flavour": str(mpi.flavour) if mpi else "",
+        "every": str(mpi.every) if mpi else "1",
+        "only": " ".join(f"{first}-{last}" for first, last in chosen(mpi.only)) if mpi else "",
+        "per_host": "1" if mpi and mpi.per_host else "",
+        "whole_system": "1" if observed.scope is Scope.SYSTEM else "",
+        "sudo": "1" if spec.sudo else "",
+        "pid": str(spec.pid) if spec.scope is Scope.PROCESS else "",
+        "duration": f"{spec.duration_s:.3f}".rstrip("0").rstrip(".") if spec.duration_s else "",
+        "has_command": "1" if spec.command else "",
+        "keep": "1" if spec.keep_recordings else "",
+        "artefact": recorder_of(spec).artefacts(spec)[0].name,
+        "grace": str(GRACE_S),
+        "perf": program(facts),
+        "fields": ",".join(FIELDS),
+        "options": " ".join(OPTIONS),
+        "incomplete": INCOMPLETE,
+    }
+    lines = [
+        f"# The job {job_id}, as it is laid down. Every word of the user is quoted.",
+        "# shellcheck shell=sh",
+    ]
+    lines += [f"pl_{name}={quote(value)}" for name, value in values.items()]
+    lines += [f"pl_cwd={_directory(spec.cwd)}"]
+    lines += _function("scratch_path", [f"printf '%s\\n' {word(filled(target.scratch))}"] if target.scratch else [])
+    lines += _by_case("runs_of", {n: f"pl_runs={quote(' '.join(map(str, p)))}" for n, p in enumerate(parts)})
+    lines += _function("modules", [f"pl_module {quote(_module(name))}" for name in (*target.modules, *spec.modules)])
+    lines += _by_run("environment", runs, lambda run: _exports(target.environment | run.environment))
+    before = [("PATH", spec.path), ("LD_LIBRARY_PATH", spec.library_path)]
+    lines += _function("prefixes", [f"pl_prefix {name} {quote(':'.join(d))}" for name, d in before if d])
+    lines += _function("preload", [f"pl_prefix LD_PRELOAD {quote(':'.join(spec.preload))}"] if spec.preload else [])
+    lines += _by_run("command", runs, lambda run: _words(_command(run.command)))
+    lines += _by_run("record", runs, lambda run: _words(recording(run.of(observed), facts)))
+    if mpi:
+        starter = starter_of(mpi.flavour)
+        values = {"starter_says": starter.says, "starter_title": starter.title, "ranks": str(mpi.ranks)}
+        lines += [f"pl_{name}={quote(value)}" for name, value in values.items()]
+        lines += _function("starters", [_words(starters)])
+        lines += _function("start", ["shift", _words(starter.words(spec, mpi))])
+    return "\n".join(lines) + "\n"
+
+
+def recorded(spec: JobSpec) -> JobSpec:
+    """The job as each of its recorders sees it."""
+    if spec.mpi is not None and spec.mpi.per_host:
+        spec = replace(spec, scope=Scope.SYSTEM)
+    return replace(spec, repeat=None) if repeated_by_runs(spec) else spec
+
+
+def recording(spec: JobSpec, facts: HostFacts) -> Words:
+    """The recorder's own command line, without the user's command. With sudo, perf writes to its standard output."""
+    main = recorder_of(spec).artefacts(spec)[0].name
+    argv = list(recorder_of(spec).argv(replace(spec, command=()), facts, _PLACE))
+    if spec.sudo:
+        at = argv.index(str(_PLACE / main))
+        argv[at - 1 : at + 1] = ["--log-fd", "1"] if spec.recorder is RecorderName.PERF_STAT else ["-o", "-"]
+    return tuple(Shell(f"{_OUT.text}/{main}") if one == str(_PLACE / main) else one for one in argv)
+
+
+def chosen(only: str) -> tuple[tuple[int, int], ...]:
+    """The ranks that a text names, "0-3,8", as (first, last). Raises InvalidRequest."""
+    found = []
+    for piece in only.split(","):
+        if not piece.strip() and not only.strip():
+            continue
+        match = re.fullmatch(r"\s*([0-9]{1,7})\s*(?:-\s*([0-9]{1,7})\s*)?", piece)
+        if not match or int(match[2] or match[1]) < int(match[1]):
+            raise InvalidRequest(f"“{only[:60]}” names no ranks. Write numbers and ranges, as in 0-3,8.", "only")
+        found.append((int(match[1]), int(match[2] or match[1])))
+    return tuple(found)
+
+
+def _directory(cwd: str | None) -> str:
+    if not cwd:
+        return '"$pl_directory"/work'
+    if cwd == "~" or cwd.startswith("~/"):
+        return f'"${{HOME-}}"{quote(cwd[1:])}' if cwd[1:] else '"${HOME-}"'
+    if not cwd.startswith("/"):
+        raise InvalidRequest(f"The working directory {cwd[:200]} is no full path. Begin it with / or ~/.", "cwd")
+    return quote(cwd)
+
+
+def _command(command: Sequence[str]) -> Sequence[str]:
+    if command and command[0].startswith("-"):
+        raise InvalidRequest(
+            f"{command[0][:200]} looks like an option. Begin it with ./ if it is a program.", "command"
+        )
+    return command
+
+
+def _module(name: str) -> str:
+    if not name or name.startswith("-"):
+        raise InvalidRequest(f"“{name[:80]}” is no name of a module, such as openmpi/4.1.", "modules")
+    return name
+
+
+def _exports(environment: Mapping[str, str]) -> str:
+    lines = []
+    for name, value in environment.items():
+        if not VARIABLE.fullmatch(name):
+            raise InvalidRequest(
+                f"“{name[:60]}” cannot name a variable. Use letters, digits and _, no digit first.", "environment"
+            )
+        if name.startswith(("PERFLOOM_", "pl_")):
+            raise InvalidRequest(f"The variable {name[:60]} is Perfloom's own. Use another name.", "environment")
+        # Not in one with export, which some shells split at blanks.
+        lines.append(f"{name}={quote(value)}; export {name}")
+    return "\n".join(lines) or ":"
+
+
+def _words(words: Iterable[str | Shell]) -> str:
+    """What is given, called with these words behind."""
+    return f'"$@" {join(words)}'
+
+
+def _function(name: str, lines: Sequence[str]) -> list[str]:
+    return [f"pl_{name}() {{", *(lines or [":"]), "}"]
+
+
+def _by_run(name: str, runs: Sequence[Run], text: Callable[[Run], str]) -> list[str]:
+    return _by_case(name, {run.number: text(run) for run in runs})
+
+
+def _by_case(name: str, texts: Mapping[int, str]) -> list[str]:
+    """A function that does what the number it is given says. One text for all numbers stands there once."""
+    if len(set(texts.values())) == 1:
+        return _function(name, ["shift", next(iter(texts.values()))])
+    cases = [line for number, text in texts.items() for line in (f"{number})", text, ";;")]
+    return _function(name, ["pl_case=$1", "shift", "case $pl_case in", *cases, "esac"])
