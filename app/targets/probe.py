@@ -9,6 +9,7 @@ from ..domain.errors import Unavailable
 from ..domain.facts import HostFacts, PerfEvent
 from ..domain.jobs import MpiFlavour
 from ..domain.targets import Queue, SchedulerName, Target, TargetFacts
+from ..launchers.around import around, function
 from ..launchers.filling import filled
 from ..launchers.quoting import join, quote
 from ..recorders import perf_list, rights
@@ -85,24 +86,15 @@ def probe_script(target: Target, *, compute: bool = False) -> str:
         f"probe_mark={quote(MARK)}",
         f"probe_perf={quote(target.perf or 'perf')}",
         f"probe_sudo={'yes' if target.sudo else ''}",
-        f"probe_modules={'yes' if target.modules else ''}",
         f"probe_makes={'yes' if compute or target.scheduler is SchedulerName.NONE else ''}",
-        *_function("load_modules", [join(("module", "load", *target.modules))] if target.modules else []),
-        *_function("each_variable", [f"export {name}={quote(value)}" for name, value in target.environment.items()]),
-        *_function("directory", [f"printf '%s.' {filled(target.directory or DIRECTORY).text}"]),
-        *_function(
-            "scratch", [f"printf '%s.' {filled(target.scratch).text}" if target.scratch else "echo none; false"]
-        ),
-        *_function("each_starter", [f"starter {quote(name)}" for name in starters]),
-        *_function("each_program", [f"program {quote(name)}" for name in sorted(wanted)]),
-        *_function("queues", [f"apart queues {join(scheduler.queues())}"] if scheduler and not compute else []),
+        *function("directory", [f"printf '%s.' {filled(target.directory or DIRECTORY).text}"]),
+        *function("scratch", [f"printf '%s.' {filled(target.scratch).text}" if target.scratch else "echo none; false"]),
+        *function("each_starter", [f"starter {quote(name)}" for name in starters]),
+        *function("each_program", [f"program {quote(name)}" for name in sorted(wanted)]),
+        *function("queues", [f"apart queues {join(scheduler.queues())}"] if scheduler and not compute else []),
     ]
     body = resources.files(__package__).joinpath("probe.sh").read_text(encoding="utf-8")
-    return "\n".join(lines) + "\n" + body
-
-
-def _function(name: str, commands: list[str]) -> list[str]:
-    return [f"{name}() {{", *(f"    {command}" for command in commands or ["true"]), "}"]
+    return "\n".join([around(target), *lines, body])
 
 
 def read_sections(text: str) -> dict[str, list[Section]]:

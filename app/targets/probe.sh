@@ -1,8 +1,7 @@
-# What a target has. Runs there, in any POSIX sh, and prints sections: see probe.py, which writes the lines before this
-# one. From there come: probe_mark, probe_perf, probe_sudo,
-# probe_modules, probe_makes, and the functions load_modules, each_variable, directory, scratch, each_starter, each_program, queues.
-# Variables begin with probe_, since those of the target stand beside them.
-# shellcheck shell=sh disable=SC1090,SC2086,SC2154
+# What a target has. Runs there, in any POSIX sh, and prints sections: see probe.py, which writes what stands before
+# this: probe_mark, probe_perf, probe_sudo, probe_makes, the functions directory, scratch, each_starter, each_program and
+# queues, and those of launchers/around.sh. Variables begin with probe_, since those of the target stand beside them.
+# shellcheck shell=sh disable=SC2086,SC2154
 
 umask 077
 PATH=${PATH:+$PATH:}/usr/local/bin:/usr/bin:/bin
@@ -82,29 +81,14 @@ tell branches /sys/bus/event_source/devices/cpu*/caps/branches
 
 # ---- what every job has around it ----
 
-each_variable
+pl_export
 plain
-
-# Whether there is the function "module", now or after reading the file that brings it. A file that this shell does
-# not understand would end it: it is tried in another one first.
-find_module() {
-    command -v module >/dev/null 2>&1 && return 0
-    for probe_file in "${LMOD_PKG:+$LMOD_PKG/init/sh}" "${MODULESHOME:+$MODULESHOME/init/sh}" /etc/profile.d/modules.sh \
-        /etc/profile.d/lmod.sh /etc/profile.d/z00_lmod.sh /usr/share/modules/init/sh /usr/share/lmod/lmod/init/sh; do
-        [ -r "$probe_file" ] || continue
-        (. "$probe_file") >/dev/null 2>&1 || continue
-        . "$probe_file" >/dev/null 2>&1
-        command -v module >/dev/null 2>&1 && return 0
-    done
-    return 1
-}
-
-if [ -n "$probe_modules" ]; then
+if [ -n "$pl_modules" ]; then
     begin modules
-    if find_module; then
-        (load_modules) 2>&1 </dev/null
+    if pl_find_modules; then
+        (pl_load) 2>&1 </dev/null
         probe_status=$?
-        load_modules >/dev/null 2>&1 </dev/null
+        pl_load >/dev/null 2>&1 </dev/null
         end "$probe_status"
     else
         echo 'There is no command "module".'

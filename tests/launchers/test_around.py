@@ -1,0 +1,46 @@
+"""A command at a target has the target's variables and modules around it."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from perfloom.domain.targets import Target
+from perfloom.launchers.around import surrounded
+from tests.parts import require
+
+
+def run(target: Target, *argv: str, shell: str = "/bin/sh", **environment: str) -> subprocess.CompletedProcess[str]:
+    around = {"PATH": "/usr/bin:/bin", "HOME": "/"} | environment
+    return subprocess.run(
+        [shell, "-c", surrounded(target, argv)], env=around, capture_output=True, text=True, timeout=30
+    )
+
+
+@pytest.mark.parametrize("shell", ["dash", "busybox", "bash"])
+def test_variables_and_modules(shell: str, tmp_path: Path) -> None:
+    if shell != "bash":
+        require(shell)
+    if shell == "busybox":
+        (tmp_path / "sh").symlink_to(require("busybox"))
+    words = str(tmp_path / "sh") if shell == "busybox" else shell
+    (tmp_path / "init").mkdir()
+    (tmp_path / "init" / "sh").write_text('module() { echo loading; shift; MINE="$MINE[$*]"; export MINE; }\n')
+    hostile = f"$(touch {tmp_path}/trap) `touch {tmp_path}/trap`\n'\""
+    plain = Target("x", environment={"MINE": hostile})
+    target = Target("x", modules=("a/1", "b"), environment={"MINE": hostile})
+    done = run(target, "printenv", "MINE", shell=words, MODULESHOME=str(tmp_path))
+    assert (done.stdout, done.stderr, done.returncode) == (f"{hostile}[a/1 b]\n", "", 0)
+    assert run(plain, "printenv", "MINE", shell=words).stdout == f"{hostile}\n"
+    assert not (tmp_path / "trap").exists()
+
+
+def test_without_modules_the_command_is_tried_all_the_same() -> None:
+    target = Target("x", modules=("nothing",))
+    done = run(target, "sh", "-c", "echo out; echo err >&2; exit 3", MODULESHOME="/nonexistent")
+    assert (done.stdout, done.stderr, done.returncode) == ("out\n", "err\n", 3)
+
+
+def test_signals_reach_the_command_itself() -> None:
+    done = run(Target("x", environment={"A": "b"}), "sh", "-c", "kill -9 $$")
+    assert done.returncode == -9
