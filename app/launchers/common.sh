@@ -202,8 +202,11 @@ pl_find_module() {
     for pl_each in "${MODULESHOME-}/init/sh" "${LMOD_PKG-}/init/sh" /etc/profile.d/modules.sh \
         /etc/profile.d/lmod.sh /etc/profile.d/z00_lmod.sh /usr/share/modules/init/sh /usr/share/lmod/lmod/init/sh; do
         [ -r "$pl_each" ] || continue
+        # What this shell does not understand would end it: it is tried in another one first.
         # shellcheck disable=SC1090
-        . "$pl_each"
+        (. "$pl_each") >/dev/null 2>&1 || continue
+        # shellcheck disable=SC1090
+        . "$pl_each" >/dev/null
         command -v module >/dev/null 2>&1 && return 0
     done
     return 1

@@ -4,8 +4,9 @@ from ..domain.errors import InvalidRequest, Unavailable
 from ..domain.jobs import JobSpec
 from ..domain.targets import Target
 from ..schedulers import scheduler_of
+from .around import around, surrounded
 from .filling import filled
-from .quoting import join, quote, word
+from .quoting import quote, word
 
 MARK = "perfloom job directory"
 """The first line of the file .perfloom: what has it was made by us and may be removed."""
@@ -24,6 +25,8 @@ def job_name(job_id: str, number: int) -> str:
 def place_script(target: Target, job_id: str) -> str:
     """sh: make the directory of all jobs at the target, and print the full path of the one of this job."""
     return _script(
+        around(target),
+        "pl_surround",
         f"pl_base={word(filled(target.directory or DIRECTORY))}",
         'mkdir -p "$pl_base" && cd "$pl_base" || exit 1',
         f"printf '%s/%s\\n' \"$(pwd -P)\" {quote(job_id)}",
@@ -73,7 +76,7 @@ def start_script(target: Target, spec: JobSpec, job_id: str, directory: str, num
         return _script(*start, _START)
     script = ("/bin/sh", f"{directory}/job.sh", directory, str(number))
     argv = scheduler.submit(spec, job_name(job_id, number), script, f"{directory}/sub{number}.log")
-    return _script(*start, f"pl_submit() {{ {join(argv)}\n}}", _SUBMIT)
+    return _script(*start, "pl_submit() (", surrounded(target, argv), ")", _SUBMIT)
 
 
 _WAIT = r"""pl_wait_for() {
