@@ -22,6 +22,9 @@ SILENCE = re.compile(
 SUBMITTED = re.compile(r"Job <(\d+)> is submitted to")
 UNKNOWN_ID = re.compile(r"Job <(\d+)> is not found")
 QUEUE = re.compile(r"^(\S+)\s+(-?\d+)\s+(Open|Closed)\S(Active|Inact\w*)(.*)$")
+EVENT = re.compile(r"^\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d( \d{4})?: (.*(?:\n .*)*)", re.M)
+"""An event of bhist -l with the lines that it goes on in."""
+ENDED = re.compile(r"Donesuccessfully|Exited(?:withexitcode(\d+)|bysignal(\d+))?")
 SPREAD = re.compile(r"\bspan\s*\[|\{|\|\|")
 """What forbids to add a span to a resource string: it has one, or is a compound or an alternative requirement."""
 
@@ -148,22 +151,20 @@ class Lsf:
         return script(BACK, id)
 
     def seen_back(self, id: str, stdout: str, stderr: str, status: int) -> BatchStatus:
-        # It breaks its lines in the middle of sentences.
-        text = re.sub(r"\s+", "", stdout)
-        done = text.rfind("Donesuccessfully")
-        ends = list(re.finditer(r"Exited(?:withexitcode(\d+)|bysignal(\d+))?[.;]?", text))
-        if not ends and done < 0:
+        state, code, signal, keyword = "", "", "", ""
+        for _, text in EVENT.findall(stdout):
+            # It breaks its lines in the middle of sentences and words.
+            event = "".join(text.split())
+            if match := ENDED.match(event):
+                state, code, signal = ("EXIT" if event.startswith("E") else "DONE"), match[1] or "", match[2] or ""
+            if match := re.search(r"TERM_[A-Z_]+", event if ENDED.match(event) or "Completed<exit>" in event else ""):
+                keyword = match[0]
+        if not state:
             if "No matching job found" not in stderr:
                 _answered("bhist", stderr, status)
             return BatchStatus(id, BatchState.UNKNOWN, reason="LSF knows nothing of this job any more.")
-        if not ends or done > ends[-1].start():
-            return _status({"JOBID": id, "STAT": "DONE"})
-        code, signal = ends[-1].groups()
-        keywords = re.findall(r"TERM_[A-Z_]+", text)
-        code = str(128 + int(signal)) if signal else code or ""
-        return _status(
-            {"JOBID": id, "STAT": "EXIT", "EXIT_CODE": code, "EXIT_REASON": keywords[-1] if keywords else ""}
-        )
+        code = str(128 + int(signal)) if signal else code
+        return _status({"JOBID": id, "STAT": state, "EXIT_CODE": code, "EXIT_REASON": keyword})
 
     def cancel(self, ids: Sequence[str], *, gently: bool) -> tuple[str, ...]:
         return script(GENTLY if gently else HARD, *ids)
