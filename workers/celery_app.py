@@ -14,7 +14,7 @@ from celery.platforms import SecurityWarning
 
 from perfloom.config import Settings
 from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, TARGET_QUEUE, celery_app
-from perfloom.workers import processes, tasks
+from perfloom.workers import processes, secrets, tasks
 from perfloom.workers.facts_probe import host_name
 
 QUEUES = {"launch": LAUNCH_QUEUE, "target": TARGET_QUEUE, "read": READ_QUEUE}
@@ -67,8 +67,10 @@ def _keep_logging(**_: object) -> None:
 
 
 def main() -> None:
-    """`celery_app launch|target|read COUNT`; settings come from the environment."""
-    queue, count = sys.argv[1], int(sys.argv[2])
+    """`celery_app launch|target|read COUNT [KEY]`; settings come from the environment. KEY: an inherited descriptor."""
+    queue, count, *keys = sys.argv[1], int(sys.argv[2]), *map(int, sys.argv[3:])
+    for key in keys:
+        secrets.take_key(key)
     set_up_logging(bool(os.environ.get("PERFLOOM_VERBOSE")))
     processes.name_process(f"perfloom-{queue}")
     # What comes over the broker is an id as JSON; whoever records as root has chosen to.

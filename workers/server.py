@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import logging
+import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +16,7 @@ from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.queue import Queue
 from perfloom.store import Store, open_store
 from perfloom.store.jobs import Job
-from perfloom.workers import supervised, web_server
+from perfloom.workers import secrets, supervised, web_server
 from perfloom.workers.facts_probe import host_name
 from perfloom.workers.jobfiles import JobFiles
 from perfloom.workers.services import REDIS, Household, only_server, start_redis, web_child, worker_children
@@ -79,7 +80,8 @@ def running(settings: Settings) -> Iterator[Server]:
         settings = under_own_name(replace(settings, port=listening.getsockname()[1]))
         assert settings.token  # Made here, before several processes ask for it.
         household.listen()
-        workers = worker_children(settings)
+        key = secrets.make_key(store)
+        workers = worker_children(settings, key=key)
         sweeper = Sweeper(settings, lambda: all(child.alive for child in workers))
         try:
             if settings.private_broker:
@@ -95,6 +97,7 @@ def running(settings: Settings) -> Iterator[Server]:
             sweeper.stop()
             end_recordings(store)
             household.stop()
+            os.close(key)
             store.close()
 
 
@@ -112,7 +115,11 @@ def work(settings: Settings, queues: Sequence[str], said: Callable[[str], None])
     queue.close()
     household = Household()
     household.listen()
-    children = worker_children(settings, queues)
+    key = None
+    if set(queues) - {"read"}:
+        with contextlib.closing(open_store(settings, migrate=False)) as store:
+            key = secrets.make_key(store)
+    children = worker_children(settings, queues, key)
     sweeper = Sweeper(settings, lambda: all(child.alive for child in children), announce="launch" in queues)
     try:
         for child in children:
@@ -123,6 +130,8 @@ def work(settings: Settings, queues: Sequence[str], said: Callable[[str], None])
     finally:
         sweeper.stop()
         household.stop()
+        if key is not None:
+            os.close(key)
 
 
 def refuse_open_door(settings: Settings) -> None:

@@ -168,18 +168,18 @@ QUEUES = ("launch", "target", "read")
 """What a worker works on, where it is not told."""
 
 
-def worker_children(settings: Settings, queues: Sequence[str] = QUEUES) -> list[Child]:
-    """The processes that work on the queues."""
+def worker_children(settings: Settings, queues: Sequence[str] = QUEUES, key: int | None = None) -> list[Child]:
+    """The processes that work on the queues. key: a descriptor of the household's key pair (`secrets.make_key`), which
+    is inherited by those that go to other machines; reading needs no secret."""
     counts = {"launch": 2, "target": 12, "read": settings.reads_at_once}
     environment = environment_for(settings)
-    return [
-        Child(
-            name=f"the {queue} worker",
-            argv=processes.python("perfloom.workers.celery_app", queue, str(counts[queue])),
-            environment=environment,
-        )
-        for queue in queues
-    ]
+    children = []
+    for queue in queues:
+        keys = (key,) if key is not None and queue != "read" else ()
+        words = (queue, str(counts[queue]), *map(str, keys))
+        argv = processes.python("perfloom.workers.celery_app", *words)
+        children.append(Child(f"the {queue} worker", argv, environment, handles=keys))
+    return children
 
 
 def web_child(settings: Settings, handle: int) -> Child:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import asyncssh
 
-from perfloom.domain.errors import Unreachable
+from perfloom.domain.errors import Prompt, Unreachable
 from perfloom.domain.targets import Ssh
 from perfloom.workers.transports import explain, hostkeys
 from perfloom.workers.transports.base import Secrets
@@ -52,12 +52,12 @@ class NotBegun(Unreachable):
 
 @dataclass(eq=False)
 class Link:
-    """An open way to a target: a connection to each host on it, the target's last."""
+    """An open way to a target: a connection to each host on it, the target's last. typed: secrets that it took."""
 
     ssh: Ssh
     hops: tuple[Hop, ...]
     connections: list[asyncssh.SSHClientConnection] = field(default_factory=list)
-    typed: bool = False
+    typed: list[Prompt] = field(default_factory=list)
     users: int = 0
     used: bool = False
     sessions: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SESSIONS))
@@ -229,7 +229,7 @@ async def _connect(ssh: Ssh, secrets: Secrets) -> Link:
 
 async def _connect_one(link: Link, hop: Hop, secrets: Secrets, on_the_way: str, before: Hop | None) -> None:
     known = await asyncio.get_running_loop().run_in_executor(None, hostkeys.known_of, hop, link.ssh.host_keys)
-    asking = Asking(secrets, hop)
+    asking = Asking(secrets, hop, own=hop is link.hops[-1])
     login = Login(hop, asking, known, passwords=link.ssh.password)
     more: dict[str, Any] = {}
     if not hop.proxy_command:
@@ -260,14 +260,14 @@ async def _connect_one(link: Link, hop: Hop, secrets: Secrets, on_the_way: str, 
             raise hostkeys.revoked(hop, on_the_way) from None
         raise hostkeys.not_trusted(hop, known, login.shown, on_the_way) from None
     except asyncssh.PermissionDenied:
-        raise login.refused(on_the_way) from None
+        raise login.refused(on_the_way, link.typed) from None
     except (OSError, ValueError, asyncssh.Error, TimeoutError) as error:
         failure = explain.connecting(error, hop, on_the_way, before)
         raise failure from None
     finally:
         await login.done()
     link.connections.append(connection)
-    link.typed = link.typed or bool(asking.sent)
+    link.typed += [*asking.sent.values(), *asking.once.values()]
 
 
 def not_begun(link: Link, error: BaseException) -> Unreachable:

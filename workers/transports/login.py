@@ -14,15 +14,18 @@ from perfloom.workers.transports.hops import Hop
 from perfloom.workers.transports.hostkeys import Known
 
 MOST_PROMPT = 200
+OWN_PASSWORD = "password"
+"""The name of the secret that is the password on the target itself."""
 
 
 class Asking:
     """Asks for the secrets of one host, and notes what was missing and what was sent. The clock of whoever waits for
-    the login stands still meanwhile: a person may have to type."""
+    the login stands still meanwhile: a person may have to type. own: whether it is the target itself."""
 
-    def __init__(self, secrets: Secrets, hop: Hop) -> None:
+    def __init__(self, secrets: Secrets, hop: Hop, *, own: bool) -> None:
         self.secrets = secrets
         self.hop = hop
+        self.own = own
         self.missing: dict[str, Prompt] = {}
         self.sent: dict[str, Prompt] = {}
         self.once: dict[str, Prompt] = {}
@@ -35,7 +38,9 @@ class Asking:
             yield
 
     def password(self) -> Prompt:
-        return Prompt(f"password {self.hop.login}", f"Password of {self.hop.user} on {self.hop.title}")
+        """The target's own is asked for before anybody knows what user and host the worker makes of it."""
+        name = OWN_PASSWORD if self.own else f"password {self.hop.login}"
+        return Prompt(name, f"Password of {self.hop.user} on {self.hop.title}")
 
     def passphrase(self, path: str) -> Prompt:
         return Prompt(f"passphrase {path}", f"Passphrase of the key {path}")
@@ -218,19 +223,20 @@ class Login(asyncssh.SSHClient):
             await self._agent.wait_closed()
             self._agent = None
 
-    def refused(self, on_the_way: str) -> Refused:
-        """The error where it did not let us in."""
+    def refused(self, on_the_way: str, earlier: Sequence[Prompt] = ()) -> Refused:
+        """The error where it did not let us in. earlier: what hosts before it asked for; the next time they will again,
+        so all of it is needed."""
         host = f"{self.hop.title}{on_the_way}"
-        wrong, missing = dict(self.wrong), self.asking.missing
+        wrong, missing, sent = dict(self.wrong), self.asking.missing, list(self.asking.sent.values())
         if not missing:
             wrong |= {name: one for name, one in self.asking.sent.items() if not name.startswith("passphrase ")}
         for prompt in wrong.values():
             self.asking.forget(prompt)
         if needed := tuple({**wrong, **missing}.values()):
             texts = "; ".join(prompt.text for prompt in needed)
-            if wrong:
-                return SecretNeeded(f"{host} did not accept what was typed. Type it again: {texts}.", needed)
-            return SecretNeeded(f"{host} asks for a secret. Type it: {texts}.", needed)
+            text = "did not accept what was typed. Type it again" if wrong else "asks for a secret. Type it"
+            everything = {prompt.name: prompt for prompt in (*earlier, *sent, *needed)}
+            return SecretNeeded(f"{host} {text}: {texts}.", tuple(everything.values()))
         if self.unreadable and not self.offered:
             return Refused(f"{self.unreadable} {host} could not be logged in to. Check the target's key file.")
         keys = f"none of {self.offered} keys that were offered" if self.offered > 1 else "the key that was offered"

@@ -1,0 +1,106 @@
+"""Secrets on their way from a browser to a worker: sealed to a key that only the worker has, for one use and a while.
+
+A sealed box is: a version, the public key of a pair made for this box alone, when it expires, and the secrets under
+ChaCha20-Poly1305 (RFC 8439). Its key comes by HKDF-SHA256 (RFC 5869) from the X25519 secret (RFC 7748) of that pair and
+the worker's, with both public keys. What it is for (its subject) and its end are authenticated: a box cannot be moved
+to another job or be kept alive. Its length tells little: what is in it is filled up.
+"""
+
+import hashlib
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+VERSION = b"\x01"
+PURPOSE = b"perfloom: secrets for a worker, version 1"
+FILL = 512
+_HEADER = struct.Struct(">c32sd")
+# The key of a box is used for it alone.
+_NONCE = bytes(12)
+
+
+class CannotOpen(ValueError):
+    """A sealed box is for another key, another subject, damaged, or too old."""
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """The key pair of a worker. Held in memory, and shown by nothing: not by repr(), not by str()."""
+
+    _private: X25519PrivateKey = field(repr=False)
+
+    @classmethod
+    def generate(cls) -> "KeyPair":
+        """A new one."""
+        return cls(X25519PrivateKey.generate())
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "KeyPair":
+        """The reverse of `to_bytes`. Raises ValueError."""
+        return cls(X25519PrivateKey.from_private_bytes(data))
+
+    def to_bytes(self) -> bytes:
+        """The private key, 32 bytes, for handing it to a process of one's own."""
+        return self._private.private_bytes_raw()
+
+    @property
+    def public(self) -> bytes:
+        """The public half, 32 bytes."""
+        return self._private.public_key().public_bytes_raw()
+
+    @property
+    def key_id(self) -> str:
+        """By which the pair is known; says nothing of it."""
+        return key_id(self.public)
+
+    def open(self, sealed: bytes, subject: str, now: float) -> dict[str, str]:
+        """The secrets in a box that was sealed to this pair. Raises CannotOpen."""
+        try:
+            version, there, expires = _HEADER.unpack(sealed[: _HEADER.size])
+            if version != VERSION:
+                raise CannotOpen("the box is of another version")
+            key = _box_key(self._private, there, there, self.public)
+            plain = ChaCha20Poly1305(key).decrypt(_NONCE, sealed[_HEADER.size :], _bound(sealed, subject))
+        except (struct.error, InvalidTag, ValueError) as error:
+            if isinstance(error, CannotOpen):
+                raise
+            # Neither the box nor the reason: whoever reads logs learns nothing.
+            raise CannotOpen("the box is sealed to another key, for something else, or damaged") from None
+        if now >= expires:
+            raise CannotOpen("the box is too old")
+        return {str(name): str(value) for name, value in json.loads(plain).items()}
+
+
+def key_id(public: bytes) -> str:
+    """The id of a public key."""
+    return hashlib.sha256(public).hexdigest()[:16]
+
+
+def seal(public: bytes, secrets: Mapping[str, str], subject: str, expires: float) -> bytes:
+    """Seal secrets (by the names of their prompts) to a worker's public key, for a subject such as "job:<id>".
+
+    expires: seconds since the epoch. Raises ValueError where `public` is no key.
+    """
+    once = X25519PrivateKey.generate()
+    mine = once.public_key().public_bytes_raw()
+    header = _HEADER.pack(VERSION, mine, expires)
+    plain = json.dumps(dict(secrets)).encode()
+    plain += b" " * (-len(plain) % FILL)
+    key = _box_key(once, public, mine, public)
+    return header + ChaCha20Poly1305(key).encrypt(_NONCE, plain, _bound(header, subject))
+
+
+def _box_key(private: X25519PrivateKey, other: bytes, once: bytes, worker: bytes) -> bytes:
+    shared = private.exchange(X25519PublicKey.from_public_bytes(other))
+    return HKDF(hashes.SHA256(), 32, salt=once + worker, info=PURPOSE).derive(shared)
+
+
+def _bound(header: bytes, subject: str) -> bytes:
+    return header[: _HEADER.size] + subject.encode()

@@ -1,0 +1,176 @@
+"""Secrets on their way from a page to a worker: sealed, opened by that worker alone, gone with it."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from perfloom.config import Settings
+from perfloom.domain.errors import Prompt
+from perfloom.sealing import CannotOpen, KeyPair, key_id, seal
+from perfloom.store import Store, open_store
+from perfloom.workers import processes, secrets, services
+from perfloom.workers.facts_probe import host_name
+
+NOW = 1_700_000_000.0
+PASSWORD = Prompt("password", "Password of me on far")
+CODE = Prompt("answer me@far Code", "Code (me on far)")
+
+
+@given(some.dictionaries(some.text(max_size=40), some.text(max_size=2000), max_size=4), some.text(max_size=30))
+def test_what_is_sealed_is_opened_by_its_pair_alone(given: dict[str, str], subject: str) -> None:
+    pair, other = KeyPair.generate(), KeyPair.generate()
+    given = {name: value for name, value in given.items() if _utf8(name + value)}
+    if not _utf8(subject):
+        return
+    box = seal(pair.public, given, subject, NOW + 60)
+    assert KeyPair.from_bytes(pair.to_bytes()).open(box, subject, NOW) == given
+    for wrong, about in ((other, subject), (pair, subject + "x")):
+        with pytest.raises(CannotOpen):
+            wrong.open(box, about, NOW)
+
+
+def _utf8(text: str) -> bool:
+    return not any(0xD800 <= ord(c) < 0xE000 for c in text)
+
+
+def test_a_box_that_was_touched_anywhere_is_not_opened() -> None:
+    pair = KeyPair.generate()
+    box = seal(pair.public, {"password": "secret"}, "job:a", NOW + 60)
+    for at in range(len(box)):
+        touched = bytearray(box)
+        touched[at] ^= 1
+        with pytest.raises(CannotOpen):
+            pair.open(bytes(touched), "job:a", NOW)
+    for length in (0, 1, 40, len(box) - 1):
+        with pytest.raises(CannotOpen):
+            pair.open(box[:length], "job:a", NOW)
+
+
+def test_a_box_is_opened_until_it_expires() -> None:
+    pair = KeyPair.generate()
+    box = seal(pair.public, {"password": "secret"}, "job:a", NOW + 60)
+    assert pair.open(box, "job:a", NOW + 59.9) == {"password": "secret"}
+    with pytest.raises(CannotOpen, match="old"):
+        pair.open(box, "job:a", NOW + 60)
+
+
+def test_nothing_shows_what_is_secret() -> None:
+    pair = KeyPair.generate()
+    box = seal(pair.public, {"password": "tell nobody"}, "job:a", NOW + 60)
+    assert b"tell nobody" not in box
+    assert pair.to_bytes().hex() not in repr(pair) + str(pair)
+    assert repr(pair.to_bytes()) not in repr(pair)
+    assert key_id(pair.public) == pair.key_id != KeyPair.generate().key_id
+    # The length of a box does not tell a short password from a long one.
+    assert len(box) == len(seal(pair.public, {"password": "x" * 200}, "job:a", NOW + 60))
+
+
+def test_a_public_key_that_is_none_is_refused() -> None:
+    for bad in (b"", b"short", b"x" * 33, bytes(32)):
+        with pytest.raises(ValueError):
+            seal(bad, {}, "job:a", NOW)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    settings = Settings.load(tmp_path / "data", environ={"HOME": str(tmp_path)})
+    settings.prepare()
+    return open_store(settings)
+
+
+@pytest.fixture
+def pair(store: Store) -> KeyPair:
+    pair = KeyPair.generate()
+    secrets.use_key(pair)
+    yield pair
+    secrets.use_key(None)
+    store.close()
+
+
+def keep(store: Store, pair: KeyPair, subject: str, given: dict[str, str], life_s: float = 60.0) -> None:
+    expires = time.time() + life_s
+    box = seal(pair.public, given, subject, expires)
+    store.credentials.put(subject, host_name(), pair.key_id, box, expires)
+
+
+def test_a_worker_gives_what_was_typed_for_its_job_or_target(store: Store, pair: KeyPair) -> None:
+    keep(store, pair, "target:far", {"password": "of the target", CODE.name: "123456"})
+    keep(store, pair, "job:abc", {"password": "of the job"})
+    assert secrets.secrets_for(store, "far", ["abc"])(PASSWORD) == "of the job"
+    assert secrets.secrets_for(store, "far", ["abc"])(CODE) == "123456"
+    assert secrets.secrets_for(store, "far", ["another"])(PASSWORD) == "of the target"
+    assert secrets.secrets_for(store, "near", ["another"])(PASSWORD) is None
+
+
+def test_what_was_of_use_once_is_forgotten_and_the_rest_stays(store: Store, pair: KeyPair) -> None:
+    keep(store, pair, "job:abc", {"password": "word", CODE.name: "123456"})
+    given = secrets.secrets_for(store, "far", ["abc"])
+    assert isinstance(given, secrets.SealedSecrets)
+    given.spent(CODE)
+    given.spent(Prompt("no such", ""))
+    assert (given(PASSWORD), given(CODE)) == ("word", None)
+
+
+def test_after_a_restart_nothing_can_be_opened_any_more(store: Store, pair: KeyPair) -> None:
+    keep(store, pair, "job:abc", {"password": "word"})
+    secrets.use_key(KeyPair.generate())
+    assert secrets.secrets_for(store, "far", ["abc"])(PASSWORD) is None
+    secrets.use_key(None)
+    assert secrets.secrets_for(store, "far", ["abc"])(PASSWORD) is None
+
+
+def test_a_box_under_a_false_name_is_not_opened(store: Store, pair: KeyPair, caplog: pytest.LogCaptureFixture) -> None:
+    expires = time.time() + 60
+    box = seal(pair.public, {"password": "word"}, "job:abc", expires)
+    store.credentials.put("job:xyz", host_name(), pair.key_id, box, expires)
+    assert secrets.secrets_for(store, "far", ["xyz"])(PASSWORD) is None
+    assert "not used" in caplog.text and "word" not in caplog.text
+
+
+def test_children_inherit_the_key_and_nothing_else_shows_it(store: Store, tmp_path: Path) -> None:
+    handle = secrets.make_key(store)
+    try:
+        published = store.hosts.get(host_name())
+        assert published.key_id == key_id(published.public_key or b"")
+        code = (
+            "from perfloom.workers import secrets; import os, sys; secrets.take_key(int(sys.argv[1])); "
+            "print(secrets._mine.key_id, os.path.exists('/proc/self/fd/' + sys.argv[1]))"
+        )
+        # As often as a child is started again.
+        for _ in range(2):
+            argv = [sys.executable, "-c", code, str(handle)]
+            done = subprocess.run(argv, pass_fds=(handle,), capture_output=True, text=True, check=True)
+            assert done.stdout.split() == [published.key_id, "False"]
+        settings = Settings.load(tmp_path / "data", environ={"HOME": str(tmp_path)})
+        raw = os.pread(handle, 32, 0)
+        for child in services.worker_children(settings, key=handle):
+            shown = "\0".join([*child.argv, *child.environment, *child.environment.values()])
+            assert raw.hex() not in shown and child.handles == (() if "read" in child.name else (handle,))
+    finally:
+        os.close(handle)
+        store.close()
+
+
+def test_a_worker_process_has_the_key_of_its_household(store: Store, tmp_path: Path) -> None:
+    """The way through guard and celery_app: whoever lacks the descriptor ends at once."""
+    handle = secrets.make_key(store)
+    argv = processes.python("perfloom.workers.celery_app", "target", "1", str(handle))
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, env=dict(os.environ, PERFLOOM_DATA=str(tmp_path)))
+        assert done.returncode != 0 and "Bad file descriptor" in done.stderr
+    finally:
+        os.close(handle)
+        store.close()
+
+
+def test_without_a_terminal_nobody_is_asked() -> None:
+    code = "from perfloom.workers import secrets as s; from perfloom.domain.errors import Prompt; print(s.ask_on_terminal(Prompt('a', 'b')))"
+    argv = ["setsid", sys.executable, "-c", code]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+    assert done.stdout == "None\n"
