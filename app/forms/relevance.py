@@ -11,12 +11,12 @@ from types import MappingProxyType
 from typing import Any
 
 from ..domain.jobs import Batch, CallGraph, JobSpec, Mpi, MpiFlavour, RecorderName, Scope, Splitting
-from ..domain.targets import LOCAL, SchedulerName, Ssh, Target
+from ..domain.targets import LOCAL, SchedulerName, Target
 
 HERE: Mapping[str, Target] = MappingProxyType({LOCAL: Target(LOCAL)})
 """The targets where nobody has added one."""
 
-ALWAYS = frozenset({"name", "target", "recorder", "scope", "events", "duration"})
+ALWAYS = frozenset({"name", "target", "recorder", "scope", "events", "duration", "leave_files"})
 STARTED = frozenset({"command", "cwd", "environment", "inputs", "modules", "path", "library_path", "preload"})
 """Fields of what is started, and of how."""
 
@@ -65,7 +65,7 @@ def relevant(spec: JobSpec, target: Target | None = HERE[LOCAL]) -> frozenset[st
     used = set(ALWAYS)
     used |= {"pid"} if spec.scope is Scope.PROCESS else STARTED | {"splitting"}
     if spec.recorder is RecorderName.PERF_RECORD:
-        used |= {"sampling", "frequency", "period", "call_graph"}
+        used |= {"sampling", "frequency", "period", "call_graph", "keep_recordings"}
         if spec.call_graph is CallGraph.DWARF:
             used |= {"stack_bytes"}
     else:
@@ -80,20 +80,10 @@ def relevant(spec: JobSpec, target: Target | None = HERE[LOCAL]) -> frozenset[st
         used |= {"mpi"}
         if spec.mpi is not None:
             used |= set(MPI_FIELDS.values()) - ({"every", "only"} if spec.mpi.per_host else set())
-    return frozenset(used | _of_target(spec, target))
-
-
-def _of_target(spec: JobSpec, target: Target | None) -> frozenset[str]:
-    """The fields that only some targets have."""
-    schedulers = (target.scheduler,) if target else tuple(SchedulerName)
-    used = frozenset[str]().union(*(_SCHEDULER_FIELDS[name] for name in schedulers))
     if target is None or target.sudo:
         used |= {"sudo"}
-    if target is None or not target.here:
-        used |= {"leave_files"}
-        if spec.recorder is RecorderName.PERF_RECORD:
-            used |= {"keep_recordings"}
-    return used
+    schedulers = (target.scheduler,) if target else tuple(SchedulerName)
+    return frozenset(used).union(*(_SCHEDULER_FIELDS[name] for name in schedulers))
 
 
 def normalised(spec: JobSpec, target: Target | None = HERE[LOCAL]) -> JobSpec:
@@ -124,11 +114,10 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "splitting": tuple(Splitting),
     # Of the target:
     "scheduler": tuple(SchedulerName),
-    "place": ("here", "away"),
     "sudo": ("no", "yes"),
 }
 """What decides which fields count, by name, with the values that each may have."""
-OF_TARGET = ("scheduler", "place", "sudo")
+OF_TARGET = ("scheduler", "sudo")
 """Those that the target decides."""
 MADE_BY_FORM = tuple(name for name in CHOICES if name not in OF_TARGET)
 """Those that are fields of the form themselves."""
@@ -136,11 +125,7 @@ MADE_BY_FORM = tuple(name for name in CHOICES if name not in OF_TARGET)
 
 def made(target: Target) -> dict[str, str]:
     """What a target decides, in the words of CHOICES."""
-    return {
-        "scheduler": str(target.scheduler),
-        "place": "here" if target.here else "away",
-        "sudo": "yes" if target.sudo else "no",
-    }
+    return {"scheduler": str(target.scheduler), "sudo": "yes" if target.sudo else "no"}
 
 
 @lru_cache
@@ -159,10 +144,7 @@ def hidden_by() -> Mapping[str, str]:
 
 def _cases() -> Iterator[tuple[list[str], frozenset[str]]]:
     """Every way to choose, and the fields that count then. Flavours of MPI do not differ in that."""
-    targets = [
-        Target("t", ssh=Ssh("h") if away else None, scheduler=scheduler, sudo=sudo)
-        for scheduler, away, sudo in product(SchedulerName, (False, True), (False, True))
-    ]
+    targets = [Target("t", scheduler=name, sudo=sudo) for name, sudo in product(SchedulerName, (False, True))]
     ways: Iterable[tuple[Any, ...]] = product(RecorderName, Scope, CallGraph, (None, False, True), Splitting, targets)
     for recorder, scope, graph, per_host, splitting, target in ways:
         mpi = None if per_host is None else replace(_MPI, per_host=per_host)

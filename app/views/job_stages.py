@@ -76,12 +76,16 @@ def elapsed(seconds: float) -> str:
     return units.duration(round(seconds) * 1_000_000_000)
 
 
-def stages(job: Job, now: float) -> tuple[Stage, ...]:
-    """The stages of a job in their order, the last one the end that it came to or is on the way to."""
+def stages(job: Job, now: float, *, batch: bool = False) -> tuple[Stage, ...]:
+    """The stages of a job in their order, the last one the end that it came to or is on the way to.
+
+    batch: it goes through a batch system, so that it will wait there.
+    """
     spent: dict[JobState, float] = {}
     for (state, entered), (_, left) in zip(job.history, [*job.history[1:], (job.state, now)], strict=True):
         spent[state] = spent.get(state, 0.0) + max(0.0, left - entered)
-    road = [*ROADS[job.kind], *(state for state in spent if state not in ROADS[job.kind] and not state.final)]
+    usual = (*ROADS[job.kind], JobState.PENDING) if batch else ROADS[job.kind]
+    road = [*usual, *(state for state in spent if state not in usual and not state.final)]
     road.sort(key=_ORDER.__getitem__)
     went_wrong = job.state.final and job.state is not JobState.STORED
     last = next((state for state, _ in reversed(job.history) if not state.final), JobState.QUEUED)

@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 from flask import Blueprint, Response, flash, jsonify, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from ..domain.errors import Conflict, InvalidRequest, NotFound
-from ..domain.jobs import JobSpec, JobState, RecorderName, Scope
+from ..domain.errors import Conflict, InvalidRequest, NotFound, Prompt
+from ..domain.jobs import JobSpec, JobState, Scope
+from ..domain.targets import LOCAL, SchedulerName
 from ..domain.units import quantity, utc_iso, utc_text
 from ..forms import words
 from ..pages import result_url
@@ -22,7 +23,9 @@ from ..services import services
 from ..store import Job
 from ..store.disk import disk_errors, remove_tree
 from ..store.ids import new_id
-from . import job_output, job_stages
+from . import credentials, job_output, job_stages
+from .job_facts import Fact, facts
+from .job_sight import SightView, sight_of
 from .job_stages import Stage
 from .tables import Pager, asked_page, attachment, here, pager
 
@@ -34,7 +37,7 @@ CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Row:
-    """A job in a list. result: address of its result, or None."""
+    """A job in a list. target: empty for an import. result: address of its result, or None."""
 
     id: str
     name: str
@@ -43,6 +46,7 @@ class Row:
     label: str
     text: str
     command: str
+    target: str
     progress: float | None
     elapsed: str
     elapsed_s: float
@@ -74,20 +78,12 @@ class ListPage(Page):
 
 
 @dataclass(frozen=True)
-class Fact:
-    """Something that was asked for. code: it is a command or a path."""
-
-    label: str
-    value: str
-    code: bool = False
-
-
-@dataclass(frozen=True)
 class JobPage(Page):
     """`/jobs/<id>`. open_url: its best result page. waiting: why nothing happens yet, where that can be told.
 
     program: how the user's program ended. stops: cancelling now ends the recording and keeps it; drops: cancelling
-    now drops what was recorded.
+    now drops what was recorded. sight: what was seen of it at its target. needs: secrets that it waits for; keys_known:
+    whether a worker is there that they can be sealed for.
     """
 
     template: ClassVar[str] = "jobs/job.html"
@@ -118,6 +114,12 @@ class JobPage(Page):
     output: job_output.Piece
     output_text: str
     output_size: str
+    target: str
+    sight: SightView | None
+    seen_s: float
+    seen_text: str
+    needs: tuple[Prompt, ...]
+    keys_known: bool
 
     @property
     def versions(self) -> dict[str, str]:
@@ -127,6 +129,8 @@ class JobPage(Page):
             "state": (*state, self.open_url, self.incomplete, self.drops),
             "rail": tuple((s.name, s.status, s.progress, s.text, s.since) for s in self.stages),
             "facts": (self.command, self.facts),
+            "sight": (self.final, self.sight and self.sight.marked),
+            "needs": (self.needs, self.keys_known),
         }
         return {name: hashlib.sha256(repr(part).encode()).hexdigest()[:12] for name, part in parts.items()}
 
@@ -155,6 +159,7 @@ def job_row(job: Job) -> Row:
         label="Cancelling" if job.cancel_requested and not job.state.final else job_stages.LABELS[job.state],
         text=job.progress_text or (job.reason or "" if job.state.final else ""),
         command=_asked_command(job),
+        target=job.target if job.kind == "record" else "",
         progress=job.progress,
         elapsed=job_stages.elapsed(elapsed),
         elapsed_s=round(elapsed, 1),
@@ -229,6 +234,7 @@ def live(id: str) -> Response:
         "label": page.label,
         "final": page.final,
         "open_url": page.open_url,
+        "seen_s": page.seen_s if page.sight else None,
         "output": {
             "reset": piece.offset != int(offset),
             "offset": piece.offset,
@@ -322,12 +328,15 @@ def request_cancel(id: str) -> Job:
 def job_page(job: Job, piece: job_output.Piece | None = None) -> JobPage:
     """Everything the page of a job shows, at this moment."""
     now = time.time()
-    stages = job_stages.stages(job, now)
+    stages = job_stages.stages(job, now, batch=_in_batch(job))
     elapsed = max(0.0, (job.ended or now) - job.created)
     piece = piece or job_output.last_piece(_output_path(job.id), job.state.final)
     waiting = _waiting(job, now)
     result, best, incomplete = _result(job)
     spec = _spec(job)
+    sight = sight_of(services().store.jobs.directory(job.id), spec.mpi.ranks if spec and spec.mpi else None)
+    seen_s = max(0.0, now - sight.seen_at) if sight else 0.0
+    needs = () if job.state.final else credentials.needed(job)
     wrong = job.state.final and job.state is not JobState.STORED
     return JobPage(
         id=job.id,
@@ -352,17 +361,31 @@ def job_page(job: Job, piece: job_output.Piece | None = None) -> JobPage:
         open_url=best,
         incomplete=incomplete,
         command=words.join(job.argv) if job.argv else "",
-        facts=_facts(job, spec),
+        facts=facts(job, spec),
         created_text=utc_text(job.created),
         created_iso=utc_iso(job.created),
         output=piece,
         output_text=job_output.overwritten(piece.text),
         output_size=quantity(piece.size, "bytes").text if piece.size else "",
+        target=job.target,
+        sight=sight,
+        seen_s=seen_s,
+        seen_text=job_stages.elapsed(seen_s),
+        needs=needs,
+        keys_known=bool(needs) and bool(credentials.workers()),
     )
 
 
 def _title(job: Job) -> str:
     return job.name or f"Job {job.id}"
+
+
+def _in_batch(job: Job) -> bool:
+    """Whether it goes through a batch system, as far as its target still tells."""
+    if job.kind != "record" or job.target == LOCAL:
+        return False
+    found = services().store.targets.find(job.target)
+    return found is not None and found.target.scheduler is not SchedulerName.NONE
 
 
 def _spec(job: Job) -> JobSpec | None:
@@ -378,10 +401,6 @@ def _spec(job: Job) -> JobSpec | None:
 def _asked_command(job: Job) -> str:
     spec = _spec(job)
     return words.join(spec.command) if spec else ""
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 400 else text[:399] + "…"
 
 
 def _output_path(id: str) -> Path:
@@ -411,38 +430,6 @@ def _result(job: Job) -> tuple[str | None, str | None, tuple[str, ...]]:
     best = "flamegraph" if result.samples and not result.missing else ""
     url = result_url(result.id)
     return url, result_url(result.id, best) if best else url, () if result.complete else tuple(result.reasons)
-
-
-def _facts(job: Job, spec: JobSpec | None) -> tuple[Fact, ...]:
-    """What was asked for. Of environment variables the names alone: a value may be a secret."""
-    found: list[Fact] = []
-    if spec is None:
-        files = [str(name) for name in job.spec.get("files", ())]
-        found += [Fact("File", name, True) for name in files]
-    else:
-        if spec.command:
-            found.append(Fact("Command", _short(words.join(spec.command)), True))
-        if spec.scope is Scope.PROCESS:
-            found.append(Fact("Process", f"PID {spec.pid}"))
-        elif spec.scope is Scope.SYSTEM:
-            found.append(Fact("Scope", "the whole system"))
-        found.append(Fact("Events", ", ".join(spec.events) or "default", bool(spec.events)))
-        if spec.recorder is RecorderName.PERF_RECORD:
-            stack = f", {spec.stack_bytes:,} bytes of stack" if spec.call_graph == "dwarf" else ""
-            found.append(Fact("Call graph", f"{spec.call_graph}{stack}"))
-        if spec.cwd:
-            found.append(Fact("Directory", spec.cwd, True))
-        found += [Fact("Input file", path, True) for path in spec.inputs]
-        if spec.environment:
-            names = ", ".join(sorted(spec.environment))
-            found.append(Fact("Environment", f"{names} (values not shown)"))
-        if spec.duration_s is not None:
-            found.append(Fact("Time limit", quantity(spec.duration_s * 1e9, "ns").text))
-    if job.host:
-        found.append(Fact("Machine", job.host))
-    if job.attempt > 1:
-        found.append(Fact("Attempt", str(job.attempt)))
-    return tuple(found)
 
 
 def _bytes_of(path: Path) -> Iterator[bytes]:

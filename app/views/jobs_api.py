@@ -11,7 +11,9 @@ from ..forms.job_json import from_json
 from ..recorders.preflight import Finding, Level
 from ..services import services
 from ..store import Job
-from .job_form import CHECK_TIMEOUT_S, examine_spec, present_host, queue_job
+from .job_examine import examine_spec
+from .job_form import CHECK_TIMEOUT_S, queue_job
+from .job_places import place_of, targets
 from .job_stages import stages
 from .jobs import request_cancel
 
@@ -30,10 +32,10 @@ def create() -> Response:
     except RecursionError:
         # Brackets in brackets, deeper than the parser goes.
         data = None
-    parsed = from_json(data)
+    parsed = from_json(data, targets())
     if parsed.spec is None:
         return _refused([Finding(Level.ERROR, field, message, "") for field, message in parsed.errors.items()])
-    examined = examine_spec(parsed.spec, present_host(), ask_within_s=CHECK_TIMEOUT_S)
+    examined = examine_spec(parsed.spec, place_of(parsed.spec.target), ask_within_s=CHECK_TIMEOUT_S)
     if examined.blocked:
         return _refused(list(examined.findings))
     job = queue_job(parsed.spec)

@@ -1,15 +1,24 @@
-"""Named presets of the job form: save what stands in it, delete one. `/jobs/new?preset=` fills the form from one."""
+"""Presets of the job form: save what stands in it, delete one, exchange one as a file.
 
-from flask import Blueprint, flash, redirect, request
+`/jobs/new?preset=` fills the form from a saved one.
+"""
+
+from flask import Blueprint, Response, flash, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from ..domain.errors import InvalidRequest
-from ..forms.job import JobFields, parse
+from ..domain.jobs import JobSpec
+from ..forms.job import JobFields, parse, to_fields
+from ..forms.preset_file import FORMATS, from_file, to_file
 from ..recorders.preflight import Finding, Level
 from ..services import services
-from .job_form import Examined, form_page, present_host, preset_url
+from .job_examine import Examined
+from .job_form import form_page, preset_url
+from .job_places import place_of, targets
+from .tables import attachment
 
 blueprint = Blueprint("presets", __name__)
+TYPES = {"toml": "application/toml", "json": "application/json"}
 
 
 @blueprint.post("/jobs/presets")
@@ -17,7 +26,7 @@ def save() -> AnyResponse:
     """Keep what stands in the form under a name, in place of what had it. The command may be missing."""
     typed = JobFields.from_form(request.form.to_dict(flat=False))
     name = request.form.get("preset_name", "").strip()
-    parsed = parse(typed, complete=False)
+    parsed = parse(typed, targets(), complete=False)
     found = [Finding(Level.ERROR, field, message, "") for field, message in parsed.errors.items()]
     if not name:
         found.append(Finding(Level.ERROR, "preset_name", "Give the preset a name.", ""))
@@ -29,9 +38,50 @@ def save() -> AnyResponse:
         else:
             flash(f"Saved the preset “{preset.name}”.", "good")
             return redirect(preset_url(preset.name), 303)
-    host = present_host()
-    examined = Examined(None, tuple(found), "", host.name if host else "")
-    return form_page(typed, host=host, examined=examined, tried=True, saving=True, preset_name=name, status=422)
+    return _again(typed, found, name)
+
+
+@blueprint.post("/jobs/presets/file")
+def download() -> AnyResponse:
+    """What stands in the form as a file: `format` is toml or json. The command may be missing."""
+    typed = JobFields.from_form(request.form.to_dict(flat=False))
+    parsed = parse(typed, targets(), complete=False)
+    if parsed.spec is None:
+        found = [Finding(Level.ERROR, field, message, "") for field, message in parsed.errors.items()]
+        return _again(typed, found, request.form.get("preset_name", ""))
+    return _file(parsed.spec, request.form.get("preset_name", "").strip() or parsed.spec.name)
+
+
+@blueprint.get("/jobs/presets/file")
+def download_saved() -> AnyResponse:
+    """A saved preset (`name`) as a file."""
+    preset = services().store.presets.get(request.args.get("name", ""))
+    return _file(preset.job_spec, preset.name)
+
+
+@blueprint.post("/jobs/presets/open")
+def open_file() -> AnyResponse:
+    """Fill the form from a file that somebody exchanged. Nothing is saved or started."""
+    sent = request.files.get("file")
+    if sent is None or not sent.filename:
+        raise InvalidRequest("Choose a file with settings: TOML or JSON, as the form gives them away.", "file")
+    spec = from_file(sent.stream.read())
+    name = "".join(sign for sign in sent.filename.rpartition("/")[2] if sign.isprintable())[:100]
+    return form_page(to_fields(spec), source=f"the file {name}", preset_name=name.rpartition(".")[0])
+
+
+def _again(typed: JobFields, found: list[Finding], name: str) -> AnyResponse:
+    """The form as it was sent, with what is in the way of saving it."""
+    place = place_of(typed.target)
+    examined = Examined(None, tuple(found), "", place.host)
+    return form_page(typed, place=place, examined=examined, tried=True, saving=True, preset_name=name, status=422)
+
+
+def _file(spec: JobSpec, title: str) -> Response:
+    form = request.values.get("format", "toml")
+    if form not in FORMATS:
+        raise InvalidRequest(f"Settings are written as {' or '.join(FORMATS)}.", "format")
+    return attachment(Response(to_file(spec, form, title), mimetype=TYPES[form]), f"{title or 'job'}.{form}")
 
 
 @blueprint.post("/jobs/presets/delete")

@@ -91,6 +91,10 @@ export class EventPicker {
     });
   }
 
+  target() {
+    return this.text.form.elements.target.value;
+  }
+
   chosen() {
     return splitEvents(this.text.value);
   }
@@ -218,7 +222,7 @@ export class EventPicker {
     const query = this.input.value.trim();
     this.next = null;
     try {
-      const answer = await getJSON(`/jobs/events?${new URLSearchParams({ query, group: this.group, offset })}`);
+      const answer = await getJSON(`/jobs/events?${new URLSearchParams({ target: this.target(), query, group: this.group, offset })}`);
       // A later search has overtaken this one.
       if (mine !== this.asked) return;
       if (this.group && !answer.groups.some((group) => group.name === this.group) && answer.groups.length) {

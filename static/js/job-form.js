@@ -1,4 +1,5 @@
-// The job form while somebody types: the exact command, and what speaks against it, at the field it concerns.
+// The job form while somebody types: the exact command, and what speaks against it, at the field it concerns; and what
+// is known of the target, when another one is chosen.
 // Everything is said by the server; without this module the same is said after a press of a button.
 
 import { EventPicker } from './job-events.js';
@@ -17,6 +18,7 @@ const start = form.querySelector('[data-start]');
 const touched = new Set();
 let timer = 0;
 let request = null;
+let shownPlace = form.elements.target.value;
 
 function touch(element) {
   if (element.name && element.name !== 'event_query') touched.add(element.name);
@@ -61,25 +63,77 @@ function show(answer) {
   if (answer.command) {
     showCommand(answer.command);
     delete preview.dataset.stale;
-    note.textContent = 'Only the directory of the recording is still to be named.';
+    note.textContent = answer.note;
   } else {
     preview.dataset.stale = '';
     const typed = [...said.values()].flat().some((one) => one.level === 'error');
     if (!typed) showCommand('');
     note.textContent = typed ? 'It is shown when what is marked is put right.' : 'It appears here as soon as there is a command.';
   }
+  showGroups(answer.groups);
+  if (answer.place.name !== shownPlace) showPlace(answer.place);
   const counts = [...said.values()].flat().filter((one) => one.level !== 'hint').length;
   status.textContent = counts ? `${counts} ${counts === 1 ? 'thing needs' : 'things need'} attention` : '';
 }
 
 /** Each piece between blanks holds together, so that a line is not broken behind a hyphen. */
 function showCommand(text) {
-  const pieces = text ? text.split(' ') : [];
-  command.replaceChildren(...pieces.flatMap((piece, number) => {
+  const lines = text ? text.split('\n').map((line) => line.split(' ')) : [];
+  command.replaceChildren(...lines.flatMap((pieces, line) => pieces.flatMap((piece, number) => {
     const span = document.createElement('span');
     span.textContent = piece;
-    return number ? [' ', span] : [span];
+    if (number) return [' ', span];
+    return line ? ['\n', span] : [span];
+  })));
+}
+
+/** The events of each run of the command, where it is run several times. */
+function showGroups(groups) {
+  const list = form.querySelector('[data-groups-list]');
+  list.replaceChildren(...groups.map((group) => {
+    const item = document.createElement('li');
+    const code = document.createElement('code');
+    code.textContent = group.join(', ') || 'the default events';
+    item.append(code);
+    return item;
   }));
+  form.querySelector('[data-groups]').hidden = groups.length === 0;
+}
+
+/** What is known of the target: its machine, queues and default events, and the passwords that it asks for. */
+function showPlace(place) {
+  shownPlace = place.name;
+  form.dataset.host = place.host;
+  form.querySelector('[data-place-text]').textContent = place.text;
+  form.querySelector('#h-mpi').textContent = place.suggested;
+  form.querySelector('#h-queue').textContent = place.queue_hint;
+  form.querySelector('[data-queues]').replaceChildren(...place.queues.map((queue) => {
+    const option = document.createElement('option');
+    option.value = queue.name;
+    option.textContent = queue.text;
+    return option;
+  }));
+  for (const span of form.querySelectorAll('[data-default-events]')) {
+    span.textContent = place.default_events[span.dataset.defaultEvents];
+  }
+  form.querySelector('#event-query').placeholder = `Search ${place.host ? `the events of ${place.host}` : 'events'}`;
+  showSecrets(place.secrets);
+}
+
+function showSecrets(secrets) {
+  const section = form.querySelector('[data-secrets]');
+  section.replaceChildren(...secrets.map((secret, number) => {
+    const field = document.createElement('div');
+    field.className = 'field';
+    const label = document.createElement('label');
+    label.htmlFor = `secret-${number + 1}`;
+    label.textContent = secret.text;
+    const input = document.createElement('input');
+    Object.assign(input, { type: 'password', id: label.htmlFor, name: `secret:${secret.name}`, autocomplete: 'off' });
+    field.append(label, input);
+    return field;
+  }));
+  section.hidden = secrets.length === 0;
 }
 
 /** Ask for the preview; `check`: with a look at paths and command, by the machine's worker. */
@@ -87,6 +141,8 @@ async function ask(check) {
   request?.abort();
   request = new AbortController();
   const typed = new FormData(form);
+  // What is secret goes with the job alone.
+  for (const name of [...typed.keys()]) if (name.startsWith('secret:')) typed.delete(name);
   if (check) typed.set('check', '1');
   try {
     show(await postJSON('/jobs/preview', new URLSearchParams(typed), { signal: request.signal }));
@@ -102,10 +158,16 @@ function later(delay) {
 }
 
 form.addEventListener('input', (event) => {
-  if (event.target.name === 'event_query' || event.target.name === 'preset_name') return;
+  if (/^(event_query$|preset_name$|secret:)/.test(event.target.name)) return;
   touch(event.target);
   start.textContent = 'Start';
-  later(event.target.type === 'radio' || event.target.type === 'checkbox' ? 0 : TYPING_MS);
+  later(/^(radio|checkbox|select-one)$/.test(event.target.type) ? 0 : TYPING_MS);
+});
+
+const target = form.elements.target;
+target.addEventListener('change', () => {
+  const { scheduler, sudo } = target.selectedOptions[0].dataset;
+  Object.assign(form.dataset, { scheduler: scheduler ?? 'none', sudo: sudo ?? 'no' });
 });
 
 form.addEventListener('focusout', (event) => touch(event.target));

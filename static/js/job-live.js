@@ -1,7 +1,7 @@
 // The page of a job keeps itself up to date: it asks at once while things change, and less and less often while they
 // do not. Without this module the page is loaded again by a meta refresh.
 
-import './ticks.js';
+import { elapsed } from './ticks.js';
 import { addCopyButtons } from './copy.js';
 import { localTimes } from './controls.js';
 import { getJSON } from './http.js';
@@ -95,6 +95,7 @@ function take(answer) {
   const printed = view ? view.take(answer.output) : false;
   place(answer.parts);
   if (answer.parts.state) announce(answer);
+  showSeen(answer.seen_s);
   delay = answer.parts.state || printed ? FIRST_MS : Math.min(changed ? COUNTING_MS : SLOWEST_MS, delay * 1.5);
   // The end is the end once nothing of the output is missing.
   if (answer.final && !printed) {
@@ -102,6 +103,17 @@ function take(answer) {
     const go = answer.state === 'stored' && answer.open_url && localStorage.getItem(CHOICE) === 'yes';
     if (go) location.assign(answer.open_url);
   }
+}
+
+/** How long ago the job was looked at where it runs; counts on until the next look. */
+function showSeen(seconds) {
+  const old = page.querySelector('[data-seen]');
+  if (!old || seconds === null) return;
+  const fresh = document.createElement('span');
+  fresh.dataset.seen = '';
+  fresh.dataset.ticks = seconds.toFixed(1);
+  fresh.textContent = elapsed(seconds);
+  old.replaceWith(fresh);
 }
 
 document.addEventListener('visibilitychange', () => {

@@ -110,7 +110,7 @@ def test_live_answers_what_has_changed(browser_client: Browser, store: Store) ->
     path = printed(store, queued.id, b"")
     page = browser_client.page(f"/jobs/{queued.id}")
     marks = re.findall(r'data-part="\w+" data-mark="(\w+)"', page)
-    assert len(marks) == 3
+    assert len(marks) == 5
     known = ",".join(marks)
     mark = re.search(r'data-offset="0" data-mark="(\w+)"', page)
     assert mark

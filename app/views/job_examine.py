@@ -1,0 +1,113 @@
+"""A filled-in job form, examined: what it means, what speaks against it, and the command it composes."""
+
+import hashlib
+from dataclasses import dataclass, replace
+
+from ..domain.errors import InvalidRequest
+from ..domain.jobs import JobSpec
+from ..domain.targets import LOCAL, Target, TargetFacts
+from ..forms.at_target import at_target
+from ..forms.job import JobFields, parse
+from ..forms.relevance import field_of
+from ..launchers import command_line
+from ..launchers.plan import check, planned, preview, recording_host
+from ..launchers.runs import runs
+from ..recorders.preflight import Finding, Level, preflight
+from ..services import services
+from .job_places import Place, targets
+
+Groups = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What can be said about a filled-in form. command: what would be started, empty while errors stand.
+
+    by_field: the findings at each field of the form; those under "" concern the whole. groups: the events of each run
+    of the command, where there are several.
+    """
+
+    spec: JobSpec | None
+    findings: tuple[Finding, ...]
+    command: str
+    host: str
+    note: str = ""
+    groups: Groups = ()
+
+    @property
+    def by_field(self) -> dict[str, tuple[Finding, ...]]:
+        return {name: tuple(f for f in self.findings if f.field == name) for name in {f.field for f in self.findings}}
+
+    @property
+    def blocked(self) -> bool:
+        """Whether an error stands in the way."""
+        return any(finding.level is Level.ERROR for finding in self.findings)
+
+    @property
+    def warned(self) -> str:
+        """A mark of the warnings, empty without one: who accepts them accepts these and no later ones."""
+        texts = sorted(f"{f.field}\0{f.message}" for f in self.findings if f.level is Level.WARNING)
+        return hashlib.sha256("\0\0".join(texts).encode()).hexdigest()[:16] if texts else ""
+
+
+def examine(typed: JobFields, place: Place, *, ask_within_s: float | None) -> Examined:
+    """Everything that can be said about the form; with `ask_within_s`, the machine's own worker is asked too."""
+    parsed = parse(typed, targets())
+    found = [Finding(Level.ERROR, name, message, "") for name, message in parsed.errors.items()]
+    found += [Finding(Level.WARNING, name, hint, "") for name, hints in parsed.hints.items() for hint in hints]
+    if parsed.spec is None or place.target is None:
+        return Examined(None, tuple(found), "", place.host)
+    return _judged(parsed.spec, found, place, place.target, ask_within_s)
+
+
+def examine_spec(spec: JobSpec, place: Place, *, ask_within_s: float | None) -> Examined:
+    """The same for a description that came as JSON."""
+    return _judged(spec, [], place, place.target or Target(LOCAL), ask_within_s)
+
+
+def _judged(spec: JobSpec, found: list[Finding], place: Place, target: Target, ask_within_s: float | None) -> Examined:
+    found += preflight(spec, place.recording)
+    found += at_target(spec, target, place.facts)
+    if ask_within_s is not None:
+        found += _asked(spec, target, ask_within_s)
+    command, groups, note = "", Groups(), ""
+    try:
+        command, groups, note = composed(spec, place, target)
+    except InvalidRequest as error:
+        found.append(Finding(Level.ERROR, error.field or "", error.message, ""))
+    found = [replace(finding, field=field_of(finding.field)) for finding in found]
+    order = list(Level)
+    found.sort(key=lambda finding: order.index(finding.level))
+    return Examined(spec, tuple(dict.fromkeys(found)), command, place.host, note, groups)
+
+
+def composed(spec: JobSpec, place: Place, target: Target) -> tuple[str, Groups, str]:
+    """The command lines that a job means, the events of its runs where it has several, and what is left open.
+
+    Raises InvalidRequest for what cannot be run so.
+    """
+    if not planned(spec, target):
+        return command_line(spec, place.recording), (), "Only the directory of the recording is still to be named."
+    check(spec, target)
+    facts = place.facts or (TargetFacts(place.recording) if place.recording else None)
+    found = runs(spec, target, recording_host(target, facts))
+    groups = tuple(run.events for run in found) if len(found) > 1 else ()
+    return preview(spec, target, facts), groups, "The directory of the job there is still to be named."
+
+
+def _asked(spec: JobSpec, target: Target, timeout_s: float) -> list[Finding]:
+    """What the worker says about paths and command; that it says nothing is a warning.
+
+    What lies at another place is looked at there, when the job starts.
+    """
+    queue = services().queue
+    advice = "The job waits in the queue until one does: start it with “perfloom worker”, or “perfloom serve”."
+    if not target.here:
+        if not queue.worker_there():
+            return [Finding(Level.WARNING, "", "No worker answers now.", advice)]
+        text = f"Command and paths are looked at on “{target.name}” when the job starts there."
+        return [Finding(Level.HINT, "", text, "")]
+    answer = queue.check(spec.to_json(), timeout_s)
+    if answer is not None:
+        return answer
+    return [Finding(Level.WARNING, "", "No worker answers now, so command and paths are not checked.", advice)]
