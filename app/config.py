@@ -202,6 +202,14 @@ class Settings:
         default=2,
         metadata=_about("Recordings that one worker reads at the same time.", _whole(1, 100, 2)),
     )
+    unreachable_seconds: int = field(
+        default=7 * 86400,
+        metadata=_about(
+            "Time that a job waits for a target that cannot be reached any more, before it counts as lost.",
+            _whole(1, 10**9, 7 * 86400),
+            default="604800, seven days",
+        ),
+    )
     network_data: bool = field(
         default=False,
         metadata=_about(
