@@ -31,12 +31,14 @@ READ_TASK = "perfloom.read"
 TARGET_TASK = "perfloom.target"
 POLL_TASK = "perfloom.poll"
 CHECK_TASK = "perfloom.check"
+TARGET_CHECK_TASK = "perfloom.target-check"
 TIDY_TASK = "perfloom.tidy"
 QUEUES = {
     LAUNCH_TASK: LAUNCH_QUEUE,
     CHECK_TASK: LAUNCH_QUEUE,
     TARGET_TASK: TARGET_QUEUE,
     POLL_TASK: TARGET_QUEUE,
+    TARGET_CHECK_TASK: TARGET_QUEUE,
     READ_TASK: READ_QUEUE,
     TIDY_TASK: READ_QUEUE,
 }
@@ -111,6 +113,10 @@ class Queue:
     def ring_poll(self, target: str) -> bool:
         """Ask a worker to look at all jobs of a target. False where the broker cannot be reached now."""
         return self._ring(POLL_TASK, target)
+
+    def ring_target_check(self, check_id: str) -> bool:
+        """Ask a worker to answer a question about a target. False where the broker cannot be reached now."""
+        return self._ring(TARGET_CHECK_TASK, check_id)
 
     def ring(self, job: Job) -> bool:
         """Ring where the present step of `job` is done."""

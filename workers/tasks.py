@@ -8,7 +8,16 @@ from celery import Celery
 
 from perfloom.config import Settings
 from perfloom.domain.errors import NotFound, PerfloomError
-from perfloom.queue import CHECK_TASK, LAUNCH_TASK, POLL_TASK, READ_TASK, TARGET_TASK, TIDY_TASK, Queue
+from perfloom.queue import (
+    CHECK_TASK,
+    LAUNCH_TASK,
+    POLL_TASK,
+    READ_TASK,
+    TARGET_CHECK_TASK,
+    TARGET_TASK,
+    TIDY_TASK,
+    Queue,
+)
 from perfloom.store import open_store
 from perfloom.workers import steps
 from perfloom.workers.checks import check_json
@@ -56,6 +65,12 @@ def register(app: Celery, settings: Settings) -> None:
         except NotFound:
             return
         here.store.checks.answer(check_id, check_json(question, here.facts(), settings))
+
+    @app.task(name=TARGET_CHECK_TASK)
+    def check_target(check_id: str) -> None:
+        from perfloom.workers import target_checks  # Brings the ways to other machines.
+
+        target_checks.answer(road().store, check_id)
 
     @app.task(name=TIDY_TASK)
     def tidy_task() -> None:

@@ -354,7 +354,7 @@ def _scheduler(one: _Sections, target: Target, problems: dict[str, str]) -> tupl
     name = target.scheduler
     if name is SchedulerName.NONE:
         return "", ()
-    version = _scheduler_version(name, one.text(name.value))
+    version = _scheduler_version(name, "\n".join(each.text for each in one.all.get(name.value, [])))
     adapter = scheduler_of(name)
     if adapter is None or "queues" not in one.all:
         return version, ()

@@ -197,7 +197,7 @@ if command -v sbatch >/dev/null 2>&1; then
     say slurm sbatch --version
 fi
 if command -v bsub >/dev/null 2>&1; then
-    say lsf bsub -V
+    say lsf bsub -V || say lsf lsid
 fi
 queues
 begin complete
