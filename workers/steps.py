@@ -10,6 +10,7 @@ The program is started at most once: see `launching`. A planned job is laid down
 started from there: what is done for it between queued and reading is in `targeted`.
 """
 
+import gzip
 import io
 import logging
 import shlex
@@ -161,8 +162,12 @@ def end(
     outcome: Outcome | None = None,
     **columns: Any,
 ) -> None:
-    """Move a job to its final state."""
+    """Move a job to its final state; nothing of it is left at its target."""
     forget_environment(files)
+    if job.planned and not job.details.get("left"):
+        from perfloom.workers.targeted import leaving
+
+        leaving.leave(road, job)
     if outcome is not None:
         columns["outcome"] = outcome
     if road.store.jobs.move(job.id, job.state, state, reason=reason, **columns):
@@ -279,9 +284,9 @@ def _collecting(road: Road, job: Job, files: JobFiles) -> None:
 
 
 def holds_anything(text: Path) -> bool:
-    """Whether there is anything below the heading. text: as perf prints it, or compressed (.zst)."""
-    opener = zstandard.open if text.suffix == ".zst" else open
-    with opener(text, "rb") as stream:
+    """Whether there is anything below the heading. text: as perf prints it, or compressed (.zst, .gz)."""
+    openers: dict[str, Callable[..., Any]] = {".zst": zstandard.open, ".gz": gzip.open}
+    with openers.get(text.suffix, open)(text, "rb") as stream:
         lines = io.BufferedReader(stream)
         if lines.peek(len(HEADING_EDGE)).startswith(HEADING_EDGE):
             lines.readline()
@@ -353,7 +358,7 @@ def _reading(road: Road, job: Job, files: JobFiles) -> None:
 def _inputs(job: Job, files: JobFiles) -> tuple[Path, ...]:
     """What is to be read: the files that an import names, or all that a recording left."""
     if job.kind == "record":
-        return files.recorded()
+        return files.brought() if job.planned else files.recorded()
     names = [str(name) for name in job.spec.get("files", ())]
     if not names or any(name != Path(name).name for name in names):
         raise InvalidRequest("This import names no files. Import them again.")

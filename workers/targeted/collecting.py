@@ -1,0 +1,161 @@
+"""Collecting: what was recorded is completed at the target, brought here file by file, and nothing is left behind.
+
+May be broken off anywhere: what is here whole is not fetched again, and nothing is removed there before all is here.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from perfloom.domain.errors import PerfloomError, Unavailable
+from perfloom.domain.jobs import JobSpec, JobState, Outcome, RecorderName
+from perfloom.domain.progress import Sight
+from perfloom.launchers.plan import Followed, list_script, listed, look_script, looked, symbolise_script
+from perfloom.store.jobs import Job
+from perfloom.workers import steps, supervised
+from perfloom.workers.jobfiles import JobFiles
+from perfloom.workers.outcomes import Ending, no_recording
+from perfloom.workers.road import AGAIN_S, Progress, Road, Stopped, reporter
+from perfloom.workers.targeted import leaving, polling
+from perfloom.workers.targeted.access import reach, slot
+from perfloom.workers.targeted.output import FarOutput
+from perfloom.workers.targeted.staging import PLAN_FILE
+from perfloom.workers.transports import Copy, Transport
+
+SYMBOLISE_S = 600.0
+"""How long one look-up of names may take; it pauses by itself long before, to be gone on with."""
+LIST_S = 120.0
+PIECE_BYTES = 1 << 20
+TEXTS = ("perf.script.zst", "perf.script.gz", "perf.script")
+RECORDING = "perf.data"
+STATE = "state"
+RECORDERS = {RecorderName.PERF_RECORD: "perf record", RecorderName.PERF_STAT: "perf stat"}
+MOST_NOTES = 5
+
+
+def collect(road: Road, job: Job, files: JobFiles) -> None:
+    """Bring here what a job that is over has left, and send it on to be read, or say why there is nothing."""
+    if job.cancel_requested:
+        raise Stopped
+    if not job.details.get("collected"):
+        target = road.store.targets.get(job.target).target
+        with slot(), reach(road, target, [job]) as there:
+            _fetch(road, job, files, there, reporter(road, job))
+        job = _commit(road, job, collected=True)
+    if not job.details.get("left"):
+        job = _leave(road, job)
+    _send_on(road, job, files)
+
+
+def _fetch(road: Road, job: Job, files: JobFiles, there: Transport, report: Progress) -> None:
+    """All that is wanted of what lies there."""
+    directory = job.details["directory"]
+    _fetch_output(files, job, there)
+    while True:
+        report(None, f"Looks up names of functions on {there.where}")
+        done = there.run(symbolise_script(directory), timeout_s=SYMBOLISE_S)
+        if done.text.split()[-1:] != ["more"]:
+            break
+    found = listed(there.run(list_script(directory), timeout_s=LIST_S).stdout)
+    copies = [Copy(f"{directory}/{path}", files.artefacts / path, size) for path, size in wanted(found, job.job_spec)]
+    _check_room(road, files, copies)
+    report(0.0, f"Brings {len(copies)} files from {there.where}")
+    there.get(copies, report)
+
+
+def _fetch_output(files: JobFiles, job: Job, there: Transport) -> None:
+    """What the program printed last."""
+    last = polling.last_sight(files) or Sight()
+    for _ in range(2 + (supervised.HEAD_BYTES + supervised.TAIL_BYTES) // PIECE_BYTES):
+        output = FarOutput(files)
+        start = output.wanted(last.output_bytes, PIECE_BYTES)
+        followed = Followed(job.id, job.details["directory"], start, ())
+        done = there.run(look_script([followed], PIECE_BYTES), limit_bytes=polling.LOOK_BYTES)
+        found = looked([followed], done.stdout).get(job.id)
+        if found is None or not found.output:
+            return
+        output.take(found.output, start)
+        last = replace(last, output_bytes=found.sight.output_bytes)
+
+
+def wanted(found: Sequence[tuple[str, int]], spec: JobSpec) -> list[tuple[str, int]]:
+    """Which of the files there are brought: recordings themselves only where they are to be kept, or have no text."""
+    read = {str(PurePosixPath(path).parent) for path, _ in found if PurePosixPath(path).name in TEXTS}
+    return [
+        (path, size)
+        for path, size in found
+        if PurePosixPath(path).name != RECORDING or spec.keep_recordings or str(PurePosixPath(path).parent) not in read
+    ]
+
+
+def _check_room(road: Road, files: JobFiles, copies: Sequence[Copy]) -> None:
+    missing = sum(copy.bytes or 0 for copy in copies if _size(copy.here) != copy.bytes)
+    disk = os.statvfs(files.artefacts)
+    room = disk.f_bavail * disk.f_frsize - road.settings.reserve_bytes
+    if missing > max(0, room):
+        raise Unavailable(
+            f"There is no room here for what was recorded: {missing / 1e6:,.1f} MB are to come, and the disk of "
+            f"{road.settings.data} has {max(0, room) / 1e6:,.1f} MB left. Delete results or other files."
+        )
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
+
+
+def _leave(road: Road, job: Job) -> Job:
+    """Leave nothing there. Where that cannot be done now, it is done later, and the result waits for nothing."""
+    try:
+        target = road.store.targets.get(job.target).target
+        with reach(road, target, [job]) as there:
+            gone = job.job_spec.leave_files or leaving.remove(there, job.details["directory"])
+    except PerfloomError:
+        gone = False
+    if not gone:
+        leaving.note(road, job)
+    return _commit(road, job, left=True)
+
+
+def _commit(road: Road, job: Job, **more: Any) -> Job:
+    details = job.details | more
+    if not road.store.jobs.update(job.id, expected=JobState.COLLECTING, details=details):
+        raise Stopped
+    return replace(job, details=details)
+
+
+def _send_on(road: Road, job: Job, files: JobFiles) -> None:
+    """To be read, or to its end where there is nothing to read."""
+    recordings = [path for path in files.brought() if path.name not in (STATE, PLAN_FILE)]
+    # What is no text here is left to who reads it.
+    empty = all(path.name != RECORDING and not steps.holds_anything(path) for path in recordings)
+    if not recordings or (empty and steps.ended_badly(job)):
+        _nothing(road, job, files, wrote=bool(recordings))
+        return
+    short = [*job.details.get("short", ()), *([steps.NO_SAMPLE] if empty else [])]
+    details = job.details | {"short": short, "unreached": None, "needs": []}
+    due = time.time() + AGAIN_S
+    road.store.jobs.move(job.id, JobState.COLLECTING, JobState.READING, due_at=due, details=details)
+
+
+def _nothing(road: Road, job: Job, files: JobFiles, *, wrote: bool) -> None:
+    """There is nothing to read: say why, as far as it is known."""
+    outcome = job.outcome or Outcome()
+    short = tuple(job.details.get("short") or ())
+    sight = polling.last_sight(files) or Sight()
+    notes = tuple(dict.fromkeys(note for note in (*sight.notes, *(rank.note for rank in sight.ranks)) if note))
+    if outcome.cancelled:
+        steps.end(road, job, files, JobState.CANCELLED, "It was cancelled before anything was recorded.")
+    elif job.details.get("vanished"):
+        reason = " ".join((*short, *notes[:MOST_NOTES], "Nothing was recorded until then. Submit the job again."))
+        steps.end(road, job, files, JobState.LOST, reason)
+    elif notes:
+        steps.end(road, job, files, JobState.FAILED, " ".join((*short, *notes[:MOST_NOTES])))
+    else:
+        reason = no_recording(Ending(outcome, short), files.tail(), RECORDERS[job.job_spec.recorder], wrote=wrote)
+        steps.end(road, job, files, JobState.FAILED, reason)

@@ -1,0 +1,181 @@
+"""What a sight of a job means: whether it waits, runs or is over, how it ended, and in what words. Pure."""
+
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from perfloom.domain.jobs import JobSpec, Outcome, Scope
+from perfloom.domain.progress import Sight, SubmissionSight
+from perfloom.domain.targets import BatchState
+from perfloom.workers.outcomes import Ending, signal_name
+
+WAITING = (BatchState.PENDING, BatchState.HELD)
+SETTLE_S = 5.0
+"""How long the files of what has ended may take to be seen, on a filesystem that several machines share."""
+GONE_S = 45.0
+"""For how long a batch system must know nothing of a job before that is believed: right after submitting it may not."""
+VANISHED = "What ran it there was killed, or the machine restarted."
+FORGOTTEN = "The batch system knows nothing of it any more, and it has written no end."
+
+
+class Phase(Enum):
+    """Where one submission is."""
+
+    WAITS = "waits"
+    RUNS = "runs"
+    UNKNOWN = "unknown"
+    """Nobody can say at present."""
+    SILENT = "silent"
+    """It is over by all that others say, and has written no end itself."""
+    ENDED = "ended"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is made of all submissions. text: of a job that is not over, for a person."""
+
+    waits: bool
+    over: bool
+    text: str = ""
+
+
+def phase(one: SubmissionSight) -> Phase:
+    """Where a submission is, as far as it can be seen."""
+    if one.exit_status is not None:
+        return Phase.ENDED
+    if one.batch is None:
+        return {True: Phase.RUNS, False: Phase.SILENT, None: Phase.UNKNOWN}[one.alive]
+    if one.batch.state in WAITING:
+        return Phase.WAITS
+    if one.batch.state in (BatchState.RUNNING, BatchState.SUSPENDED):
+        return Phase.RUNS
+    return Phase.UNKNOWN if one.batch.state is BatchState.UNKNOWN else Phase.SILENT
+
+
+def quiet(sight: Sight) -> bool:
+    """Whether none of its submissions waits or runs any more, or may do so unseen."""
+    return all(phase(one) in (Phase.SILENT, Phase.ENDED) for one in sight.submissions)
+
+
+def judge(spec: JobSpec, sight: Sight, quiet_s: float) -> Verdict:
+    """What is made of a sight. quiet_s: for how long all submissions have been seen `quiet`."""
+    phases = [phase(one) for one in sight.submissions]
+    waits = Phase.WAITS in phases and Phase.RUNS not in phases and Phase.UNKNOWN not in phases
+    over = quiet(sight) and quiet_s >= max((_patience(one, sight) for one in sight.submissions), default=0.0)
+    return Verdict(waits, over, "" if over else _waiting(sight) if waits else _running(spec, sight))
+
+
+def _patience(one: SubmissionSight, sight: Sight) -> float:
+    if phase(one) is not Phase.SILENT:
+        return 0.0
+    if one.batch is not None and one.batch.state is BatchState.GONE:
+        return GONE_S
+    never_began = not sight.runs and not one.host
+    ended_by_others = one.batch is not None and one.batch.state is BatchState.CANCELLED
+    return 0.0 if never_began and ended_by_others else SETTLE_S
+
+
+def _waiting(sight: Sight) -> str:
+    waiting = [one.batch for one in sight.submissions if one.batch is not None and one.batch.state in WAITING]
+    held = any(batch.state is BatchState.HELD for batch in waiting)
+    text = "Is held in the queue until somebody lets it go" if held else "Waits in the queue"
+    if reason := next((batch.reason for batch in waiting if batch.reason), ""):
+        text += f": {reason}"
+    if (position := next((batch.position for batch in waiting if batch.position is not None), None)) is not None:
+        text += f"; {position} before it"
+    return text
+
+
+def _running(spec: JobSpec, sight: Sight) -> str:
+    parts = []
+    if any(one.batch and one.batch.state is BatchState.SUSPENDED for one in sight.submissions):
+        parts.append("Is suspended by the batch system")
+    elif all(phase(one) is Phase.UNKNOWN for one in sight.submissions):
+        parts.append("Nobody there can say at present whether it runs")
+    else:
+        hosts = list(dict.fromkeys(rank.host for rank in sight.ranks if rank.host))
+        more = f" and {len(hosts) - 3} more" if len(hosts) > 3 else ""
+        parts.append(f"Runs on {', '.join(hosts[:3])}{more}" if hosts else "Runs")
+    if len(sight.runs) > 1:
+        parts.append(f"{sum(run.state == 'ended' for run in sight.runs)} of {len(sight.runs)} runs are done")
+    if spec.mpi is not None and not spec.mpi.per_host and sight.ranks:
+        latest = max(rank.run for rank in sight.ranks)
+        begun = [rank for rank in sight.ranks if rank.run == latest]
+        parts.append(f"{len(begun)} of {spec.mpi.ranks} ranks have begun")
+    return "; ".join(parts)
+
+
+def vanished(sight: Sight) -> bool:
+    """Whether what ran it is gone without a word, and nobody says why."""
+    return any(
+        phase(one) is Phase.SILENT and (one.batch is None or one.batch.state is BatchState.GONE)
+        for one in sight.submissions
+    )
+
+
+def ending(spec: JobSpec, sight: Sight, *, asked: bool) -> Ending:
+    """How a job that is over ended. asked: a person asked for its end."""
+    cancelled = asked and any(one.stopped or one.exit_status is None for one in sight.submissions)
+    limit = any(_at_limit(one) for one in sight.submissions)
+    short = ["It was cancelled."] if cancelled else list(dict.fromkeys(_cut_short(spec, sight)))
+    told = cancelled or limit or any(one.stopped for one in sight.submissions)
+    # What was told to end says nothing about the command with its status.
+    statuses = [] if told else [run.exit_status for run in sight.runs if run.exit_status is not None]
+    worst = next((status for status in statuses if status), 0 if statuses else None)
+    number = _signal(worst) if spec.mpi is None else None
+    short += [] if told else _bad_runs(spec, sight)
+    outcome = Outcome(
+        exit_status=None if number else worst,
+        signal=number,
+        time_limit=limit and not cancelled,
+        cancelled=cancelled,
+        reasons=tuple(dict.fromkeys((*short, *sight.notes))),
+    )
+    return Ending(outcome, tuple(short))
+
+
+def _at_limit(one: SubmissionSight) -> bool:
+    return one.stopped == "limit" or (one.batch is not None and one.batch.state is BatchState.TIME_LIMIT)
+
+
+def _cut_short(spec: JobSpec, sight: Sight) -> Iterator[str]:
+    """Why the recording is not whole, but for how the command itself ended."""
+    for one in sight.submissions:
+        state = one.batch.state if one.batch is not None else None
+        reason = f": {one.batch.reason.rstrip('.')}" if one.batch is not None and one.batch.reason else ""
+        if state is BatchState.TIME_LIMIT:
+            yield "The batch system ended it at its limit on time; ask for a longer one."
+        elif one.stopped == "limit":
+            # Without a command of its own a recording has no other end than its limit.
+            if spec.scope is Scope.COMMAND or spec.command:
+                yield f"The command was ended at the limit of {spec.duration_s or 0:g} s."
+        elif state is BatchState.CANCELLED:
+            yield f"It was cancelled in the batch system, not by Perfloom{reason}."
+        elif one.exit_status is None and state in (BatchState.FAILED, BatchState.DONE):
+            yield f"The batch system ended it{reason or ' and does not say why'}."
+        elif one.exit_status is None:
+            yield FORGOTTEN if state is BatchState.GONE else VANISHED
+        elif one.stopped:
+            yield "It was told to end by somebody else there."
+
+
+def _bad_runs(spec: JobSpec, sight: Sight) -> list[str]:
+    """What commands that ended badly say for themselves."""
+    found = []
+    for run in sight.runs:
+        if run.exit_status:
+            number = _signal(run.exit_status) if spec.mpi is None else None
+            how = f"was ended by {signal_name(number)}" if number else f"ended with exit status {run.exit_status}"
+            found.append(f"Run {run.run}: the command {how}." if len(sight.runs) > 1 else f"The command {how}.")
+    return found
+
+
+def _signal(status: int | None) -> int | None:
+    """The signal that a shell reports so, where there is one of that number."""
+    if status is None or status <= 128:
+        return None
+    try:
+        return signal.Signals(status - 128).value
+    except ValueError:
+        return None

@@ -1,0 +1,107 @@
+"""Leaving a target: what still runs there is ended, and the job's directory removed.
+
+What cannot be done now is noted in files of the data directory, one for each job, and done when the target is next
+reached.
+"""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from perfloom.config import Settings
+from perfloom.domain.errors import PerfloomError
+from perfloom.domain.targets import Target
+from perfloom.launchers.plan import remove_script
+from perfloom.store.ids import is_id
+from perfloom.store.jobs import Job
+from perfloom.workers.road import Road
+from perfloom.workers.supervisor import read_json, write_json
+from perfloom.workers.targeted import batch
+from perfloom.workers.targeted.access import reach
+from perfloom.workers.transports import Transport
+
+FOLDER = ".left"
+REMOVE_S = 120.0
+
+log = logging.getLogger(__name__)
+
+
+def leave(road: Road, job: Job) -> None:
+    """End all of a job that runs at its target, and remove its directory there. Notes where that cannot be done now."""
+    if "directory" not in job.details or job.details.get("left"):
+        return
+    left = _left(job)
+    try:
+        target = road.store.targets.get(job.target).target
+        with reach(road, target, [job]) as there:
+            done = _clear(there, target, left)
+    except PerfloomError as error:
+        log.warning("job %s: %s", job.id, error.message)
+        done = False
+    if not done:
+        _write(road.settings, job.id, left)
+
+
+def note(road: Road, job: Job) -> None:
+    """Have `leave` done when the target is next reached."""
+    _write(road.settings, job.id, _left(job))
+
+
+def remove(there: Transport, directory: str) -> bool:
+    """Remove a job's directory; False where something of it is still there."""
+    return there.run(remove_script(directory), timeout_s=REMOVE_S).status == 0
+
+
+def clear(road: Road, target: Target) -> None:
+    """See to what was left at a target that can be reached now. Raises nothing."""
+    for path, left in _noted(road.settings):
+        if left.get("target") != target.name:
+            continue
+        try:
+            with reach(road, target, []) as there:
+                if _clear(there, target, left):
+                    path.unlink(missing_ok=True)
+        except (PerfloomError, OSError) as error:
+            log.info("%s is still at %s: %s", left.get("directory"), target.name, error)
+            return
+
+
+def targets(settings: Settings) -> tuple[str, ...]:
+    """The names of the targets at which something was left."""
+    return tuple(dict.fromkeys(str(left.get("target")) for _, left in _noted(settings)))
+
+
+def _left(job: Job) -> dict[str, Any]:
+    return {
+        "target": job.target,
+        "directory": job.details["directory"],
+        "ids": list(job.details.get("submissions", {}).values()),
+        "begun": bool(job.details.get("begun")),
+        "keep": job.job_spec.leave_files,
+    }
+
+
+def _clear(there: Transport, target: Target, left: dict[str, Any]) -> bool:
+    directory = str(left["directory"])
+    if left["begun"]:
+        batch.end(there, target, [str(id) for id in left["ids"]], [directory], gently=False)
+    return bool(left["keep"]) or remove(there, directory)
+
+
+def _write(settings: Settings, job_id: str, left: dict[str, Any]) -> None:
+    folder = settings.data / "jobs" / FOLDER
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        write_json(folder / job_id, left)
+
+
+def _noted(settings: Settings) -> Iterator[tuple[Path, dict[str, Any]]]:
+    folder = settings.data / "jobs" / FOLDER
+    with suppress(OSError):
+        for name in sorted(os.listdir(folder)):
+            left = read_json(folder / name) if is_id(name) else None
+            if left is not None:
+                yield folder / name, left

@@ -1,0 +1,293 @@
+"""Looking at jobs: all those of a target together, with one question to its batch system and one script for the rest.
+
+What is seen of a job goes into `run/sight.json` of its directory here, what it printed into its log; and it moves on
+where what is seen says so. How soon the target is looked at again depends on how much happens there.
+"""
+
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from perfloom.domain.errors import PerfloomError
+from perfloom.domain.jobs import JobState, Outcome
+from perfloom.domain.progress import Sight, SubmissionSight
+from perfloom.domain.targets import BatchState, BatchStatus, Target
+from perfloom.launchers.plan import Followed, Found, look_script, looked
+from perfloom.launchers.plan import with_batch as with_states
+from perfloom.store.disk import disk_errors
+from perfloom.store.jobs import POLLED, Job
+from perfloom.workers import steps
+from perfloom.workers.jobfiles import JobFiles
+from perfloom.workers.road import Road
+from perfloom.workers.targeted import batch, judging, leaving, patience, wishes
+from perfloom.workers.targeted.access import reach
+from perfloom.workers.targeted.output import FarOutput
+from perfloom.workers.transports import Transport
+
+SIGHT = "sight.json"
+OUTPUT_BYTES = 256 << 10
+ALL_OUTPUT_BYTES = 16 << 20
+"""New output that is brought with one look: of one job, and of all together."""
+LOOK_BYTES = 256 << 20
+LOOK_S = 120.0
+SOON_S = 0.25
+SOON_BATCH_S = 1.0
+ENDING_S = 0.5
+CALM_S = 30.0
+"""How soon is looked again: at first, where the end was asked for, and where nothing has changed for long."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a look found of one job. at: which byte of its output `output` begins with. there: whether its directory
+    exists."""
+
+    sight: Sight
+    output: bytes = b""
+    at: int = 0
+    there: bool = True
+
+
+def poll(road: Road, name: str) -> None:
+    """Look at all jobs of a target that this worker can follow. Does nothing where another one is at it."""
+    with _alone(road, name) as mine:
+        if not mine:
+            return
+        known = road.store.targets.find(name)
+        jobs = [job for job in road.store.jobs.together(name) if not steps.elsewhere(road, job)]
+        if jobs:
+            _look(road, jobs, locked=False)
+        if known is not None:
+            leaving.clear(road, known.target)
+    if road.queue is not None:
+        for job in jobs:
+            if (present := road.store.jobs.find(job.id)) is not None and present.state is JobState.COLLECTING:
+                road.queue.ring(present)
+
+
+def look_at_one(road: Road, job: Job, files: JobFiles) -> None:
+    """The same for one job, whose lock is held."""
+    _look(road, [job], locked=True)
+
+
+@contextmanager
+def _alone(road: Road, name: str) -> Iterator[bool]:
+    """Whether this is the one who looks at a target now."""
+    digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
+    path = road.settings.data / "jobs" / f".poll-{digest}"
+    with disk_errors(path):
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(handle)
+
+
+def _look(road: Road, jobs: Sequence[Job], *, locked: bool) -> None:
+    jobs = [wishes.noted(road, job) for job in jobs]
+    try:
+        target = road.store.targets.get(jobs[0].target).target
+        with reach(road, target, jobs) as there:
+            seen = _see(road, there, target, jobs)
+            jobs = _see_to_wishes(road, there, target, jobs, seen)
+    except PerfloomError as error:
+        patience.unreached(road, jobs, error)
+        return
+    for job in jobs:
+        if job.id in seen:
+            _apply(road, job, seen[job.id], locked=locked)
+    now = time.time()
+    pause = min(_pause(road, job, target, now) for job in jobs)
+    road.store.jobs.postpone([job.id for job in jobs], now + pause)
+
+
+def _pause(road: Road, job: Job, target: Target, now: float) -> float:
+    """How long nobody needs to look at a job."""
+    soon = SOON_S if target.here else SOON_BATCH_S
+    if job.details.get("ending"):
+        return min(target.poll_s, ENDING_S)
+    files = JobFiles(road.store.jobs.directory(job.id))
+    try:
+        quiet = now - max(job.changed, files.output.stat().st_mtime)
+    except OSError:
+        quiet = now - job.changed
+    return max(min(target.poll_s, max(soon, quiet / 4)), min(CALM_S, quiet / 20))
+
+
+# ---- seeing ------------------------------------------------------------------------------------------------
+
+
+def _see(road: Road, there: Transport, target: Target, jobs: Sequence[Job]) -> Mapping[str, Seen]:
+    """What can be seen of these jobs now, by their ids. A job that nothing was heard of is not in it."""
+    now = time.time()
+    statuses = dict(batch.states(there, target, [id for job in jobs for id in _natives(job)]))
+    seen = {}
+    closer = []
+    for job in jobs:
+        bare = tuple(SubmissionSight(number, native) for number, native in enumerate(_natives(job)))
+        sight = with_states(Sight(bare, seen_at=now), statuses)
+        if all(judging.phase(one) is judging.Phase.WAITS for one in sight.submissions):
+            seen[job.id] = Seen(sight)
+        else:
+            closer.append(job)
+    seen |= _see_closer(road, there, closer, statuses, now)
+    gone = [one.native for job in closer if job.id in seen for one in _forgotten(seen[job.id].sight)]
+    if found := batch.look_back(there, target, gone):
+        statuses |= found
+        seen |= {job.id: _with(seen[job.id], statuses) for job in closer if job.id in seen}
+    return seen
+
+
+def _natives(job: Job) -> tuple[str, ...]:
+    """What the job's submissions are called at the target, in their order."""
+    ids = job.details.get("submissions", {})
+    return tuple(str(ids[key]) for key in sorted(ids, key=int))
+
+
+def _see_closer(
+    road: Road, there: Transport, jobs: Sequence[Job], statuses: Mapping[str, BatchStatus], now: float
+) -> dict[str, Seen]:
+    """What lies in the directories of these jobs."""
+    if not jobs:
+        return {}
+    most = max(4096, min(OUTPUT_BYTES, ALL_OUTPUT_BYTES // len(jobs)))
+    followed = []
+    for job in jobs:
+        files = JobFiles(road.store.jobs.directory(job.id))
+        known = last_sight(files)
+        offset = FarOutput(files).wanted(known.output_bytes if known else 0, most)
+        followed.append(Followed(job.id, job.details["directory"], offset, _natives(job)))
+    done = there.run(look_script(followed, most), timeout_s=LOOK_S, limit_bytes=LOOK_BYTES)
+    found: Mapping[str, Found] = looked(followed, done.stdout)
+    return {
+        one.id: _with(
+            Seen(
+                replace(found[one.id].sight, seen_at=now), found[one.id].output, one.output_offset, found[one.id].there
+            ),
+            statuses,
+        )
+        for one in followed
+        if one.id in found
+    }
+
+
+def _with(seen: Seen, statuses: Mapping[str, BatchStatus]) -> Seen:
+    return replace(seen, sight=with_states(seen.sight, statuses))
+
+
+def _forgotten(sight: Sight) -> Iterator[SubmissionSight]:
+    for one in sight.submissions:
+        if one.batch is not None and one.batch.state is BatchState.GONE and one.exit_status is None:
+            yield one
+
+
+def last_sight(files: JobFiles) -> Sight | None:
+    """What was last seen of a job; None where nothing was."""
+    try:
+        return Sight.from_json(json.loads((files.run / SIGHT).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+# ---- acting on it ------------------------------------------------------------------------------------------
+
+
+def _see_to_wishes(
+    road: Road, there: Transport, target: Target, jobs: Sequence[Job], seen: Mapping[str, Seen]
+) -> list[Job]:
+    """End at the target what was asked for: all that is to be ended gently with one request, and the same for hard."""
+    now = time.time()
+    gently, hard = [], []
+    for job in jobs:
+        ending = wishes.of(job)
+        if not ending.times or job.id not in seen or judging.quiet(seen[job.id].sight):
+            continue
+        if ending.wants_hard(now):
+            # Said again each time, until it has ended.
+            hard.append(job)
+        elif not ending.gentle:
+            gently.append(job)
+    for some, softly in ((gently, True), (hard, False)):
+        ids = [id for job in some for id in _natives(job)]
+        if some:
+            batch.end(there, target, ids, [job.details["directory"] for job in some], gently=softly)
+    changed = {job.id: wishes.write(road, job, replace(wishes.of(job), gentle=True)) for job in gently}
+    changed |= {job.id: wishes.write(road, job, replace(wishes.of(job), hard=True)) for job in hard}
+    return [changed.get(job.id, job) for job in jobs]
+
+
+def _apply(road: Road, job: Job, seen: Seen, *, locked: bool) -> None:
+    """Keep what was seen of a job, and move it on where that says so."""
+    files = JobFiles(road.store.jobs.directory(job.id))
+    if locked:
+        _apply_alone(road, job, files, seen)
+        return
+    with files.lock() as mine:
+        present = road.store.jobs.find(job.id)
+        if mine and present is not None and present.state is job.state and present.details == job.details:
+            _apply_alone(road, job, files, seen)
+
+
+def _apply_alone(road: Road, job: Job, files: JobFiles, seen: Seen) -> None:
+    now = time.time()
+    ending = wishes.of(job)
+    details = {key: value for key, value in job.details.items() if key not in ("unreached", "needs", "quiet")}
+    if not seen.there:
+        reason = f"Its directory {job.details['directory']} is not there any more, and what it held is lost."
+        outcome = Outcome(cancelled=bool(ending.times), reasons=(reason,))
+        steps.end(road, job, files, JobState.CANCELLED if ending.times else JobState.LOST, reason, outcome=outcome)
+        return
+    FarOutput(files).take(seen.output, seen.at)
+    _keep(files, seen.sight)
+    quiet = judging.quiet(seen.sight)
+    since = float(job.details.get("quiet") or now)
+    verdict = judging.judge(job.job_spec, seen.sight, now - since if quiet else 0.0)
+    if quiet:
+        details["quiet"] = since
+    if ending.dropped and (verdict.over or now - ending.last > wishes.DROP_S):
+        reason = "It was cancelled, and what was recorded was dropped."
+        reason += "" if verdict.over else f" {patience.CANNOT_END}"
+        outcome = Outcome(cancelled=True, reasons=(reason,))
+        steps.end(road, job, files, JobState.CANCELLED, reason, outcome=outcome)
+        return
+    if verdict.over:
+        found = judging.ending(job.job_spec, seen.sight, asked=bool(ending.times))
+        details |= {"short": list(found.short), "vanished": judging.vanished(seen.sight), "failures": 0}
+        road.store.jobs.move(
+            job.id,
+            POLLED,
+            JobState.COLLECTING,
+            outcome=found.outcome,
+            started=job.started or now,
+            details=details,
+            due_at=now,
+        )
+        return
+    text = wishes.TEXT if ending.times else verdict.text
+    state = JobState.PENDING if verdict.waits else JobState.RUNNING
+    if state is not job.state:
+        road.store.jobs.move(job.id, POLLED, state, details=details, progress_text=text, due_at=now + SOON_S)
+    elif (text, details) != (job.progress_text, job.details):
+        road.store.jobs.update(job.id, expected=state, details=details, progress_text=text)
+
+
+def _keep(files: JobFiles, sight: Sight) -> None:
+    """Write it down whole or not at all; it needs not outlast a power cut."""
+    path = files.run / SIGHT
+    temporary = path.with_name(f".{SIGHT}.new")
+    with disk_errors(path):
+        temporary.write_text(json.dumps(sight.to_json()), encoding="utf-8")
+        os.replace(temporary, path)
