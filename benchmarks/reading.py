@@ -28,7 +28,7 @@ from perfloom.config import Settings
 from perfloom.readers import perf_script
 from perfloom.store import columns
 from perfloom.workers import processes, reading
-from perfloom.workers.read_child import Input, Limits, Request
+from perfloom.workers.read_request import Input, Limits, Request
 
 FIELDS = "comm,pid,tid,time,period,event,ip,sym,symoff,dso"
 HERTZ = 25_000

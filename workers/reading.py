@@ -23,9 +23,11 @@ from perfloom.domain.errors import PerfloomError, Unavailable, UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.store import Result, Store, columns
 from perfloom.store.disk import disk_errors, remove_tree
-from perfloom.workers import processes
+from perfloom.workers import processes, rank_archive
 from perfloom.workers.perf_tool import script_name
-from perfloom.workers.read_child import EXHAUSTED, Input, Limits, Request, too_much_memory
+from perfloom.workers.rank_folders import PLAN, STATE, folders
+from perfloom.workers.read_child import EXHAUSTED, too_much_memory
+from perfloom.workers.read_request import Input, Limits, Request
 
 Progress = Callable[[float | None, str], None]
 POLL_S = 0.25
@@ -49,7 +51,8 @@ def read_to_result(
 ) -> Result:
     """Read the files of one run into the result `job_id`, which keeps them; the result there is where it exists.
 
-    A perf.data file beside which its text lies (see `symbolise`) is read from that. meta_changes: fields of Meta that
+    A perf.data file beside which its text lies (see `symbolise`) is read from that. In place of files there may be one
+    directory: what the ranks of a planned job left, with their plan.json. meta_changes: fields of Meta that
     the caller knows better; `reasons` are added. progress: told how far it got, also as a sign of life; what it
     raises ends the reading. Raises UnreadableInput, Unavailable (disk full, killed), or what `progress` raised.
     """
@@ -59,7 +62,9 @@ def read_to_result(
     staged, scratch = store.results.stage(job_id), store.results.stage(job_id)
     try:
         written = _read(settings, files, scratch, staged, None, dict(meta_changes), progress)
-        return store.results.publish(job_id, staged, name=name, originals=[*files, *written], job_id=job_id)
+        planned = _planned(files)
+        kept = [*files, *written] if planned is None else _kept(planned, scratch)
+        return store.results.publish(job_id, staged, name=name, originals=kept, job_id=job_id)
     finally:
         remove_tree(scratch)
         remove_tree(staged)
@@ -81,7 +86,10 @@ def symbolise(settings: Settings, perf: str | None, perf_data: Path, directory: 
 
 
 def read_profile(settings: Settings, files: Sequence[Path | str], progress: Progress | None = None) -> Profile:
-    """The profile in files of one run, without storing it. "-": standard input. Raises UnreadableInput, Unavailable."""
+    """The profile in files of one run, without storing it. "-": standard input; a directory: see `read_to_result`.
+
+    Raises UnreadableInput, Unavailable.
+    """
     with tempfile.TemporaryDirectory(prefix="perfloom-") as folder:
         out, scratch = Path(folder, OUT_FOLDER), Path(folder, "scratch")
         scratch.mkdir()
@@ -102,8 +110,9 @@ def _read(
 ) -> list[Path]:
     """Have a child read `files`. Returns what it wrote beside the profile: the texts of perf.data files."""
     text = text_folder or scratch / TEXT_FOLDER
+    planned = _planned(files)
     request = Request(
-        inputs=_inputs(files),
+        inputs=_inputs(files) if planned is None else (),
         scratch=str(scratch),
         text=str(text),
         limits=Limits(
@@ -114,6 +123,7 @@ def _read(
         ),
         parent=os.getpid(),
         out=None if out is None else str(out),
+        planned=None if planned is None else str(planned.absolute()),
         perf=perf,
         meta=meta,
     )
@@ -123,6 +133,28 @@ def _read(
         asked.write_text(request.to_json(), encoding="utf-8")
         with tempfile.TemporaryFile(dir=scratch) as said:
             return _Child(request, asked, said, progress).answer()
+
+
+def _planned(files: Sequence[Path | str]) -> Path | None:
+    """The directory of a planned job where that is to be read, else None. Raises UnreadableInput."""
+    folder = next((Path(file) for file in files if file != "-" and os.path.isdir(file)), None)
+    if folder is None:
+        return None
+    if not (folder / PLAN).is_file():
+        raise UnreadableInput(f"{folder} is a directory, and has no {PLAN} of a job. Give the files that are in it.")
+    if len(files) > 1:
+        raise UnreadableInput(f"{folder} holds all ranks of a job; read it alone.")
+    return folder
+
+
+def _kept(planned: Path, scratch: Path) -> list[Path]:
+    """What is kept of a planned job: the files of its only rank, or one archive with those of all."""
+    found = list(folders(planned))
+    if len(found) == 1 and found[0].rank.number is None:
+        return [path for name, path in found[0].files.items() if name != STATE]
+    with disk_errors(scratch):
+        rank_archive.pack(planned, scratch / rank_archive.NAME)
+    return [scratch / rank_archive.NAME]
 
 
 def _inputs(files: Sequence[Path | str]) -> tuple[Input, ...]:

@@ -45,7 +45,7 @@ class ProfileBuilder:
     """Collects one profile. Not for use after `finish`."""
 
     def __init__(self, format: str) -> None:
-        self._format = format
+        self.format = format
         self._runs: list[dict[str, Any]] = []
         self._threads: dict[_Thread, int] = {}
         self._names: list[tuple[int, int, str]] = []
@@ -63,11 +63,16 @@ class ProfileBuilder:
         self._rows: list[tuple[int, int, int, int, int, int]] = []
         self._counts: list[dict[str, Any]] = []
         self._losses: dict[str, tuple[int, str]] = {}
+        self._ranks: list[dict[str, Any]] = []
 
     def run(self, command: str | None = None, host: str | None = None, **columns: Any) -> int:
         """Add an execution. `columns`: the further columns of the table `runs`."""
         self._runs.append({"command": command, "host": host, **columns})
         return len(self._runs) - 1
+
+    def of_run(self, run: int, **columns: Any) -> None:
+        """Say more of a run, or better."""
+        self._runs[run].update(columns)
 
     def thread(
         self,
@@ -125,6 +130,11 @@ class ProfileBuilder:
         key = (function, address, symbol_offset, line, inline_depth, int(kind))
         return self._frames.setdefault(key, len(self._frames))
 
+    def frames(self, rows: Iterable[tuple[int, int | None, int | None, int | None, int, int]]) -> list[int]:
+        """The ids of many places in code, each (function, address, symbol_offset, line, inline_depth, kind)."""
+        known = self._frames
+        return [known.setdefault(row, len(known)) for row in rows]
+
     def stack(self, frames: Iterable[int]) -> int:
         """The id of a call stack given as frame ids, outermost first. No frames: the root."""
         node = ROOT
@@ -175,6 +185,10 @@ class ProfileBuilder:
         known: int = self._events[name]["id"]
         return known
 
+    def of_event(self, event: int, scaling: float | None) -> None:
+        """Say by how much the counts of an event were scaled up."""
+        list(self._events.values())[event]["scaling"] = scaling
+
     def event_like(self, name: str) -> tuple[str, bool] | None:
         """Unit of the event of that name and whether it is weighted; None where there is no such event yet."""
         known = self._events.get(name)
@@ -188,6 +202,10 @@ class ProfileBuilder:
         """Add many samples: six sequences of one length; stack ids are those of `stack`."""
         columns = [np.asarray(values) for values in (time_ns, thread, cpu, event, stack, weight)]
         self._samples.append(tuple(v if v.dtype.kind == "i" else v.astype(np.int64) for v in columns))
+
+    def rank(self, **columns: Any) -> None:
+        """Add a row of the table `ranks`, by its column names."""
+        self._ranks.append(columns)
 
     def count(self, **columns: Any) -> None:
         """Add a row of the table `counts`, by its column names."""
@@ -212,7 +230,7 @@ class ProfileBuilder:
         columns = self._sample_columns()
         columns = self._possible(columns)
         zero = int(columns[0].min()) if len(columns[0]) else 0
-        meta = meta or Meta(self._format)
+        meta = meta or Meta(self.format)
         if meta.duration_ns is None and len(columns[0]) and (last := int(columns[0].max())) != zero:
             meta = replace(meta, duration_ns=last - zero)
         outline, place = self.outline(meta, zero)
@@ -238,7 +256,7 @@ class ProfileBuilder:
         profile and, by id of a stack, the row of `stacks` that it is.
         """
         stacks, calls, place = self._trees()
-        meta = replace(meta, format=self._format)
+        meta = replace(meta, format=self.format)
         if meta.main_event is None and self._events:
             meta = replace(meta, main_event=next(iter(self._events)))
         zeros = [zero] * len(self._threads) if isinstance(zero, int) else zero
@@ -246,6 +264,7 @@ class ProfileBuilder:
         profile = Profile(
             meta=meta,
             runs=_rows("runs", self._runs or [{}]),
+            ranks=_rows("ranks", self._ranks),
             threads=self._thread_table(),
             thread_names=_rows("thread_names", names),
             functions=self._function_table(),

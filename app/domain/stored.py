@@ -6,22 +6,27 @@ store keeps the files side by side and maps them; an exported profile holds the 
 
 import hashlib
 import json
+import mmap
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from .errors import UnreadableInput
+from .pieces import Pieces
 from .profile import Meta
 from .tables import REQUIRED, SCHEMAS, empty
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MANIFEST = "manifest.json"
 FOLDER = "perfloom-profile/"
 """In an archive, every name begins with it."""
 MANIFEST_LIMIT_BYTES = 16 * 1024**2
 AGAIN = "Read it again from the original file."
+GAP_BYTES = 1 << 16
+"""A table with fewer rows is small enough to be written as it is; all that is not a column is much shorter."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,64 @@ def encode(table: pa.Table, name: str, sink: Any) -> None:
     with pa.ipc.new_file(sink, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
+
+
+class _Gaps:
+    """A binary file in which columns are left out. places: where their bytes belong."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.places: list[int] = []
+
+    def write(self, data: Any) -> int:
+        """As a file does."""
+        size = memoryview(data).nbytes
+        if size < GAP_BYTES:
+            self._file.write(data)
+        else:
+            self.places.append(self._file.tell())
+            self._file.seek(size, os.SEEK_CUR)
+        return size
+
+    def flush(self) -> None:
+        """As a file does."""
+
+
+def encode_pieces(pieces: Pieces, file: BinaryIO) -> None:
+    """Write a table in pieces to a new file. Raises OSError.
+
+    Where no column has gaps it is one record batch all the same, as with `encode`: first all that is not of a column
+    is written, then every piece of every column to its place. Else each piece is a record batch.
+    """
+    schema = SCHEMAS[pieces.name]
+    if set(REQUIRED[pieces.name]) < set(schema.names) or pieces.rows < GAP_BYTES:
+        with pa.ipc.new_file(file, schema) as writer:
+            if pieces.rows < GAP_BYTES:
+                writer.write_table(pieces.table())
+            else:
+                for batch in pieces.each():
+                    writer.write_batch(batch)
+        return
+    # These bytes are never looked at, and so need no memory.
+    nothing = pa.py_buffer(mmap.mmap(-1, 8 * pieces.rows, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ))
+    widths = [field.type.bit_width // 8 for field in schema]
+    columns = [
+        pa.Array.from_buffers(field.type, pieces.rows, [None, nothing.slice(0, width * pieces.rows)])
+        for field, width in zip(schema, widths, strict=True)
+    ]
+    gaps = _Gaps(file)
+    with pa.ipc.new_file(pa.PythonFile(gaps, "w"), schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+    done = 0
+    for batch in pieces.each():
+        for place, width, column in zip(gaps.places, widths, batch.columns, strict=True):
+            file.seek(place + width * done)
+            file.write(memoryview(column.buffers()[1])[width * column.offset :][: width * len(column)])
+        done += batch.num_rows
+    if done != pieces.rows:
+        raise ValueError(f"{pieces.name} has {done} rows in pieces, and not {pieces.rows}")
 
 
 def decode(source: Any, name: str, manifest: Manifest) -> pa.Table:

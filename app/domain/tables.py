@@ -39,6 +39,7 @@ def _schema(**columns: pa.DataType) -> pa.Schema:
 
 SCHEMAS: dict[str, pa.Schema] = {
     # One execution of a command. start_ns: since the epoch. clock_offset_ns: to be added to this run's own times.
+    # duration_ns: from the first to the last thing observed in it.
     "runs": _schema(
         command=pa.string(),
         host=pa.string(),
@@ -47,6 +48,24 @@ SCHEMAS: dict[str, pa.Schema] = {
         start_ns=pa.int64(),
         clock_offset_ns=pa.int64(),
         exit_status=pa.int32(),
+        duration_ns=pa.int64(),
+    ),
+    # A process of a parallel program, or the one of another, in one run of it, as far as whoever started it kept notes.
+    # rank: null for a program without ranks, and for a recording of a whole host. start_ns, end_ns: since the epoch.
+    # exit_status: null where a signal ended it. recorded: whether it was to be recorded. losses: how many things could
+    # not be read. note: what is to be said of it, one sentence after the other.
+    "ranks": _schema(
+        run=pa.int32(),
+        rank=pa.int32(),
+        host=pa.string(),
+        pid=pa.int64(),
+        start_ns=pa.int64(),
+        end_ns=pa.int64(),
+        exit_status=pa.int32(),
+        signal=pa.int32(),
+        recorded=pa.bool_(),
+        losses=pa.int64(),
+        note=pa.string(),
     ),
     # Something that runs code. process: the name of the process (comm of its main thread where known).
     "threads": _schema(
@@ -125,6 +144,7 @@ SCHEMAS: dict[str, pa.Schema] = {
 
 REQUIRED: dict[str, tuple[str, ...]] = {
     "runs": (),
+    "ranks": ("run", "recorded", "losses"),
     "threads": ("run", "kind"),
     "thread_names": ("thread", "from_ns", "name"),
     "functions": ("name", "display", "module"),
@@ -139,6 +159,14 @@ REQUIRED: dict[str, tuple[str, ...]] = {
 """The columns in which null never stands; in every other it means "not known"."""
 
 
+_NUMBERS: dict[pa.DataType, np.dtype[Any]] = {
+    pa.int8(): np.dtype(np.int8),
+    pa.int32(): np.dtype(np.int32),
+    pa.int64(): np.dtype(np.int64),
+    pa.float64(): np.dtype(np.float64),
+}
+
+
 def empty(name: str) -> pa.Table:
     """The table `name` with no rows."""
     return SCHEMAS[name].empty_table()
@@ -151,7 +179,14 @@ def column(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
     """
     chunked = table.column(name)
     if chunked.num_chunks == 1:
-        array: np.ndarray[Any, Any] = chunked.chunk(0).to_numpy(zero_copy_only=False)
+        chunk = chunked.chunk(0)
+        number = _NUMBERS.get(chunk.type)
+        if number and len(chunk) and not chunk.null_count:
+            # As pyarrow does it, which imports all of pandas before.
+            return np.frombuffer(chunk.buffers()[1], number, len(chunk), chunk.offset * number.itemsize)
+        if number and not len(chunk):
+            return np.empty(0, number)
+        array: np.ndarray[Any, Any] = chunk.to_numpy(zero_copy_only=False)
         return array
     joined: np.ndarray[Any, Any] = chunked.to_numpy()
     return joined

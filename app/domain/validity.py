@@ -12,6 +12,7 @@ from .tables import NO_ID, REQUIRED, SCHEMAS, FrameKind, ThreadKinds, column
 Array = np.ndarray[Any, Any]
 # table -> columns that hold row numbers of another table, and whether -1 (none) may stand there
 REFERENCES: dict[str, dict[str, tuple[str, bool]]] = {
+    "ranks": {"run": ("runs", False)},
     "threads": {"run": ("runs", True)},
     "thread_names": {"thread": ("threads", False)},
     "frames": {"function": ("functions", False)},

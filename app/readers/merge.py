@@ -1,20 +1,88 @@
-"""Several profiles as one: the files of one run, each a rank of the result."""
+"""Several profiles as one: the files of one run, each a rank of the result.
 
+They are taken in one after the other (`Merging`), and of none more is kept than what is new in it: functions, places in
+code and call stacks are known once for all ranks of a program, samples and counts are put aside.
+"""
+
+import io
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from ..domain.builder import ProfileBuilder
+from ..domain.builder import TOO_HEAVY, ProfileBuilder
+from ..domain.interning import Numbers
+from ..domain.pieces import Pieces, Spill
 from ..domain.profile import Meta, Profile
-from ..domain.tables import ROOT, FrameKind, column
+from ..domain.tables import NO_ID, ROOT, SCHEMAS, FrameKind, column
+from ..domain.validity import Heaviness
+from .facts import Facts
+from .ordering import Run, in_order
 from .perf_assembly import FIRST_SAMPLE
 
 Array = np.ndarray[Any, Any]
 MIXED = "mixed"
-SHOWN_VALUES = 4
+FEW = 16
+"""Of more files than that the addresses of code are not kept: every process has its own, so they would be as many as
+all files together have. Function and offset in it say the same, and are alike for all."""
+BATCH_ROWS = 1 << 16
+FUNCTION = ("name", "module", "file", "start_line", "display")
+FRAME = ("function", "address", "symbol_offset", "line", "inline_depth", "kind")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a profile comes from. label: for messages. rank, host: where the profile does not know them itself.
+
+    run: that its threads belong to (see `Merging.run`); None: its own runs become runs of the result.
+    """
+
+    label: str
+    rank: int | None = None
+    host: str | None = None
+    run: int | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is kept of a profile that was taken in. run: the first of its runs. losses: how many it has.
+
+    clock_ns: when its zero was, by perf's clock. length_ns: of what it tells, from its zero on.
+    """
+
+    origin: Origin
+    meta: Meta
+    samples: Run
+    run: int
+    runs: int
+    clock_ns: int | None
+    losses: int
+    counts: list[tuple[int, int, int]] = field(default_factory=list)
+
+    @property
+    def length_ns(self) -> int | None:
+        return self.samples.last_ns if self.samples.rows else self.meta.duration_ns
+
+
+Offsets = Callable[[Sequence[Part]], list[int]]
+Ends = dict[int, tuple[int, int]]
+"""(from, to) of runs, in ns."""
+
+
+@dataclass(frozen=True)
+class Merged:
+    """profile: without what is in pieces. pieces: the tables `samples` and `counts`."""
+
+    profile: Profile
+    pieces: dict[str, Pieces]
+
+    def whole(self) -> Profile:
+        """The profile with everything, in memory."""
+        return replace(self.profile, **{name: pieces.table() for name, pieces in self.pieces.items()})
 
 
 def merge(profiles: Sequence[Profile]) -> Profile:
@@ -26,101 +94,193 @@ def merge(profiles: Sequence[Profile]) -> Profile:
     """
     if len(profiles) == 1:
         return profiles[0]
-    formats = {profile.meta.format for profile in profiles}
-    builder = ProfileBuilder(formats.pop() if len(formats) == 1 else MIXED)
-    offsets = _offsets(profiles)
-    for number, (profile, offset) in enumerate(zip(profiles, offsets, strict=True)):
-        _Merging(builder, profile, number, offset).add()
-    merged = builder.finish(_meta(profiles, offsets))
-    if all(profile.meta.duration_ns is None for profile in profiles):
-        merged = replace(merged, meta=replace(merged.meta, duration_ns=None))
-    return merged
+    merging = Merging(Spill(io.BytesIO()), addresses=len(profiles) <= FEW)
+    for number, profile in enumerate(profiles):
+        merging.add(profile, Origin(f"rank {number}", number))
+    return merging.finish().whole()
 
 
-def _offsets(profiles: Sequence[Profile]) -> list[int]:
-    """What is to be added to the times of each profile, in ns."""
-    starts = [profile.meta.start_epoch_ns for profile in profiles]
+def together(parts: Sequence[Part]) -> list[int]:
+    """What is to be added to the times of each part, in ns, so that they are on one clock; the first sample is at 0."""
+    starts = [part.meta.start_epoch_ns for part in parts]
     if any(start is None for start in starts):
-        hosts = {profile.meta.facts.get("hostname") for profile in profiles}
-        clocks = {profile.meta.clock for profile in profiles}
-        first = [profile.meta.facts.get(FIRST_SAMPLE, "").removesuffix(" ns") for profile in profiles]
-        if len(hosts) > 1 or len(clocks) > 1 or None in hosts or not all(text.isdecimal() for text in first):
-            return [0] * len(profiles)
-        starts = [int(text) for text in first]
+        hosts = {part.meta.facts.get("hostname") for part in parts}
+        clocks = {part.meta.clock for part in parts}
+        starts = [part.clock_ns for part in parts]
+        if len(hosts) > 1 or len(clocks) > 1 or None in hosts or any(start is None for start in starts):
+            starts = [0] * len(parts)
     known = [start for start in starts if start is not None]
-    return [start - min(known) for start in known]
+    firsts = [start + part.samples.first_ns for start, part in zip(known, parts, strict=True) if part.samples.rows]
+    zero = min(firsts or known or [0])
+    return [start - zero for start in known]
 
 
-def _meta(profiles: Sequence[Profile], offsets: Sequence[int]) -> Meta:
-    metas = [profile.meta for profile in profiles]
-    facts = {}
-    for name in dict.fromkeys(name for meta in metas for name in meta.facts):
-        values = list(dict.fromkeys(meta.facts[name] for meta in metas if name in meta.facts))
-        more = f" and {len(values) - SHOWN_VALUES} more" if len(values) > SHOWN_VALUES else ""
-        facts[name] = "; ".join(values[:SHOWN_VALUES]) + more
-    facts.pop(FIRST_SAMPLE, None)
-    commands = {meta.command for meta in metas}
-    clocks = {meta.clock for meta in metas}
-    starts = [meta.start_epoch_ns for meta in metas]
-    return Meta(
-        MIXED,
-        start_epoch_ns=None if None in starts else min(start for start in starts if start is not None),
-        clock=clocks.pop() if len(clocks) == 1 else None,
-        main_event=next((meta.main_event for meta in metas if meta.main_event is not None), None),
-        command=commands.pop() if len(commands) == 1 else None,
-        complete=all(meta.complete for meta in metas),
-        reasons=tuple(f"Rank {i}: {reason}" for i, meta in enumerate(metas) for reason in meta.reasons),
-        facts=facts,
-    )
+class Merging:
+    """Profiles being brought together. Not for use after `finish`. Raises OSError where nothing can be put aside."""
 
+    def __init__(self, spill: Spill, *, addresses: bool = True) -> None:
+        """addresses: whether those of places in code are kept (see FEW)."""
+        self.builder = ProfileBuilder(MIXED)
+        self.parts: list[Part] = []
+        self._spill = spill
+        self._addresses = addresses
+        self._formats: set[str] = set()
+        self._facts = Facts()
+        self._heaviness = Heaviness()
+        self._nodes = Numbers()
+        self._part_of_thread: list[int] = []
+        self._own_offset: dict[int, int] = {}
+        self._scaled: dict[int, list[float]] = {}
+        self._turns: dict[int, tuple[int, int]] = {}
 
-class _Merging:
-    """Adds one profile to the builder: every id is replaced by the builder's."""
+    def run(self, **columns: Any) -> int:
+        """Add an execution of a command, for `Origin.run`. columns: of the table `runs`."""
+        return self.builder.run(**columns)
 
-    def __init__(self, builder: ProfileBuilder, profile: Profile, number: int, offset: int) -> None:
-        self.builder = builder
-        self.profile = profile
-        self.number = number
-        self.offset = offset
-
-    def add(self) -> None:
-        profile, builder = self.profile, self.builder
-        runs = np.array([self._run(row) for row in profile.runs.to_pylist() or [{}]], np.int64)
-        threads = self._threads(runs)
+    def add(self, profile: Profile, origin: Origin) -> Part:
+        """Take in a profile."""
+        builder = self.builder
+        runs = self._runs(profile, origin)
+        threads = self._threads(profile, origin, runs)
         events = np.array([self._event(row) for row in profile.events.to_pylist()] or [0], np.int64)
-        stacks = self._stacks()
+        stacks = self._stacks(profile)
         columns = {name: column(profile.samples, name) for name in profile.samples.column_names}
-        builder.samples(
-            columns["time_ns"] + self.offset,
-            threads[columns["thread"]],
-            columns["cpu"],
-            events[columns["event"]],
-            stacks[columns["stack"]],
-            columns["weight"],
+        self._heaviness.add(columns["weight"])
+        columns |= {
+            "thread": threads[columns["thread"]],
+            "event": events[columns["event"]],
+            "stack": stacks[columns["stack"]],
+        }
+        clock = profile.meta.facts.get(FIRST_SAMPLE, "").removesuffix(" ns")
+        part = Part(
+            origin=origin,
+            meta=replace(profile.meta, facts={k: v for k, v in profile.meta.facts.items() if k == "hostname"}),
+            samples=Run(self._spill, columns),
+            run=int(runs[0]),
+            runs=len(runs),
+            clock_ns=int(clock) if clock.isdecimal() else None,
+            losses=sum(profile.losses.column("count").to_pylist()),
         )
-        for row in profile.counts.to_pylist():
-            row["run"] = int(runs[row["run"]]) if row["run"] is not None else None
-            row["event"] = int(events[row["event"]])
-            row["thread"] = int(threads[row["thread"]]) if (row["thread"] or 0) >= 0 and len(threads) else -1
-            row["rank"] = self.number if row["rank"] is None else row["rank"]
-            builder.count(**row)
+        if profile.counts.num_rows:
+            part.counts.append(self._counts(profile.counts, origin, runs, threads, events))
         for row in profile.losses.to_pylist():
-            builder.lost(row["reason"], f"rank {self.number}, {row['example']}", row["count"])
+            builder.lost(row["reason"], f"{origin.label}, {row['example']}", row["count"])
+        self.parts.append(part)
+        self._formats.add(profile.meta.format)
+        self._facts.add(profile.meta.facts)
+        return part
 
-    def _run(self, row: dict[str, Any]) -> int:
-        start = self.profile.meta.start_epoch_ns
-        offset = (row.get("clock_offset_ns") or 0) + self.offset
-        start = row.get("start_ns") if row.get("start_ns") is not None else start
-        return self.builder.run(**row | {"start_ns": start, "clock_offset_ns": offset})
+    def finish(self, offsets: Offsets = together, better: Callable[[Meta, Ends], Meta] | None = None) -> Merged:
+        """What became of all parts. offsets: what is added to the times of each. better: makes of what follows from
+        the parts, and of when each run began and ended on the clock of the result, the Meta of the whole."""
+        added = offsets(self.parts)
+        least = self._heaviness.least_impossible()
+        if least is not None:
+            self.builder.lost(TOO_HEAVY, f"a sample that weighs {least:.0f} or more", self._heaviness.left_out(least))
+        for event in {*self._scaled, *self._turns}:
+            self.builder.of_event(event, self._scaling(event))
+        ends = self._ends(added)
+        if self._formats:
+            self.builder.format = self._formats.pop() if len(self._formats) == 1 else MIXED
+        if self._nodes.count:
+            keys = self._nodes.keys()
+            self.builder.stacks((keys >> 32) - 1, keys & 0xFFFFFFFF)
+        zeros = [-added[part] for part in self._part_of_thread]
+        meta = self._meta(added)
+        outline, place = self.builder.outline(better(meta, ends) if better else meta, zeros)
+        samples = sum(part.samples.rows for part in self.parts) - self._heaviness.left_out(least)
+        counts = sum(rows for part in self.parts for _, _, rows in part.counts)
+        place = place.astype(np.int32)
+        pieces = (
+            Pieces("samples", samples, lambda: self._ordered(added, place, least)),
+            Pieces("counts", counts, lambda: self._counted(added)),
+        )
+        return Merged(outline, {one.name: one for one in pieces})
 
-    def _threads(self, runs: Array) -> Array:
+    def _ends(self, added: Sequence[int]) -> Ends:
+        """From when to when there is anything in each run, on the clock of the result; told to the runs too."""
+        ends: Ends = {}
+        for part, offset in zip(self.parts, added, strict=True):
+            length = part.length_ns
+            if part.origin.run is None:
+                for run in range(part.run, part.run + part.runs):
+                    self.builder.of_run(run, clock_offset_ns=self._own_offset.get(run, 0) + offset)
+            if length is None or part.runs > 1:
+                continue
+            low, high = part.samples.first_ns + offset, length + offset
+            before = ends.get(part.run, (low, high))
+            ends[part.run] = min(before[0], low), max(before[1], high)
+        for run, (low, high) in ends.items():
+            self.builder.of_run(run, duration_ns=high - low)
+        return ends
+
+    def _meta(self, added: Sequence[int]) -> Meta:
+        metas = [part.meta for part in self.parts]
+        starts = [meta.start_epoch_ns for meta in metas]
+        commands, clocks = {meta.command for meta in metas}, {meta.clock for meta in metas}
+        lows = [part.samples.first_ns + add for part, add in zip(self.parts, added, strict=True) if part.samples.rows]
+        highs = [part.samples.last_ns + add for part, add in zip(self.parts, added, strict=True) if part.samples.rows]
+        known = [meta.duration_ns for meta in metas if meta.duration_ns is not None]
+        duration: int | None = (max(highs) - min(lows) or None) if highs else max(known, default=None)
+        return Meta(
+            MIXED,
+            duration_ns=duration if known else None,
+            start_epoch_ns=None if None in starts else min(start for start in starts if start is not None),
+            clock=clocks.pop() if len(clocks) == 1 else None,
+            main_event=next((meta.main_event for meta in metas if meta.main_event is not None), None),
+            command=commands.pop() if len(commands) == 1 else None,
+            complete=all(meta.complete for meta in metas),
+            reasons=tuple(
+                f"{part.origin.label[:1].upper()}{part.origin.label[1:]}: {reason}"
+                for part in self.parts
+                for reason in part.meta.reasons
+            ),
+            facts=self._facts.together({FIRST_SAMPLE}),
+        )
+
+    def _ordered(self, added: Sequence[int], place: Array, least: float | None) -> Iterator[pa.RecordBatch]:
+        for rows, _ in in_order([part.samples for part in self.parts], added):
+            if least is not None:
+                rows = rows[np.abs(rows["weight"].astype(np.float64)) < least]
+            columns = {name: np.ascontiguousarray(rows[name]) for name in SCHEMAS["samples"].names}
+            columns["stack"] = place[columns["stack"]]
+            yield pa.RecordBatch.from_arrays([pa.array(c) for c in columns.values()], schema=SCHEMAS["samples"])
+
+    def _counted(self, added: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        held: list[pa.Table] = []
+        for part, offset in zip(self.parts, added, strict=True):
+            for at, size, _ in part.counts:
+                table = pa.ipc.open_stream(pa.py_buffer(self._spill.get(at, size))).read_all()
+                if offset and part.origin.run is not None:
+                    for name in ("start_ns", "end_ns"):
+                        place = table.schema.get_field_index(name)
+                        moved = pa.compute.add(table.column(name), pa.scalar(offset, pa.int64()))
+                        table = table.set_column(place, name, moved)
+                held.append(table)
+            if sum(table.num_rows for table in held) >= BATCH_ROWS:
+                yield from pa.concat_tables(held).combine_chunks().to_batches()
+                held = []
+        if held:
+            yield from pa.concat_tables(held).combine_chunks().to_batches()
+
+    def _runs(self, profile: Profile, origin: Origin) -> Array:
+        if origin.run is not None:
+            return np.full(max(1, profile.runs.num_rows), origin.run, np.int64)
+        ids = []
+        for row in profile.runs.to_pylist() or [{}]:
+            start = profile.meta.start_epoch_ns if row.get("start_ns") is None else row["start_ns"]
+            ids.append(self.builder.run(**row | {"start_ns": start}))
+            self._own_offset[ids[-1]] = row.get("clock_offset_ns") or 0
+        return np.array(ids, np.int64)
+
+    def _threads(self, profile: Profile, origin: Origin, runs: Array) -> Array:
         seen: Counter[tuple[Any, ...]] = Counter()
         ids = []
-        for row in self.profile.threads.to_pylist():
+        for row in profile.threads.to_pylist():
             key = {
                 "run": int(runs[row["run"]]),
-                "host": row["host"],
-                "rank": self.number if row["rank"] is None else row["rank"],
+                "host": origin.host if origin.run is not None and origin.host else row["host"] or origin.host,
+                "rank": origin.rank if row["rank"] is None else row["rank"],
                 "pid": row["pid"],
                 "tid": row["tid"],
                 "kind": row["kind"],
@@ -128,11 +288,13 @@ class _Merging:
             again = tuple(key.values())
             thread = self.builder.thread(**key, incarnation=seen[again])
             seen[again] += 1
+            if thread == len(self._part_of_thread):
+                self._part_of_thread.append(len(self.parts))
             if row["process"] is not None:
                 self.builder.process(thread, row["process"])
             ids.append(thread)
-        for row in self.profile.thread_names.to_pylist():
-            self.builder.named(ids[row["thread"]], row["from_ns"] + self.offset, row["name"])
+        for row in profile.thread_names.to_pylist():
+            self.builder.named(ids[row["thread"]], row["from_ns"], row["name"])
         return np.array(ids or [0], np.int64)
 
     def _event(self, row: dict[str, Any]) -> int:
@@ -141,39 +303,73 @@ class _Merging:
         if same is not None and same != (row["unit"], weighted):
             # Samples that weigh a period and samples that weigh one do not add up to anything.
             name = f"{name} ({'by period' if weighted else 'without period'})"
-        return self.builder.event(
-            name,
-            row["unit"],
-            weighted=weighted,
-            sampling=row["sampling"],
-            rate=row["rate"],
-            scaling=row["scaling"],
+        event = self.builder.event(
+            name, row["unit"], weighted=weighted, sampling=row["sampling"], rate=row["rate"], scaling=row["scaling"]
         )
+        self._scaled.setdefault(event, []).append(row["scaling"] or 1.0)
+        return event
 
-    def _stacks(self) -> Array:
+    def _scaling(self, event: int) -> float | None:
+        """By how much the counts of an event were scaled up in all parts: time enabled ÷ time running, where the parts
+        tell these, else the greatest factor that one tells."""
+        enabled, running = self._turns.get(event, (0, 0))
+        factor = enabled / running if running else max(self._scaled.get(event, [1.0]))
+        return factor if factor > 1.00005 else None
+
+    def _stacks(self, profile: Profile) -> Array:
         """The builder's id of each stack of the profile."""
-        profile, builder = self.profile, self.builder
-        functions = [
-            builder.function(row["name"], row["module"], row["file"], row["start_line"], row["display"])
-            for row in profile.functions.to_pylist()
-        ]
-        frames = np.array(
-            [
-                builder.frame(
-                    functions[row["function"]],
-                    kind=FrameKind(row["kind"]),
-                    address=row["address"],
-                    symbol_offset=row["symbol_offset"],
-                    line=row["line"],
-                    inline_depth=row["inline_depth"],
-                )
-                for row in profile.frames.to_pylist()
-            ]
-            or [0],
-            np.int64,
-        )
+        builder, inlined = self.builder, int(FrameKind.INLINED)
+        functions = [builder.function(*row) for row in zip(*_lists(profile.functions, FUNCTION), strict=True)]
+        columns = _lists(profile.frames, FRAME)
+        columns[0] = [functions[function] for function in columns[0]]
+        if not self._addresses:
+            # Whether it has one tells the one inlined frame from the other.
+            columns[1] = [a if kind == inlined else None for a, kind in zip(columns[1], columns[5], strict=True)]
+        frames = np.array(builder.frames(zip(*columns, strict=True)) or [0], np.int64)
         parent, frame = column(profile.stacks, "parent"), column(profile.stacks, "frame")
-        first = builder.stacks(parent[1:].astype(np.int64) - 1, frames[frame[1:]])
-        ids = np.arange(len(parent)) + first - 1
-        ids[:1] = ROOT
+        depth = column(profile.stacks, "depth")
+        order = np.argsort(depth.astype(np.int16) if len(depth) and depth.max() < 1 << 15 else depth, kind="stable")
+        bounds = np.searchsorted(depth[order], np.arange(1, (int(depth.max()) if len(depth) else 0) + 2))
+        ids = np.full(max(1, len(parent)), ROOT, np.int64)
+        for low, high in pairwise(bounds.tolist()):
+            nodes = order[low:high]
+            # The root comes before all numbers.
+            ids[nodes] = 1 + self._nodes.of(ids[parent[nodes]] << 32 | frames[frame[nodes]])
         return ids
+
+    def _counts(
+        self, table: pa.Table, origin: Origin, runs: Array, threads: Array, events: Array
+    ) -> tuple[int, int, int]:
+        """Put aside the rows of `counts` with the builder's ids. Returns where, how many bytes, how many rows."""
+        thread = table.column("thread").fill_null(NO_ID).to_numpy()
+        run = table.column("run")
+        event = events[column(table, "event")]
+        changed = {
+            "run": pa.array(runs[run.fill_null(0).to_numpy()], pa.int32(), mask=run.is_null().to_numpy()),
+            "thread": pa.array(np.where(thread >= 0, threads[np.maximum(thread, 0)], NO_ID), pa.int32()),
+            "event": pa.array(event, pa.int32()),
+        }
+        if origin.rank is not None:
+            changed["rank"] = table.column("rank").fill_null(origin.rank)
+        if origin.host is not None:
+            changed["host"] = table.column("host").fill_null(origin.host)
+        columns = [changed.get(name, table.column(name)) for name in table.column_names]
+        table = pa.Table.from_arrays(columns, schema=SCHEMAS["counts"])
+        enabled, running = (table.column(name) for name in ("enabled_ns", "running_ns"))
+        both = pa.compute.and_(enabled.is_valid(), running.is_valid()).to_numpy()
+        for number in np.unique(event[both]).tolist():
+            mine = both & (event == number)
+            before = self._turns.get(number, (0, 0))
+            self._turns[number] = (
+                before[0] + int(enabled.fill_null(0).to_numpy()[mine].sum()),
+                before[1] + int(running.fill_null(0).to_numpy()[mine].sum()),
+            )
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        data = sink.getvalue()
+        return self._spill.put(data), data.size, table.num_rows
+
+
+def _lists(table: pa.Table, names: Sequence[str]) -> list[list[Any]]:
+    return [table.column(name).to_pylist() for name in names]

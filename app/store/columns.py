@@ -6,11 +6,13 @@ and SHA-256. It is written last: a directory without one holds no profile.
 
 import hashlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
 
 from ..domain.errors import UnreadableInput
+from ..domain.pieces import Pieces
 from ..domain.profile import Profile
 from ..domain.stored import (
     AGAIN,
@@ -20,6 +22,7 @@ from ..domain.stored import (
     TableFile,
     decode,
     encode,
+    encode_pieces,
     file_name,
     manifest_json,
     parse_manifest,
@@ -29,14 +32,19 @@ from ..domain.tables import SCHEMAS
 from .disk import disk_errors, sync_directory
 
 
-def write(profile: Profile, directory: Path) -> None:
+def write(profile: Profile, directory: Path, pieces: Mapping[str, Pieces] | None = None) -> None:
     """Write `profile` into `directory` (made where missing, else without a profile so far) and flush it to disk.
+
+    pieces: tables that come in pieces, in place of those of the profile.
 
     Raises Unavailable where the disk is full or cannot be written; what is then in `directory` is to be thrown away.
     """
     with disk_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
-        tables = {name: _write_table(table, name, directory) for name, table in profile.tables().items()}
+        tables = {
+            name: _write_table((pieces or {}).get(name, table), name, directory)
+            for name, table in profile.tables().items()
+        }
         with open(directory / MANIFEST, "wb") as file:
             file.write(manifest_json(profile.meta, tables))
             file.flush()
@@ -78,16 +86,20 @@ def verify(directory: Path) -> None:
             raise UnreadableInput(f"The table {name} of this result is damaged: its checksum differs. {AGAIN}")
 
 
-def _write_table(table: pa.Table, name: str, directory: Path) -> TableFile:
+def _write_table(table: pa.Table | Pieces, name: str, directory: Path) -> TableFile:
     path = directory / file_name(name)
     with open(path, "wb") as file:
-        encode(table, name, file)
+        if isinstance(table, Pieces):
+            encode_pieces(table, file)
+        else:
+            encode(table, name, file)
         file.flush()
         os.fsync(file.fileno())
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         size = os.fstat(file.fileno()).st_size
-    return TableFile(rows=table.num_rows, bytes=size, sha256=digest)
+    rows = table.rows if isinstance(table, Pieces) else table.num_rows
+    return TableFile(rows=rows, bytes=size, sha256=digest)
 
 
 def _mapped(path: Path, name: str) -> pa.MemoryMappedFile | None:

@@ -1,0 +1,147 @@
+"""The notes that were kept where a planned job ran: its plan, and the state of each rank. They may say anything.
+
+A plan is JSON: {"runs": [{"run": 0, "events": [...], "command": [...]}], "ranks": 4 or null, "flavour": ..., "target":
+..., "recorder": ..., "clock_ns": how far the target's clock was ahead of ours, or null}. A state is lines of `key
+value`; of a key that comes again the last line counts, but notes are kept all.
+"""
+
+import json
+import re
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from ..domain.errors import UnreadableInput
+
+MOST_RUNS = 1000
+MOST_RANKS = 1 << 16
+MOST_TEXT = 400
+MOST_NOTES = 10
+_RUN = re.compile(r"run(0|[1-9][0-9]{0,5})", re.ASCII)
+_PLACE = re.compile(r"0|[1-9][0-9]{0,6}|all|on-[\w.-]{1,200}", re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run as it was planned. command: as one line."""
+
+    run: int
+    events: tuple[str, ...] = ()
+    command: str | None = None
+
+
+@dataclass(frozen=True)
+class RankPlan:
+    """What was planned. ranks: null for a program without ranks. clock_ns: how far the target's clock was ahead."""
+
+    runs: tuple[PlannedRun, ...]
+    ranks: int | None = None
+    flavour: str | None = None
+    target: str | None = None
+    clock_ns: int = 0
+
+
+@dataclass(frozen=True)
+class RankState:
+    """What a rank noted of itself. start_ns, end_ns: since the epoch, by its host's clock. stopped: what it was told to
+    end by, empty where it was not told. text: what became of the text of its recording, empty where that is not known.
+    """
+
+    host: str | None = None
+    size: int | None = None
+    pid: int | None = None
+    start_ns: int | None = None
+    end_ns: int | None = None
+    exit_status: int | None = None
+    signal: int | None = None
+    recorded: bool = True
+    stopped: str = ""
+    text: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def run_of(folder: str) -> int | None:
+    """The number of the run whose folder is called so; None for a folder that is none of a run."""
+    match = _RUN.fullmatch(folder)
+    return int(match[1]) if match and int(match[1]) < MOST_RUNS else None
+
+
+def is_place(folder: str) -> bool:
+    """Whether the folder of a rank may be called so: its number, "all", or "on-HOST" for one without."""
+    return _PLACE.fullmatch(folder) is not None
+
+
+def parse_plan(text: bytes) -> RankPlan:
+    """The plan that a plan.json holds. Raises UnreadableInput where that cannot be understood at all."""
+    try:
+        data = json.loads(text)
+        runs = [_planned(one, number) for number, one in enumerate(data["runs"][:MOST_RUNS])]
+        if len({run.run for run in runs}) < len(runs):
+            raise ValueError("two runs have one number")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise UnreadableInput(
+            f"The plan of what was recorded (plan.json) cannot be understood ({str(error)[:100]}). Submit the job "
+            "again."
+        ) from None
+    ranks, clock = data.get("ranks"), data.get("clock_ns")
+    return RankPlan(
+        runs=tuple(runs),
+        ranks=ranks if _whole(ranks) and 0 < ranks <= MOST_RANKS else None,
+        flavour=_text(data.get("flavour")),
+        target=_text(data.get("target")),
+        clock_ns=clock if _whole(clock) and abs(clock) < 1 << 62 else 0,
+    )
+
+
+def parse_state(text: bytes) -> RankState:
+    """The state of a rank. What cannot be understood in it is left out."""
+    found: dict[str, str] = {}
+    notes: list[str] = []
+    for line in text.decode("utf-8", "replace").split("\n"):
+        key, _, value = line.partition(" ")
+        value = _text(value) or ""
+        if key == "note":
+            if value and len(notes) < MOST_NOTES:
+                notes.append(value)
+        elif len(key) < 20:
+            found[key] = value
+    status, signal = _int(found, "exit"), _int(found, "signal")
+    return RankState(
+        host=found.get("host") or None,
+        size=_int(found, "size"),
+        pid=_int(found, "pid"),
+        start_ns=_int(found, "start"),
+        end_ns=_int(found, "end"),
+        exit_status=status if status is not None and status < 256 else None,
+        signal=signal if signal is not None and signal < 128 else None,
+        recorded=found.get("recorded") != "0",
+        stopped=found.get("stopped", ""),
+        text=found.get("text", ""),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _planned(data: Any, place: int) -> PlannedRun:
+    run = data.get("run", place)
+    if not (_whole(run) and 0 <= run < MOST_RUNS):
+        raise ValueError("a run has no number")
+    command = [str(word) for word in data.get("command") or ()]
+    events = [_text(str(event)) or "" for event in data.get("events") or ()]
+    return PlannedRun(run, tuple(event for event in events if event), shlex.join(command) if command else None)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _int(found: dict[str, str], key: str) -> int | None:
+    text = found.get(key, "")
+    return int(text) if _NUMBER.fullmatch(text) and int(text) < 1 << 63 else None
+
+
+def _text(value: Any) -> str | None:
+    """A text as one line of printable characters, and not too long; None for none."""
+    if not isinstance(value, str):
+        return None
+    return " ".join("".join(c if c.isprintable() else " " for c in value[: 4 * MOST_TEXT]).split())[:MOST_TEXT] or None

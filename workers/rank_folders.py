@@ -1,0 +1,74 @@
+"""The directory of a planned job that was brought here: which files lie of which rank. Nothing else is looked at."""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfloom.domain.errors import UnreadableInput
+from perfloom.readers.rank_notes import is_place, parse_state, run_of
+from perfloom.readers.ranks import Rank
+
+PLAN = "plan.json"
+STATE = "state"
+RECORDING = "perf.data"
+TEXTS = tuple(f"perf.script{packed}" for packed in (".zst", ".gz", ""))
+COUNTS = tuple(f"perf-stat.txt{packed}" for packed in ("", ".zst", ".gz"))
+KEPT = (STATE, RECORDING, *TEXTS, *COUNTS)
+PLAN_BYTES = 4 << 20
+STATE_BYTES = 64 << 10
+
+
+@dataclass(frozen=True)
+class Folder:
+    """What lies of a rank. files: those of KEPT that there are, by name."""
+
+    rank: Rank
+    files: dict[str, Path]
+
+    def one_of(self, names: tuple[str, ...]) -> Path | None:
+        """The first of these files that is there."""
+        return next((self.files[name] for name in names if name in self.files), None)
+
+
+def folders(root: Path) -> Iterator[Folder]:
+    """What lies of each rank, in order: plain files in plain folders alone, no links."""
+    runs = {number: path for path in _below(root) if (number := run_of(path.name)) is not None}
+    for run in sorted(runs):
+        found = []
+        for path in _below(runs[run]):
+            if is_place(path.name):
+                files = {name: path / name for name in KEPT if _plain(path / name)}
+                state = parse_state(small_file(files[STATE], STATE_BYTES)) if STATE in files else None
+                found.append(Folder(Rank(run, path.name, state), files))
+        yield from sorted(found, key=lambda folder: folder.rank.order)
+
+
+def _below(folder: Path) -> list[Path]:
+    """The folders in a folder, links left out."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return []
+
+
+def _plain(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode)
+
+
+def small_file(path: Path, most: int) -> bytes:
+    """The first `most` bytes of a file that is no link. Raises UnreadableInput."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError("it is no plain file")
+            return file.read(most)
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise UnreadableInput(f"{path} cannot be read: {why}. Submit the job again.") from None

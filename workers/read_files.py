@@ -1,0 +1,151 @@
+"""Reading one file: unpacked, recognised, by way of perf where that is needed, with word of how far it got."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, BinaryIO, cast
+
+from perfloom.domain.errors import TooLarge, UnreadableInput
+from perfloom.domain.profile import Profile
+from perfloom.readers import HEAD_BYTES, perf_data, recognise
+from perfloom.readers.compression import PlainStream, open_plain
+from perfloom.store.disk import disk_errors
+from perfloom.workers import perf_tool, rank_archive
+from perfloom.workers.read_request import Answers, Input, Request
+
+Read = Callable[[BinaryIO, str], Profile]
+LINES_BYTES = 1 << 16
+
+
+class Watched:
+    """A stream that tells when it was read, and writes what was read to a second file where one is wanted."""
+
+    def __init__(self, stream: Any, tell: Callable[[int], None], copy: IO[bytes] | None = None) -> None:
+        self._stream = stream
+        self._tell = tell
+        self._copy = copy
+        self._taken = 0
+        self._ahead = b""
+
+    @property
+    def defect(self) -> str | None:
+        """See `PlainStream`."""
+        return getattr(self._stream, "defect", None)
+
+    def read(self, size: int) -> bytes:
+        data: bytes = self._stream.read(size)
+        if self._copy is not None:
+            self._copy.write(data)
+        self._taken += len(data)
+        self._tell(self._taken)
+        return data
+
+    def readline(self, limit: int) -> bytes:
+        """The next line with its end, or `limit` bytes of it. For readers that use nothing else."""
+        while b"\n" not in self._ahead[:limit] and len(self._ahead) < limit and (data := self.read(LINES_BYTES)):
+            self._ahead += data
+        end = self._ahead.find(b"\n", 0, limit) + 1 or limit
+        line, self._ahead = self._ahead[:end], self._ahead[end:]
+        return line
+
+
+class Reading:
+    """Reads one file."""
+
+    def __init__(self, request: Request, answers: Answers, wanted: Input, number: int = 0, count: int = 1) -> None:
+        """number, count: which file it is of how many, for telling how far reading got."""
+        self.request = request
+        self.answers = answers
+        self.wanted = wanted
+        self.number = number
+        self.count = count
+        self.of = f" ({number + 1:,} of {count:,})" if count > 1 else ""
+        self.written: list[Path] = []
+        self.unpacked: Path | None = None
+
+    def read(self) -> Profile | None:
+        """The profile in the file; None where only its text was wanted, or it is an archive of ranks (`unpacked`)."""
+        limit = self.request.limits.unpacked_bytes
+        if self.wanted.script is not None:
+            with open_plain(Path(self.wanted.script), limit) as text:
+                return self._profile(perf_data.read, text)
+        with open_plain(sys.stdin.buffer if self.wanted.path == "-" else Path(self.wanted.path), limit) as stream:
+            head = stream.peek(HEAD_BYTES)
+            if not head and stream.defect:
+                raise UnreadableInput(f"{self.wanted.name} cannot be unpacked. {stream.defect} Copy it again.")
+            if rank_archive.sniff(head):
+                self.unpacked = Path(self.request.scratch, "ranks")
+                rank_archive.unpack(stream, self.unpacked, self._room(), self.wanted.name)
+                return None
+            reader = recognise(head, self.wanted.name)
+            if reader.needs_perf:
+                with self._plain_file(stream) as path:
+                    return self._by_perf(reader.read, path)
+            return self._profile(reader.read, stream) if self.request.out is not None else None
+
+    def _profile(self, read: Read, stream: PlainStream) -> Profile:
+        size = _size(self.wanted.script or self.wanted.path)
+
+        def tell(taken: int) -> None:
+            part = min(1.0, stream.read_bytes / size) if size else None if self.count == 1 else 0.0
+            whole = None if part is None else (self.number + part) / self.count
+            self.answers.progress(whole, f"Reads{self.of}; {taken / 1e6:,.0f} MB so far")
+
+        return read(cast(BinaryIO, Watched(stream, tell)), self.wanted.name)
+
+    @contextmanager
+    def _plain_file(self, stream: PlainStream) -> Iterator[Path]:
+        """A file that holds what the stream does: perf must be able to seek in it."""
+        if stream.packed is None and self.wanted.path != "-":
+            yield Path(self.wanted.path)
+            return
+        room = self._room()
+        with tempfile.NamedTemporaryFile(dir=self.request.scratch, suffix=".perf.data") as file:
+            with disk_errors(Path(self.request.scratch)):
+                while data := stream.read(8 << 20):
+                    if stream.unpacked_bytes > room:
+                        raise TooLarge(
+                            f"There is not enough disk space to unpack {self.wanted.name}: more than "
+                            f"{max(0, room):,} bytes are needed. Delete results or other files, then try again."
+                        )
+                    file.write(data)
+                    self.answers.progress(None, f"Unpacks{self.of}; {stream.unpacked_bytes / 1e6:,.0f} MB so far")
+                file.flush()
+            yield Path(file.name)
+
+    def _room(self) -> int:
+        """How many bytes may be written for what only reading needs."""
+        disk = os.statvfs(self.request.scratch)
+        return disk.f_bavail * disk.f_frsize - self.request.limits.free_bytes
+
+    def _by_perf(self, read: Read, path: Path) -> Profile | None:
+        """Have perf print the recording; keep the text, and read it where that is wanted."""
+        perf = perf_tool.find_perf(self.request.perf)
+        out = Path(self.request.text, perf_tool.script_name(self.wanted.name))
+        self._looks_up(0)
+        with tempfile.TemporaryDirectory(dir=self.request.scratch) as scratch:
+            if self.request.out is None:
+                perf_tool.script(perf, path, out, Path(scratch), self._looks_up)
+                profile = None
+            else:
+                with (
+                    perf_tool.opened(perf, path, Path(scratch)) as stream,
+                    disk_errors(out),
+                    perf_tool.packed(out) as copy,
+                ):
+                    profile = read(cast(BinaryIO, Watched(stream, self._looks_up, copy)), self.wanted.name)
+        self.written.append(out)
+        return profile
+
+    def _looks_up(self, taken: int) -> None:
+        self.answers.progress(None, f"Looks up names of functions{self.of}; {taken / 1e6:,.0f} MB of text so far")
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
