@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from perfloom.config import Settings
 from perfloom.domain.errors import PerfloomError, TooLarge, UnreadableInput
-from perfloom.domain.jobs import JobSpec
+from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.queue import Queue
 from perfloom.readers.compression import HOLE, only_a_hole
 from perfloom.store import Store, open_store
@@ -27,7 +27,9 @@ from perfloom.store.jobs import Job
 from perfloom.workers import steps, supervised
 from perfloom.workers.facts_probe import host_name
 from perfloom.workers.jobfiles import JobFiles, keep_environment
+from perfloom.workers.prompting import Courier, Typed
 from perfloom.workers.road import open_road
+from perfloom.workers.transports.base import Secrets, no_secrets
 
 _PIECE_BYTES = 4 << 20
 LOOK_S = 0.1
@@ -85,25 +87,32 @@ def record(
     watch: Callable[[Job], None],
     *,
     output: BinaryIO = sys.stderr.buffer,
+    ask: Secrets = no_secrets,
 ) -> Job:
     """Record, wait, and return the job in its final state.
 
     watch: told whenever state or progress change. A first Ctrl-C (or SIGTERM) ends the program and keeps what was
-    recorded; a second one drops it. The program gets this process's environment.
+    recorded; a second one drops it. A program on this machine gets this process's environment. ask: asked for the
+    passwords of a target, in a thread of its own. Raises NotFound where there is no such target.
     """
     store = open_store(settings)
     queue = Queue(settings, store)
     try:
+        target = store.targets.get(spec.target).target
         id = new_id()
         files = JobFiles(store.jobs.directory(id))
-        keep_environment(files, os.environ)
+        if target.ssh is None:
+            keep_environment(files, os.environ)
+        # Who goes to another machine may sit anywhere.
+        host = host_name() if target.ssh is None else None
         with _asked_to_end() as wishes:
-            by_worker = queue.worker_there(host_name())
+            by_worker = queue.worker_there(host)
             # Not due before somebody was rung for: who comes by first would be another worker than ours.
             job = store.jobs.create("record", spec.to_json(), name, id=id)
             if by_worker:
                 queue.ring_job(id)
-            return _follow(settings, store, queue, job, files, wishes, watch, OutputTail(files, output), by_worker)
+            tail = OutputTail(files, output)
+            return _follow(settings, store, queue, job, files, wishes, watch, tail, by_worker, host, ask)
     finally:
         queue.close()
         store.close()
@@ -131,7 +140,9 @@ def bring_in(settings: Settings, files: Sequence[str], name: str, watch: Callabl
             if by_worker:
                 queue.ring_read(id)
             tail = OutputTail(job_files, sys.stderr.buffer)
-            return _follow(settings, store, queue, job, job_files, wishes, watch, tail, by_worker)
+            return _follow(
+                settings, store, queue, job, job_files, wishes, watch, tail, by_worker, host_name(), no_secrets
+            )
     finally:
         queue.close()
         store.close()
@@ -186,8 +197,11 @@ def _follow(
     watch: Callable[[Job], None],
     tail: OutputTail,
     by_worker: bool,
+    host: str | None,
+    ask: Secrets,
 ) -> Job:
-    own = None if by_worker else _begin_own_steps(settings, store, job.id)
+    typed, courier = Typed(ask), Courier(store, ask)
+    own = None if by_worker else _begin_own_steps(settings, store, job.id, typed)
     heard = time.monotonic()
     said: object = None
     while True:
@@ -202,14 +216,22 @@ def _follow(
             tail.finish()
             return job
         _grant(store, queue if own is None else None, job, files, wishes)
+        if (typed.asking or courier.asking) and wishes.count > bool(job.details.get("begun")):
+            # Who is asked does not answer, and the step that waits for it cannot be broken off.
+            store.jobs.move(
+                job.id, job.state, JobState.CANCELLED, reason="It was cancelled while a secret was asked for."
+            )
+            return store.jobs.get(job.id)
+        if own is None and courier.see_to(job):
+            queue.ring(job)
         if own is None and time.monotonic() - heard > SILENT_S / 3:
-            if queue.worker_there(host_name()):
+            if queue.worker_there(host):
                 heard = time.monotonic()
             elif time.monotonic() - heard > SILENT_S:
-                own = _begin_own_steps(settings, store, job.id)
+                own = _begin_own_steps(settings, store, job.id, typed)
         elif own is not None and not own.is_alive():
             # What it stumbled over was the catalogue; here it is asked too, and raises.
-            own = _begin_own_steps(settings, store, job.id)
+            own = _begin_own_steps(settings, store, job.id, typed)
         time.sleep(LOOK_S)
 
 
@@ -219,18 +241,18 @@ def _grant(store: Store, queue: Queue | None, job: Job, files: JobFiles, wishes:
         return
     wishes.granted = wishes.count
     store.jobs.request_cancel(job.id)
-    if wishes.count > 1:
+    if wishes.count > 1 and not job.planned:
         supervised.ask_to_end(files, at_once=True)
     if queue is not None:
-        queue.ring_job(job.id)
+        queue.ring(job)
 
 
-def _begin_own_steps(settings: Settings, store: Store, job_id: str) -> threading.Thread:
+def _begin_own_steps(settings: Settings, store: Store, job_id: str, ask: Secrets) -> threading.Thread:
     """Take the steps in a thread, so that this one can listen and report."""
 
     def run() -> None:
         with contextlib.suppress(PerfloomError):
-            steps.drive(open_road(settings, store), job_id)
+            steps.drive(open_road(settings, store, ask=ask), job_id)
 
     thread = threading.Thread(target=run, name="steps", daemon=True)
     thread.start()

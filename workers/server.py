@@ -13,6 +13,7 @@ from ipaddress import ip_address
 from perfloom.config import Settings
 from perfloom.domain.errors import InvalidRequest, PerfloomError, Unavailable
 from perfloom.domain.jobs import JobSpec, JobState
+from perfloom.launchers.plan import end_script
 from perfloom.queue import Queue
 from perfloom.store import Store, open_store
 from perfloom.store.jobs import Job
@@ -21,6 +22,7 @@ from perfloom.workers.facts_probe import host_name
 from perfloom.workers.jobfiles import JobFiles
 from perfloom.workers.services import REDIS, Household, only_server, start_redis, web_child, worker_children
 from perfloom.workers.sweep import Sweeper
+from perfloom.workers.transports.local import LocalTransport
 
 UP_S = 30.0
 END_RECORDINGS_S = 8.0
@@ -116,7 +118,7 @@ def work(settings: Settings, queues: Sequence[str], said: Callable[[str], None])
     household = Household()
     household.listen()
     key = None
-    if set(queues) - {"read"}:
+    if "target" in queues:
         with contextlib.closing(open_store(settings, migrate=False)) as store:
             key = secrets.make_key(store)
     children = worker_children(settings, queues, key)
@@ -181,6 +183,14 @@ def _wait_for_pages(household: Household, settings: Settings) -> None:
         time.sleep(0.05)
 
 
+def end_planned(store: Store, jobs: Sequence[Job]) -> None:
+    """The same for planned jobs of this machine itself. What waits or runs in a batch system is not ours to end."""
+    for job in jobs:
+        if store.targets.get(job.target).target.here and "directory" in job.details:
+            with contextlib.suppress(PerfloomError):
+                LocalTransport().run(end_script(job.details["directory"], gently=True))
+
+
 def end_recordings(store: Store) -> None:
     """End what is being recorded on this machine; what was recorded is read at the next start."""
     try:
@@ -188,7 +198,9 @@ def end_recordings(store: Store) -> None:
     except PerfloomError as error:
         log.warning("recordings may go on: %s", error)
         return
-    left = [JobFiles(store.jobs.directory(job.id)) for job in jobs if job.host == host_name()]
+    here = [job for job in jobs if job.host == host_name()]
+    end_planned(store, [job for job in here if job.planned])
+    left = [JobFiles(store.jobs.directory(job.id)) for job in here if not job.planned]
     for files in left:
         supervised.ask_to_end(files)
     end = time.monotonic() + END_RECORDINGS_S

@@ -170,12 +170,12 @@ QUEUES = ("launch", "target", "read")
 
 def worker_children(settings: Settings, queues: Sequence[str] = QUEUES, key: int | None = None) -> list[Child]:
     """The processes that work on the queues. key: a descriptor of the household's key pair (`secrets.make_key`), which
-    is inherited by those that go to other machines; reading needs no secret."""
+    is inherited by those that go to other machines; nobody else needs secrets."""
     counts = {"launch": 2, "target": 12, "read": settings.reads_at_once}
     environment = environment_for(settings)
     children = []
     for queue in queues:
-        keys = (key,) if key is not None and queue != "read" else ()
+        keys = (key,) if key is not None and queue == "target" else ()
         words = (queue, str(counts[queue]), *map(str, keys))
         argv = processes.python("perfloom.workers.celery_app", *words)
         children.append(Child(f"the {queue} worker", argv, environment, handles=keys))

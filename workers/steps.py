@@ -96,13 +96,18 @@ def cancel(road: Road, job_id: str) -> None:
 
 def drive(road: Road, job_id: str, watch: Callable[[Job], None] = lambda job: None) -> Job:
     """Take all steps in this process until the job has ended. watch: told after each; may raise."""
+    due = 0.0
     while True:
-        advance(road, job_id)
         job = road.store.jobs.get(job_id)
+        # Targets are asked when it is time, and not before.
+        if not job.planned or job.cancel_requested or due <= time.time():
+            advance(road, job_id)
+            job = road.store.jobs.get(job_id)
         watch(job)
         if done(job):
             return job
-        wait = 0.25 if job.due_at is None else job.due_at - time.time()
+        due = job.due_at or 0.0
+        wait = 0.25 if job.due_at is None else due - time.time()
         time.sleep(min(0.25, max(0.02, wait)))
 
 

@@ -15,6 +15,7 @@ from perfloom.queue import Queue
 from perfloom.store import Store, open_store
 from perfloom.workers.facts_probe import host_name, probe, quick, renewed
 from perfloom.workers.road import AGAIN_S, worker_lives, worker_name
+from perfloom.workers.targeted import leaving
 
 LEASE = "sweep"
 LEASE_S = 8.0
@@ -24,6 +25,7 @@ BEAT_S = 4.0
 LOOK_S = 30.0
 FACTS_S = 300.0
 TIDY_S = 3600.0
+LEFT_S = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +44,7 @@ class Sweeper:
         self._working = working
         self._announce = announce
         self._owner = worker_name()
-        self._renew_at = self._beat_at = self._look_at = self._facts_at = self._tidy_at = 0.0
+        self._renew_at = self._beat_at = self._look_at = self._facts_at = self._tidy_at = self._left_at = 0.0
         self._mine = False
         self._facts: HostFacts | None = None
         self._looks: tuple[object, ...] = ()
@@ -100,6 +102,10 @@ class Sweeper:
             return 0
         if now >= self._tidy_at and queue.ring_tidy():
             self._tidy_at = now + TIDY_S
+        if now >= self._left_at:
+            self._left_at = now + LEFT_S
+            for target in leaving.targets(self._settings):
+                queue.ring_poll(target)
         rung = 0
         for target, ids in store.jobs.due_together().items():
             store.jobs.postpone(ids, time.time() + AGAIN_S, cancelled=True)

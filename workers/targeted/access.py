@@ -10,7 +10,7 @@ from perfloom.domain.errors import Refused, SecretNeeded, Unreachable
 from perfloom.domain.targets import Target
 from perfloom.store.jobs import Job
 from perfloom.workers.road import Road
-from perfloom.workers.targeted.asked import secrets_for
+from perfloom.workers.secrets import secrets_for
 from perfloom.workers.transports import Transport, open_transport
 
 KNOWN_BAD_S = 10.0
@@ -34,7 +34,8 @@ def reach(road: Road, target: Target, jobs: Sequence[Job]) -> Iterator[Transport
     if error is not None and time.monotonic() - at < KNOWN_BAD_S:
         raise error
     try:
-        with open_transport(target, secrets_for(road, target, jobs)) as there:
+        secrets = road.ask or secrets_for(road.store, target.name, [job.id for job in jobs])
+        with open_transport(target, secrets) as there:
             yield there
     except SecretNeeded:
         raise

@@ -6,6 +6,7 @@ reached.
 
 import logging
 import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -70,8 +71,15 @@ def clear(road: Road, target: Target) -> None:
 
 
 def targets(settings: Settings) -> tuple[str, ...]:
-    """The names of the targets at which something was left."""
-    return tuple(dict.fromkeys(str(left.get("target")) for _, left in _noted(settings)))
+    """The names of the targets at which something was left. What is too old is given up."""
+    found = []
+    for path, left in _noted(settings):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > settings.unreachable_seconds:
+                path.unlink()
+            else:
+                found.append(str(left.get("target")))
+    return tuple(dict.fromkeys(found))
 
 
 def _left(job: Job) -> dict[str, Any]:

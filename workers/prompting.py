@@ -1,0 +1,96 @@
+"""Asking the person at a terminal for the secrets of a job, while the job is followed.
+
+A terminal is read in a thread of its own, so that whoever is asked can also ask for the end.
+"""
+
+import threading
+import time
+
+from perfloom.domain.errors import Prompt
+from perfloom.queue import HEARD_OF_SECONDS
+from perfloom.sealing import seal
+from perfloom.store import Store
+from perfloom.store.jobs import Job
+from perfloom.workers.transports.base import Secrets
+
+KEPT_S = 3600.0
+"""How long a worker may open what was typed."""
+
+
+class Typed:
+    """What was typed, by the name of its prompt; asked for when first needed, and again where it was wrong."""
+
+    def __init__(self, ask: Secrets) -> None:
+        self._ask = ask
+        self._known: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self.asking = False
+
+    def __call__(self, prompt: Prompt) -> str | None:
+        with self._lock:
+            if prompt.name not in self._known:
+                self.asking = True
+                try:
+                    found = self._ask(prompt)
+                finally:
+                    self.asking = False
+                if found is None:
+                    return None
+                self._known[prompt.name] = found
+            return self._known[prompt.name]
+
+    def spent(self, prompt: Prompt) -> None:
+        """It was wrong, or of use once."""
+        with self._lock:
+            self._known.pop(prompt.name, None)
+
+
+class Courier:
+    """Brings what a worker needs for a job: asks for it here, and seals it for the workers that are there."""
+
+    def __init__(self, store: Store, ask: Secrets) -> None:
+        self._store = store
+        self._ask = ask
+        self._asked: object = None
+        self._thread: threading.Thread | None = None
+        self._typed: dict[str, str] = {}
+
+    @property
+    def asking(self) -> bool:
+        """Whether somebody is typing now."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def see_to(self, job: Job) -> bool:
+        """Ask for what a job newly waits for. True once it was typed and sealed: then a worker is to be rung for."""
+        needs = job.details.get("needs") or []
+        if self.asking:
+            return False
+        if self._thread is not None:
+            self._thread = None
+            return bool(self._typed) and self._seal(job)
+        # The same text again means the same question; what was wrong is asked for in other words, or after success.
+        now = (job.progress_text, [one["name"] for one in needs])
+        if needs and now != self._asked:
+            self._asked = now
+            prompts = [Prompt(str(one["name"]), str(one["text"])) for one in needs]
+            self._thread = threading.Thread(target=self._read, args=(prompts,), name="asking", daemon=True)
+            self._thread.start()
+        elif not needs:
+            self._asked = None
+        return False
+
+    def _read(self, prompts: list[Prompt]) -> None:
+        found = {prompt.name: self._ask(prompt) for prompt in prompts}
+        self._typed = {name: value for name, value in found.items() if value is not None}
+
+    def _seal(self, job: Job) -> bool:
+        expires = time.time() + KEPT_S
+        subject = f"job:{job.id}"
+        sealed = False
+        for host in self._store.hosts.list(seen_since=time.time() - HEARD_OF_SECONDS):
+            if host.public_key is not None and host.key_id is not None:
+                box = seal(host.public_key, self._typed, subject, expires)
+                self._store.credentials.put(subject, host.name, host.key_id, box, expires)
+                sealed = True
+        self._typed = {}
+        return sealed
