@@ -346,7 +346,7 @@ def _reading(road: Road, job: Job, files: JobFiles) -> None:
     changes: dict[str, Any] = {"complete": False, "reasons": short} if short else {}
     if job.kind == "record" and job.job_spec.command:
         changes["command"] = shlex.join(job.job_spec.command)
-    reading.read_to_result(
+    result = reading.read_to_result(
         road.settings,
         road.store,
         job.id,
@@ -356,14 +356,16 @@ def _reading(road: Road, job: Job, files: JobFiles) -> None:
         progress=report,
     )
     state = JobState.CANCELLED if job.outcome is not None and job.outcome.cancelled else JobState.STORED
-    end(road, job, files, state, " ".join(short) or None, result_id=job.id, progress=1.0)
+    # What is missing of ranks is known only now.
+    reasons = result.reasons if job.planned else short
+    end(road, job, files, state, " ".join(reasons) or None, result_id=job.id, progress=1.0)
     _tidy_up(road, job, files)
 
 
 def _inputs(job: Job, files: JobFiles) -> tuple[Path, ...]:
-    """What is to be read: the files that an import names, or all that a recording left."""
+    """What is to be read: the files that an import names, or all that a recording left, of ranks their directory."""
     if job.kind == "record":
-        return files.brought() if job.planned else files.recorded()
+        return (files.artefacts,) if job.planned else files.recorded()
     names = [str(name) for name in job.spec.get("files", ())]
     if not names or any(name != Path(name).name for name in names):
         raise InvalidRequest("This import names no files. Import them again.")
