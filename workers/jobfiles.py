@@ -81,10 +81,9 @@ class JobFiles:
         return tuple(path for path in found if path.stat().st_size)
 
     def brought(self) -> tuple[Path, ...]:
-        """The same for a planned job: what was brought of each rank of each run, and the plan."""
+        """The same for a planned job: what was brought of each rank of each run."""
         found = sorted(path for path in self.artefacts.glob("run*/*/*") if path.is_file() and not path.is_symlink())
-        plan = self.artefacts / "plan.json"
-        return (*([plan] if plan.is_file() else []), *(path for path in found if path.stat().st_size))
+        return tuple(path for path in found if path.stat().st_size)
 
     def tail(self, most: int = 4000) -> str:
         """The end of what the program printed."""

@@ -22,7 +22,6 @@ from perfloom.workers.road import AGAIN_S, Progress, Road, Stopped, reporter
 from perfloom.workers.targeted import leaving, polling
 from perfloom.workers.targeted.access import reach, slot
 from perfloom.workers.targeted.output import FarOutput
-from perfloom.workers.targeted.staging import PLAN_FILE
 from perfloom.workers.transports import Copy, Transport
 
 SYMBOLISE_S = 600.0
@@ -131,7 +130,7 @@ def _commit(road: Road, job: Job, **more: Any) -> Job:
 
 def _send_on(road: Road, job: Job, files: JobFiles) -> None:
     """To be read, or to its end where there is nothing to read."""
-    recordings = [path for path in files.brought() if path.name not in (STATE, PLAN_FILE)]
+    recordings = [path for path in files.brought() if path.name != STATE]
     # What is no text here is left to who reads it.
     empty = all(path.name != RECORDING and not steps.holds_anything(path) for path in recordings)
     if not recordings or (empty and steps.ended_badly(job)):
