@@ -39,6 +39,8 @@ PROGRAMS: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
     "shellcheck": (("shellcheck",), (), "apt-get install shellcheck"),
     "dash": (("dash",), (), "apt-get install dash"),
     "busybox": (("busybox",), (), "apt-get install busybox"),
+    "tcsh": (("tcsh",), (), "apt-get install tcsh"),
+    "fish": (("fish",), (), "apt-get install fish"),
     "setcap": (("setcap",), SBIN, "apt-get install libcap2-bin"),
     "readelf": (("readelf",), (), "apt-get install binutils"),
     "gzip": (("gzip",), (), "apt-get install gzip"),

@@ -4,8 +4,8 @@
         Target("far", ssh=far.ssh())          # what logs in there: its key, its host key, nothing of ~/.ssh
 
     sshd(environment={"PATH": …})             # the environment of whatever is run there
-    sshd(account=Account(password=WORD))      # another user, who exists for that server alone (root only)
-    sshd(space=…)                             # in a network of its own
+    sshd(account=Account(password=True))      # another user, who exists for that server alone (root only)
+    sshd(small=True)                          # `home`/small is on a disk that is full soon (root only)
 
     with network() as net:                    # a jump host, and a host behind it that only it can reach (root only)
         net.jump, net.far, net.ssh()
@@ -49,11 +49,11 @@ TIED = ["setpriv", "--pdeathsig", "KILL", "--"]
 
 @dataclass(frozen=True)
 class Account:
-    """A user who exists for one server alone. password: whether WORD lets them in. shell: their login shell."""
+    """A user who exists for one server alone. password: whether WORD lets them in. login_shell: theirs."""
 
     name: str = "remote"
     password: bool = False
-    shell: str = "/bin/bash"
+    login_shell: str = "/bin/bash"
     uid: int = 64123
 
 
@@ -143,6 +143,7 @@ def sshd(
     host_key: str = "host",
     options: Sequence[str] = (),
     space: Space | None = None,
+    small: bool = False,
     authorized: Sequence[Path] | None = None,
     port: int | None = None,
 ) -> Iterator[Sshd]:
@@ -152,8 +153,8 @@ def sshd(
     authorized: keys that are let in, `key()` if not given. port: a free one if not given.
     """
     program = str(require("sshd"))
-    if account is not None and os.geteuid() != 0:
-        missing("permission to make an account", "run the tests as root")
+    if (account is not None or small) and os.geteuid() != 0:
+        missing("permission to make an account or a small disk", "run the tests as root")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="pl-sshd-", dir="/tmp"))
@@ -171,7 +172,7 @@ def sshd(
         for attempt in range(5):
             chosen = port or _free_port(space)
             _write_config(folder, host, chosen, {"HOME": str(home), **(environment or {})}, account, options)
-            argv = [*TIED, *(space.prefix if space else []), *_with_account(folder, account)]
+            argv = [*TIED, *(space.prefix if space else []), *_with_mounts(folder, account, small)]
             argv += [program, "-D", "-f", str(folder / "config"), "-E", str(folder / "log")]
             process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
             server = Sshd(host, chosen, user, folder, home, key(), public(key(host_key)), process)
@@ -212,8 +213,9 @@ def _write_config(
         "MaxStartups 200",
         "LogLevel VERBOSE",
         f"SetEnv {pairs}",
-        "Subsystem sftp internal-sftp",
     ]
+    if not any(line.startswith("Subsystem sftp ") for line in options):
+        lines.append("Subsystem sftp internal-sftp")
     # From 9.8 on a server locks out an address from which somebody failed to log in.
     if _knows(f"PerSourcePenalties no\nHostKey {folder}/hostkey\n", folder):
         lines.append("PerSourcePenalties no")
@@ -226,17 +228,24 @@ def _knows(text: str, folder: Path) -> bool:
     return subprocess.run([str(require("sshd")), "-t", "-f", tried], capture_output=True).returncode == 0
 
 
-def _with_account(folder: Path, account: Account | None) -> list[str]:
-    """What to put before sshd so that it, and nobody else, sees an account in /etc/passwd and /etc/shadow."""
-    if account is None:
+def _with_mounts(folder: Path, account: Account | None, small: bool) -> list[str]:
+    """What to put before sshd so that it, and nobody else, sees an account in /etc/passwd and /etc/shadow, and a small
+    disk in the home."""
+    mounts = []
+    if account is not None:
+        one = f"{account.name}:x:{account.uid}:{account.uid}::{folder}/home:{account.login_shell}\n"
+        secret = f"{account.name}:{WORD_HASH if account.password else '*'}:20000:0:99999:7:::\n"
+        (folder / "passwd").write_text(Path("/etc/passwd").read_text() + one)
+        (folder / "shadow").write_text(Path("/etc/shadow").read_text() + secret)
+        (folder / "shadow").chmod(0o600)
+        mounts += [f'mount --bind "$0/{name}" /etc/{name}' for name in ("passwd", "shadow")]
+    if small:
+        (folder / "home" / "small").mkdir(mode=0o777)
+        mounts.append('mount -t tmpfs -o size=256k none "$0/home/small"')
+    if not mounts:
         return []
-    one = f"{account.name}:x:{account.uid}:{account.uid}::{folder}/home:{account.shell}\n"
-    secret = f"{account.name}:{WORD_HASH if account.password else '*'}:20000:0:99999:7:::\n"
-    (folder / "passwd").write_text(Path("/etc/passwd").read_text() + one)
-    (folder / "shadow").write_text(Path("/etc/shadow").read_text() + secret)
-    (folder / "shadow").chmod(0o600)
-    mounts = 'mount --bind "$0/passwd" /etc/passwd && mount --bind "$0/shadow" /etc/shadow && exec "$@"'
-    return ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", mounts, str(folder)]
+    script = " && ".join([*mounts, 'exec "$@"'])
+    return ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", script, str(folder)]
 
 
 def _free_port(space: Space | None) -> int:

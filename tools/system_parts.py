@@ -200,6 +200,8 @@ TEST_PARTS = [
     ("ShellCheck", lambda: have("shellcheck"), ["shellcheck"]),
     ("dash", lambda: have("dash"), ["dash"]),
     ("BusyBox", lambda: have("busybox"), ["busybox"]),
+    ("tcsh", lambda: have("tcsh"), ["tcsh"]),
+    ("fish", lambda: have("fish"), ["fish"]),
 ]
 # What these packages would start, now and at every boot from then on. The tests start servers of their own.
 SERVICES = ["redis-server", "postgresql", "ssh", "slurmctld", "slurmd", "munge"]

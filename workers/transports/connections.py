@@ -34,6 +34,8 @@ ALIVE_TIMES = 3
 interval more, the connection counts as broken: after 24 s."""
 SESSIONS = 8
 """sshd allows 10 sessions in one connection (MaxSessions); more wait here."""
+OPEN_AGAIN_S = (0.1, 0.3, 1.0, 3.0)
+"""A session that is refused is asked for again after so long: an earlier one may be about to end."""
 LOOK_S = 0.25
 
 T = TypeVar("T")
@@ -278,13 +280,20 @@ def not_begun(link: Link, error: BaseException) -> Unreachable:
 
 async def session(link: Link, factory: Callable[[], Any], command: str) -> tuple[Any, Any]:
     """Start a command there. Raises Unreachable where that failed; then nothing was started."""
-    try:
-        return await link.target.create_session(
-            factory, command, encoding=None, request_pty=False, send_env=None, x11_forwarding=False
-        )
-    except asyncssh.ChannelOpenError as error:
-        if link.alive:
-            raise Unreachable(f"{link.host} opens no session: {error.reason}. It is tried again.") from None
-        raise not_begun(link, error) from None
-    except explain.LOST as error:
-        raise not_begun(link, error) from None
+    pauses = list(OPEN_AGAIN_S)
+    while True:
+        try:
+            return await link.target.create_session(
+                factory, command, encoding=None, request_pty=False, send_env=None, x11_forwarding=False
+            )
+        except asyncssh.ChannelOpenError as error:
+            if not link.alive:
+                raise not_begun(link, error) from None
+            if not pauses:
+                raise Unreachable(
+                    f"{link.host} opens no more sessions ({error.reason}): its sshd_config may allow fewer than "
+                    f"{SESSIONS} (MaxSessions), or it has no room for more processes. It is tried again."
+                ) from None
+        except explain.LOST as error:
+            raise not_begun(link, error) from None
+        await asyncio.sleep(pauses.pop(0))

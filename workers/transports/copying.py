@@ -159,11 +159,9 @@ async def _put_one(
     there = os.fsencode(file.there)
     folder, _, name = there.rpartition(b"/")
     partial = folder + b"/." + name[:100] + b"." + secrets.token_hex(6).encode() + b".part"
-    made = False
     try:
         flags = asyncssh.FXF_WRITE | asyncssh.FXF_CREAT | asyncssh.FXF_EXCL
         target = await sftp.open(partial, flags, asyncssh.SFTPAttrs(permissions=mode), encoding=None)
-        made = True
         try:
             await _write_blocks(sftp, target, source, blocks, tally)
             # What the umask there took away; it cannot take more than a script of ours needs.
@@ -173,15 +171,14 @@ async def _put_one(
             # A disk of a network may tell only here that it is full.
             await target.close()
         await _rename(sftp, partial, there)
-    except asyncssh.SFTPError as error:
-        if isinstance(error, explain.LOST):
-            raise
-        raise await _not_written(link, file.there, error) from None
-    finally:
-        if made and link.alive:
-            # Gone where it was renamed.
+    except BaseException as error:
+        if link.alive:
+            # It may be there even if nobody has waited for the answer that it was made.
             with contextlib.suppress(asyncssh.Error, OSError):
                 await asyncio.shield(sftp.remove(partial))
+        if not isinstance(error, asyncssh.SFTPError) or isinstance(error, explain.LOST):
+            raise
+        raise await _not_written(link, file.there, error) from None
 
 
 async def _write_blocks(sftp: Any, target: Any, source: int, blocks: asyncio.Semaphore, tally: Tally) -> None:

@@ -30,19 +30,24 @@ async def put(link: Link, there: str, source: int, mode: int, tally: Moved) -> N
     """Copy the open file `source` there."""
     folder, _, name = there.rpartition("/")
     partial = f"{folder}/.{name[:60]}.{secrets.token_hex(6)}.part"
+    size = os.fstat(source).st_size
 
     async def pieces() -> AsyncIterator[bytes]:
         offset = 0
-        while data := os.pread(source, sessions.CHUNK, offset):
+        while data := os.pread(source, min(sessions.CHUNK, size - offset), offset):
             yield data
             offset += len(data)
             tally.moved += len(data)
 
+    # Where the connection breaks, cat sees no more than an end: whether that was all is told by the size.
     script = (
-        f"LC_ALL=C; export LC_ALL; umask 077; f={quote(partial)}; t={quote(there)}\n"
-        f'if [ -d "$t" ]; then echo "Is a directory" >&2; exit 1; fi\n'
-        f'if cat >"$f" && chmod {mode:o} "$f" && mv -f -- "$f" "$t"; then exit 0; fi\n'
-        f'rm -f -- "$f"; exit 1'
+        f"LC_ALL=C; export LC_ALL; umask 077; f={quote(partial)}; t={quote(there)}; d={quote(folder or '/')}\n"
+        'if [ ! -d "$d" ]; then echo "No such file or directory" >&2; exit 1; fi\n'
+        'if [ -d "$t" ]; then echo "Is a directory" >&2; exit 1; fi\n'
+        "trap 'rm -f -- \"$f\"; exit 1' HUP INT TERM\n"
+        f'if cat >"$f" && [ "$(wc -c <"$f")" -eq {size} ] && chmod {mode:o} "$f" && mv -f -- "$f" "$t"\n'
+        "then exit 0; fi\n"
+        'rm -f -- "$f"; exit 1'
     )
     done = await sessions.run(link, script, pieces(), timeout_s=HOURS_S, limit_bytes=1 << 20)
     if done.status != 0:

@@ -165,7 +165,13 @@ async def run(
         try:
             async with asyncio.timeout(timeout_s):
                 await _feed(channel, here, text, input)
-                return await _finish(link, here)
+                done = await _finish(link, here)
+            channel.close()
+            # The server counts the session until it has closed it, too.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GRACE_S):
+                    await channel.wait_closed()
+            return done
         except BaseException as error:
             pid = None if here.ended or here.closed else here.pid
             channel.abort()
@@ -175,8 +181,6 @@ async def run(
                 _ending.add(task)
                 task.add_done_callback(_ending.discard)
             raise _failure(link, here, error, timeout_s, limit_bytes) from None
-        finally:
-            channel.close()
 
 
 _ending: set[asyncio.Task[None]] = set()
@@ -243,10 +247,11 @@ def _failure(link: Link, here: _Session, error: BaseException, timeout_s: float,
 
 async def _end(link: Link, pid: int) -> None:
     """End a script that is waited for no longer. sshd made it the leader of a session, and so of a group."""
+    # Without “--”, which dash and busybox do not take there.
     script = (
-        f"kill -TERM -- -{pid} 2>/dev/null || kill -TERM {pid} 2>/dev/null || exit 0\n"
+        f"kill -TERM -{pid} 2>/dev/null || kill -TERM {pid} 2>/dev/null || exit 0\n"
         f"sleep 1\n"
-        f"kill -KILL -- -{pid} 2>/dev/null || kill -KILL {pid} 2>/dev/null\n"
+        f"kill -KILL -{pid} 2>/dev/null || kill -KILL {pid} 2>/dev/null\n"
         f":"
     )
     with contextlib.suppress(PerfloomError, TimeoutError, asyncssh.Error, OSError):
