@@ -1,111 +1,132 @@
-"""record: a recording as a job, waited for."""
+"""record: a recording as a job, here or at a target, waited for."""
 
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..domain.errors import InvalidRequest, JobFailed
-from ..domain.jobs import CallGraph, JobSpec, RecorderName, Scope
+from ..domain.errors import JobFailed
+from ..domain.jobs import CallGraph, JobSpec, MpiFlavour, Scope, Splitting
+from .grouped import GroupedCommand, in_group
 from .options import data_option, settings_of
 
 if TYPE_CHECKING:
     from ..store.jobs import Job
 
 _positive = click.IntRange(min=1)
+_what = in_group("What is recorded")
+_where = in_group("Where it runs")
+_mpi = in_group("MPI")
+_batch = in_group("Batch system")
+_around = in_group("What is around the command")
+_kept = in_group("Settings and files")
 
 
-@click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
-@click.option("--name", default="", help="Name of the result.  [default: the command]")
-@click.option("--event", "-e", "events", multiple=True, metavar="EVENT", help="What to measure; may be repeated.")
-@click.option("--frequency", "-F", type=_positive, metavar="HZ", help="Samples a second.  [default: 199]")
-@click.option("--period", "-c", type=_positive, metavar="COUNT", help="A sample every so many events.")
-@click.option(
+@click.command(cls=GroupedCommand, context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@_what("--name", help="Name of the result.  [default: the command]")
+@_what("--event", "-e", "events", multiple=True, metavar="EVENT", help="What to measure; may be repeated.")
+@_what("--frequency", "-F", type=_positive, metavar="HZ", help="Samples a second.  [default: 199]")
+@_what("--period", "-c", type=_positive, metavar="COUNT", help="A sample every so many events.")
+@_what(
     "--call-graph",
-    type=click.Choice(["none", "fp", "dwarf", "lbr"]),
-    default="dwarf",
-    show_default=True,
-    help="How stacks are walked.",
+    type=click.Choice([str(graph) for graph in CallGraph]),
+    help="How stacks are walked.  [default: dwarf]",
 )
-@click.option("--stack-bytes", type=_positive, default=8192, show_default=True, help="Stack kept by dwarf.")
-@click.option("--pid", type=_positive, help="Observe this process instead of a command.")
-@click.option("--system-wide", "-a", is_flag=True, help="Observe the whole machine (while the command runs).")
-@click.option("--per-cpu", is_flag=True, help="Tell the CPUs apart.")
-@click.option("--duration", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End it after this.")
-@click.option("--count", is_flag=True, help="Count events (perf stat) instead of sampling.")
-@click.option("--interval", type=_positive, metavar="MS", help="With --count: print every so many ms.")
-@click.option("--repeat", type=_positive, metavar="TIMES", help="With --count: run the command so often.")
-@click.option("--input", "inputs", multiple=True, type=click.Path(), help="Copy this file into the job's directory.")
-@click.option("--cwd", type=click.Path(file_okay=False), help="Where the command runs.  [default: here]")
-@click.option("--on", "target", default="local", show_default=True, metavar="TARGET", help="Where to record.")
+@_what("--stack-bytes", type=_positive, metavar="BYTES", help="Stack kept by dwarf.  [default: 8192]")
+@_what("--pid", type=_positive, help="Observe this process instead of a command.")
+@_what("--system-wide", "-a", is_flag=True, help="Observe the whole machine (while the command runs).")
+@_what("--per-cpu", is_flag=True, help="Tell the CPUs apart.")
+@_what("--duration", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End it after this.")
+@_what("--count", is_flag=True, help="Count events (perf stat) instead of sampling.")
+@_what("--interval", type=_positive, metavar="MS", help="With --count: print every so many ms.")
+@_what("--repeat", type=_positive, metavar="TIMES", help="With --count: run the command so often.")
+@_what(
+    "--split",
+    type=click.Choice([str(way) for way in Splitting]),
+    help="More events than counters: take turns in one run (default), or run the command for each group of events, one "
+    "run after another or all at once.",
+)
+@_what("--events-per-run", type=_positive, metavar="NUMBER", help="With --split.  [default: as many as counters]")
+@_where("--on", "target", metavar="TARGET", help="Where to record: one of “perfloom targets”.  [default: local]")
+@_where(
+    "--cwd",
+    type=click.Path(file_okay=False),
+    help="Where the command runs.  [default: here; elsewhere and with --input the job's own directory]",
+)
+@_where("--input", "inputs", multiple=True, type=click.Path(), help="Copy this file there first; may be repeated.")
+@_where("--sudo", is_flag=True, help="Start perf, and nothing else, with sudo, where the target allows it.")
+@_mpi(
+    "--mpi",
+    type=click.Choice(["none", *(str(flavour) for flavour in MpiFlavour)]),
+    help="Whose MPI starts the ranks.  [default: none]",
+)
+@_mpi("--ranks", "-n", type=_positive, metavar="NUMBER", help="How many ranks there are.")
+@_mpi("--ranks-per-node", type=_positive, metavar="NUMBER", help="How many of them on each node.")
+@_mpi("--mpi-program", metavar="PROGRAM", help="The starter.  [default: the target's, else the flavour's own]")
+@_mpi("--mpi-arg", multiple=True, metavar="WORD", help="For the starter, for all ranks; may be repeated.")
+@_mpi("--rank-arg", multiple=True, metavar="WORD", help="For the starter, right before the program; may be repeated.")
+@_mpi("--record-every", type=_positive, metavar="NUMBER", help="Record ranks 0, NUMBER, 2 × NUMBER …")
+@_mpi("--record-only", metavar="RANGES", help="Record these ranks, as in 0-3,8.")
+@_mpi("--per-host", is_flag=True, help="In place of ranks record the whole system, once on each host.")
+@_batch("--queue", "--partition", "-q", metavar="NAME", help="Queue of LSF, partition of Slurm.")
+@_batch("--project", "--account", metavar="NAME", help="What the time is booked to.")
+@_batch("--wall-time", metavar="TIME", help="When the batch system ends it: 30min, 2h, 1:30:00.")
+@_batch("--resources", "-R", metavar="STRING", help="Resource requirements of LSF.")
+@_batch("--nodes", type=_positive, metavar="NUMBER", help="Nodes of Slurm.")
+@_batch("--cpus", type=_positive, metavar="NUMBER", help="For each rank, or for the one process.")
+@_batch("--exclusive", is_flag=True, help="No other job on its nodes.")
+@_batch("--batch-arg", multiple=True, metavar="WORD", help="For bsub or sbatch; may be repeated.")
+@_around("--module", "modules", multiple=True, metavar="NAME", help="Load it first; may be repeated.")
+@_around("--env", multiple=True, metavar="NAME=VALUE", help="Set a variable; may be repeated.")
+@_around("--path", multiple=True, metavar="DIR", help="Put it before PATH; may be repeated.")
+@_around("--library-path", multiple=True, metavar="DIR", help="Put it before LD_LIBRARY_PATH; may be repeated.")
+@_around("--preload", multiple=True, metavar="FILE", help="Put it before LD_PRELOAD; may be repeated.")
+@_kept("--preset", metavar="FILE|NAME", help="Begin with these settings; options go before them.")
+@_kept(
+    "--save-preset",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the settings as TOML (or .json), without what looks like a secret. With nothing to record that is all.",
+)
+@_kept("--no-recordings", is_flag=True, help="Bring only the text that is made of perf.data there.")
+@_kept("--leave-files", is_flag=True, help="Leave the job's directory where it ran.")
 @data_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-def record(
-    name: str,
-    events: tuple[str, ...],
-    frequency: int | None,
-    period: int | None,
-    call_graph: str,
-    stack_bytes: int,
-    pid: int | None,
-    system_wide: bool,
-    per_cpu: bool,
-    duration: float | None,
-    count: bool,
-    interval: int | None,
-    repeat: int | None,
-    inputs: tuple[str, ...],
-    cwd: str | None,
-    target: str,
-    data: Path | None,
-    command: tuple[str, ...],
-) -> int:
+@click.pass_context
+def record(context: click.Context, /, data: Path | None, command: tuple[str, ...], **given: Any) -> int:
     """Record COMMAND (after --) as a job, wait for it, and print the id of the result.
 
     Progress and what the command prints go to standard error. A first Ctrl-C ends the command and keeps what was
     recorded; a second one drops it.
     """
-    if target != "local":
-        raise InvalidRequest(f"There is no target {target!r}; the one there is is called local.", "on")
-    if pid is not None and (system_wide or command):
-        raise click.UsageError("--pid observes one process: leave --system-wide and the command out.")
-    if frequency is not None and period is not None:
-        raise click.UsageError("--frequency and --period exclude each other: leave one out.")
-    if pid is None and not system_wide and not command:
-        raise click.UsageError("There is nothing to record: give a command after --, or --pid, or --system-wide.")
-    spec = JobSpec(
-        name=name,
-        target=target,
-        recorder=RecorderName.PERF_STAT if count else RecorderName.PERF_RECORD,
-        scope=Scope.PROCESS if pid is not None else Scope.SYSTEM if system_wide else Scope.COMMAND,
-        command=command,
-        # With input files the command runs in the job's own directory, unless it is told where.
-        cwd=os.path.abspath(cwd) if cwd else None if inputs else os.getcwd(),
-        inputs=tuple(os.path.abspath(given) for given in inputs),
-        events=events,
-        frequency=frequency,
-        period=period,
-        call_graph=CallGraph(call_graph),
-        stack_bytes=stack_bytes,
-        pid=pid,
-        per_cpu=per_cpu,
-        duration_s=duration,
-        interval_ms=interval,
-        repeat=repeat,
-    )
-    from ..workers import following
+    from . import record_spec
 
     settings = settings_of(data)
+    asked = {name for name in given if _typed(context, name)}
+    spec = record_spec.spec_of(settings, {name: given[name] for name in asked}, command)
+    if given["save_preset"]:
+        record_spec.save(spec, Path(given["save_preset"]))
+        if not record_spec.something(spec):
+            return 0
+    spec = record_spec.from_here(spec)
+    from ..workers import following
+    from ..workers.secrets import ask_on_terminal
+
     with Progress() as progress:
-        job = following.record(settings, spec, name or default_name(spec), progress.show)
+        name = spec.name or default_name(spec)
+        job = following.record(settings, spec, name, progress.show, ask=ask_on_terminal)
     if job.result_id is None:
         raise JobFailed(job.reason or f"The job ended as {job.state}, without a result.")
     if job.reason:
         click.echo(f"perfloom: {job.reason}", err=True)
     click.echo(job.result_id)
     return 0
+
+
+def _typed(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
 def default_name(spec: JobSpec) -> str:

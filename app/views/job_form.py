@@ -30,7 +30,7 @@ CHECK_TIMEOUT_S = 3.0
 PREVIEW_CHECK_TIMEOUT_S = 1.5
 
 SCOPES = (
-    (Scope.COMMAND, "A command", "It is started here, and recorded from its first instruction to its last."),
+    (Scope.COMMAND, "A command", "It is started, and recorded from its first instruction to its last."),
     (Scope.PROCESS, "A running process", "Attach to a process by its PID; it goes on undisturbed."),
     (Scope.SYSTEM, "The whole system", "Every process on every CPU."),
 )

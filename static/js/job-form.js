@@ -122,7 +122,7 @@ function showPlace(place) {
 
 function showSecrets(secrets) {
   const section = form.querySelector('[data-secrets]');
-  section.replaceChildren(...secrets.map((secret, number) => {
+  section.querySelector('[data-secret-fields]').replaceChildren(...secrets.map((secret, number) => {
     const field = document.createElement('div');
     field.className = 'field';
     const label = document.createElement('label');

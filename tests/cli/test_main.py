@@ -38,6 +38,8 @@ def test_usage(arguments: list[str], status: int) -> None:
     assert done.returncode == status and "Traceback" not in done.stderr
 
 
+MORE: dict[type, tuple[Any, ...]] = {errors.SecretNeeded: ((),), errors.HostKeyUnknown: ("host", "key", "fingerprint")}
+"""What some kinds carry beside their message."""
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.PerfloomError)]
 
 
@@ -45,7 +47,7 @@ KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and is
 def test_errors_become_a_message_and_a_status(
     kind: type[errors.PerfloomError], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _raise(monkeypatch, kind("Do this instead."))
+    _raise(monkeypatch, kind("Do this instead.", *MORE.get(kind, ())))
     assert cli.run(["list"]) == kind.exit_status
     captured = capsys.readouterr()
     assert captured.err == "perfloom: Do this instead.\n" and captured.out == ""

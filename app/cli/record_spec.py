@@ -1,0 +1,272 @@
+"""What `perfloom record` was asked for: a preset with the options over it, as a JobSpec."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..config import Settings
+from ..domain.errors import InvalidRequest, NotFound
+from ..domain.jobs import CallGraph, JobSpec, Mpi, MpiFlavour, RecorderName, Scope, Splitting
+from ..domain.targets import LOCAL, Target
+from ..forms.check import check
+from ..forms.preset_file import from_file, to_file
+from ..forms.relevance import BATCH_FIELDS, MPI_FIELDS, relevant
+from ..forms.values import wall_time
+from ..store import Store, open_store
+
+_MPI = {
+    "ranks": "ranks",
+    "ranks_per_node": "ranks_per_node",
+    "mpi_program": "program",
+    "mpi_arg": "arguments",
+    "rank_arg": "rank_arguments",
+    "record_every": "every",
+    "record_only": "only",
+    "per_host": "per_host",
+}
+"""Names in Mpi by names of options."""
+_BATCH = {
+    "queue": "queue",
+    "project": "project",
+    "wall_time": "wall_time_s",
+    "resources": "resources",
+    "nodes": "nodes",
+    "cpus": "cpus",
+    "exclusive": "exclusive",
+    "batch_arg": "arguments",
+}
+_SAME = {
+    "name": "name",
+    "target": "target",
+    "events": "events",
+    "frequency": "frequency",
+    "period": "period",
+    "stack_bytes": "stack_bytes",
+    "pid": "pid",
+    "per_cpu": "per_cpu",
+    "duration": "duration_s",
+    "interval": "interval_ms",
+    "repeat": "repeat",
+    "modules": "modules",
+    "path": "path",
+    "library_path": "library_path",
+    "preload": "preload",
+    "sudo": "sudo",
+    "leave_files": "leave_files",
+    "events_per_run": "events_per_run",
+}
+_OPTION = {
+    "target": "--on",
+    "recorded": "--per-host",
+    "every": "--record-every",
+    "only": "--record-only",
+    "mpi_arguments": "--mpi-arg",
+    "rank_arguments": "--rank-arg",
+    "batch_arguments": "--batch-arg",
+    "events": "--event",
+    "inputs": "--input",
+    "environment": "--env",
+    "modules": "--module",
+    "splitting": "--split",
+    "keep_recordings": "--no-recordings",
+}
+"""Options by fields of the form, where they are called otherwise."""
+_NEEDS_MEANING = {**_MPI, **_BATCH, "events_per_run": "events_per_run", "sudo": "sudo"}
+
+
+def spec_of(settings: Settings, given: Mapping[str, Any], command: tuple[str, ...]) -> JobSpec:
+    """The job that the options `given` on the command line ask for. Raises UsageError, InvalidRequest, NotFound."""
+    with _Catalogue(settings) as catalogue:
+        spec = catalogue.preset(given["preset"]) if "preset" in given else JobSpec()
+        spec = _with_options(spec, given, command)
+        target = catalogue.target(spec.target)
+    if not something(spec) and "save_preset" not in given:
+        raise click.UsageError("There is nothing to record: give a command after --, or --pid, or --system-wide.")
+    spec = replace(spec, mpi=_mpi(spec, given, target), batch=replace(spec.batch, **_batch(given)))
+    spec = _places(spec, given, target)
+    _check_meaning(spec, given, target)
+    for field, message in check(spec, {target.name: target}, complete="save_preset" not in given).items():
+        raise InvalidRequest(f"{option_of(field)}: {message}", field)
+    return spec
+
+
+def something(spec: JobSpec) -> bool:
+    """Whether there is anything to record."""
+    return bool(spec.command) or spec.pid is not None or spec.scope is Scope.SYSTEM
+
+
+def from_here(spec: JobSpec) -> JobSpec:
+    """The spec with this directory, where it says none: a command runs where it was typed. At another target, and with
+    input files, it runs in the job's own directory."""
+    if spec.cwd or spec.inputs or spec.target != LOCAL or spec.scope is Scope.PROCESS:
+        return spec
+    return replace(spec, cwd=os.getcwd())
+
+
+def save(spec: JobSpec, path: Path) -> None:
+    """Write the settings to a file, by its name as TOML or JSON."""
+    try:
+        path.write_text(to_file(spec, "json" if path.suffix == ".json" else "toml", spec.name), encoding="utf-8")
+    except OSError as error:
+        raise InvalidRequest(f"{path} cannot be written: {error.strerror}. Give another file.", "save_preset") from None
+
+
+def option_of(field: str) -> str:
+    """The option for a field of the form."""
+    return _OPTION.get(field, "--" + field.replace("_", "-")) if field != "command" else "COMMAND"
+
+
+def _with_options(spec: JobSpec, given: Mapping[str, Any], command: tuple[str, ...]) -> JobSpec:
+    """All that does not depend on the target."""
+    changes: dict[str, Any] = {_SAME[name]: value for name, value in given.items() if name in _SAME}
+    if "frequency" in given and "period" in given:
+        raise click.UsageError("--frequency and --period exclude each other: leave one out.")
+    changes |= {"period": None} if "frequency" in given else {"frequency": None} if "period" in given else {}
+    if "pid" in given:
+        if given.get("system_wide") or command:
+            raise click.UsageError("--pid observes one process: leave --system-wide and the command out.")
+        changes |= {"scope": Scope.PROCESS, "command": ()}
+    elif given.get("system_wide"):
+        changes |= {"scope": Scope.SYSTEM, "pid": None}
+    elif command and spec.scope is Scope.PROCESS:
+        changes |= {"scope": Scope.COMMAND, "pid": None}
+    if command:
+        changes["command"] = command
+    if "count" in given:
+        changes["recorder"] = RecorderName.PERF_STAT
+    if "call_graph" in given:
+        changes["call_graph"] = CallGraph(given["call_graph"])
+    if "split" in given:
+        changes["splitting"] = Splitting(given["split"])
+    if "no_recordings" in given:
+        changes["keep_recordings"] = False
+    if "inputs" in given:
+        changes["inputs"] = tuple(os.path.abspath(path) for path in given["inputs"])
+    if "env" in given:
+        changes["environment"] = spec.environment | _environment(given["env"])
+    return replace(spec, **changes)
+
+
+def _environment(lines: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in lines:
+        name, sign, value = line.partition("=")
+        if not sign:
+            raise click.UsageError(f"--env takes NAME=VALUE; {name[:60]!r} has no “=”.")
+        found[name] = value
+    return found
+
+
+def _mpi(spec: JobSpec, given: Mapping[str, Any], target: Target) -> Mpi | None:
+    changes = {_MPI[name]: value for name, value in given.items() if name in _MPI}
+    flavour = given.get("mpi")
+    if flavour == "none":
+        if changes:
+            raise click.UsageError(f"{_first(given, _MPI)} has no meaning with --mpi none: leave one of the two out.")
+        return None
+    if flavour is None and spec.mpi is None:
+        if not changes:
+            return None
+        if target.mpi is None:
+            raise click.UsageError(f"{_first(given, _MPI)} needs --mpi: say whose MPI starts the ranks.")
+        flavour = str(target.mpi)
+    if flavour is not None:
+        changes["flavour"] = MpiFlavour(flavour)
+    mpi = replace(spec.mpi or Mpi(MpiFlavour.OPENMPI, ranks=0), **changes)
+    if mpi.ranks < 1:
+        raise click.UsageError("--mpi needs --ranks: say how many there are.")
+    return mpi
+
+
+def _batch(given: Mapping[str, Any]) -> dict[str, Any]:
+    changes = {_BATCH[name]: value for name, value in given.items() if name in _BATCH}
+    if "wall_time" in given:
+        try:
+            changes["wall_time_s"] = wall_time(given["wall_time"])
+        except InvalidRequest as error:
+            raise InvalidRequest(f"--wall-time: {error.message}", "wall_time") from None
+    return changes
+
+
+def _places(spec: JobSpec, given: Mapping[str, Any], target: Target) -> JobSpec:
+    """Paths that are meant from here, where the command runs here."""
+    if target.ssh is not None:
+        return replace(spec, cwd=given.get("cwd", spec.cwd))
+    changes: dict[str, Any] = {
+        name: tuple(os.path.abspath(path) for path in given[name]) for name in ("path", "library_path") if name in given
+    }
+    if "cwd" in given:
+        changes["cwd"] = os.path.abspath(given["cwd"])
+    return replace(spec, **changes)
+
+
+def _check_meaning(spec: JobSpec, given: Mapping[str, Any], target: Target) -> None:
+    """Raise UsageError for an option that the target, or another option, leaves without meaning."""
+    used = relevant(spec, target)
+    for name in given:
+        fields = {"queue": BATCH_FIELDS, "ranks": MPI_FIELDS}
+        inner = _BATCH.get(name) or _MPI.get(name)
+        field = fields["queue" if name in _BATCH else "ranks"][inner] if inner else name
+        if name not in _NEEDS_MEANING or field in used:
+            continue
+        option = option_of(field)
+        if name in _BATCH:
+            raise click.UsageError(f"{option} has no meaning at {target.name}, which has {_scheduler(target)}.")
+        if name == "sudo":
+            raise click.UsageError(f"{option}: the target {target.name} does not allow it. Allow it there, if you may.")
+        raise click.UsageError(f"{option} has no meaning together with the other options: leave it out.")
+
+
+def _scheduler(target: Target) -> str:
+    names = {"none": "no batch system", "slurm": "Slurm as its batch system", "lsf": "LSF as its batch system"}
+    return names[target.scheduler]
+
+
+def _first(given: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    return next("--" + name.replace("_", "-") for name in given if name in names)
+
+
+class _Catalogue:
+    """The store, opened where something is asked of it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._store: Store | None = None
+
+    def __enter__(self) -> "_Catalogue":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._store is not None:
+            self._store.close()
+
+    def target(self, name: str) -> Target:
+        """A target by its name. Raises InvalidRequest."""
+        try:
+            return self._opened().targets.get(name).target
+        except NotFound as error:
+            raise InvalidRequest(f"--on: {error.message}", "target") from None
+
+    def preset(self, name: str) -> JobSpec:
+        """Settings from a file or a saved preset. Raises InvalidRequest, NotFound."""
+        path = Path(name)
+        if path.is_file():
+            try:
+                return from_file(path.read_bytes())
+            except OSError as error:
+                raise InvalidRequest(f"{name} cannot be read: {error.strerror}.", "preset") from None
+        try:
+            return self._opened().presets.get(name).job_spec
+        except NotFound:
+            known = ", ".join(each.name for each in self._opened().presets.list()[:12])
+            there = f"The saved ones are: {known}." if known else "None is saved here."
+            raise InvalidRequest(f"--preset: {name!r} is no file and no saved preset. {there}", "preset") from None
+
+    def _opened(self) -> Store:
+        if self._store is None:
+            self._store = open_store(self._settings)
+        return self._store

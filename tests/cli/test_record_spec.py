@@ -1,0 +1,197 @@
+"""What `perfloom record` makes of its options: which job is asked for, and what is said where none can be."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfloom import cli
+from perfloom.config import Settings
+from perfloom.domain.jobs import Batch, JobSpec, JobState, Mpi, MpiFlavour, RecorderName, Scope, Splitting
+from perfloom.domain.targets import SchedulerName, Ssh, Target
+from perfloom.forms.preset_file import to_file
+from perfloom.store import open_store
+from perfloom.workers import following
+
+Asked = Callable[[str], JobSpec]
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setenv("PERFLOOM_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("PERFLOOM_RUNTIME", str(tmp_path / "run"))
+    monkeypatch.chdir(tmp_path)
+    settings = Settings.load()
+    store = open_store(settings)
+    store.targets.save(Target("node", ssh=Ssh("node17"), sudo=True, mpi=MpiFlavour.MPICH))
+    store.targets.save(Target("cluster", ssh=Ssh("login"), scheduler=SchedulerName.SLURM))
+    store.targets.save(Target("farm", scheduler=SchedulerName.LSF))
+    store.presets.save("usual", JobSpec(target="cluster", frequency=49, events=("cycles",)).to_json())
+    store.close()
+    return settings
+
+
+@pytest.fixture
+def asked(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """Gives the job that a command line asks for; nothing is run."""
+    found: list[JobSpec] = []
+
+    def record(settings: Settings, spec: JobSpec, name: str, watch: Any, **more: Any) -> Any:
+        found.append(spec)
+
+        class Ended:
+            result_id, reason, state = "000000000000", None, JobState.STORED
+
+        return Ended()
+
+    monkeypatch.setattr(following, "record", record)
+
+    def ask(line: str) -> JobSpec:
+        assert cli.run(["record", *shlex.split(line)]) == 0, line
+        return found.pop()
+
+    return ask
+
+
+def refused(capsys: pytest.CaptureFixture[str], line: str) -> str:
+    capsys.readouterr()
+    assert cli.run(["record", *shlex.split(line)]) == 2, line
+    said = capsys.readouterr()
+    assert said.out == "" and "Traceback" not in said.err
+    return said.err
+
+
+def test_every_word_of_a_job_can_be_said(asked: Asked, tmp_path: Path) -> None:
+    line = (
+        "--on cluster --name n -e cycles -e faults -F 99 --call-graph fp --mpi openmpi -n 64 --ranks-per-node 16 "
+        "--mpi-program /opt/mpirun --mpi-arg --bind-to --mpi-arg core --rank-arg -x --rank-arg A --record-every 4 "
+        "--record-only 0-31 --partition long --account astro --wall-time 1:30:00 --nodes 4 --cpus 2 --exclusive "
+        "--batch-arg=--comment='a b' --module gcc/12 --module mpi --env A=1 --env 'B=x = y' --path /opt/bin "
+        "--library-path /opt/lib --preload /opt/x.so --split sequential --events-per-run 1 --input data.csv "
+        "--no-recordings --leave-files -- ./solver -n 3"
+    )
+    assert asked(line) == JobSpec(
+        name="n",
+        target="cluster",
+        command=("./solver", "-n", "3"),
+        environment={"A": "1", "B": "x = y"},
+        inputs=(str(tmp_path / "data.csv"),),
+        events=("cycles", "faults"),
+        frequency=99,
+        call_graph=asked("--call-graph fp -- x").call_graph,
+        mpi=Mpi(
+            MpiFlavour.OPENMPI,
+            ranks=64,
+            ranks_per_node=16,
+            program="/opt/mpirun",
+            arguments=("--bind-to", "core"),
+            rank_arguments=("-x", "A"),
+            every=4,
+            only="0-31",
+        ),
+        batch=Batch("long", "astro", 5400, "", 4, 2, True, ("--comment=a b",)),
+        modules=("gcc/12", "mpi"),
+        path=("/opt/bin",),
+        library_path=("/opt/lib",),
+        preload=("/opt/x.so",),
+        splitting=Splitting.SEQUENTIAL,
+        events_per_run=1,
+        keep_recordings=False,
+        leave_files=True,
+    )
+    assert asked("--on node --sudo --mpi intel -n 2 --per-host -- x").mpi == Mpi(MpiFlavour.INTEL, 2, per_host=True)
+    assert asked("--on farm -R 'select[mem>1]' -q normal -- x").batch == Batch("normal", resources="select[mem>1]")
+
+
+def test_where_it_runs(asked: Asked, tmp_path: Path) -> None:
+    """Here in this directory; elsewhere, and with input files, in the job's own."""
+    assert asked("-- ./x").cwd == str(tmp_path)
+    assert asked("--cwd sub --path bin -- ./x") == JobSpec(
+        command=("./x",), cwd=str(tmp_path / "sub"), path=(str(tmp_path / "bin"),)
+    )
+    assert asked("--input a -- ./x").cwd is None
+    assert asked("--on cluster -- ./x").cwd is None
+    assert asked("--on farm -- ./x").cwd is None
+    assert asked("--on cluster --cwd /scratch/me -- ./x").cwd == "/scratch/me"
+
+
+def test_the_targets_mpi_is_taken_where_none_is_named(asked: Asked, capsys: pytest.CaptureFixture[str]) -> None:
+    assert asked("--on node -n 4 -- x").mpi == Mpi(MpiFlavour.MPICH, ranks=4)
+    assert "--ranks needs --mpi" in refused(capsys, "--on cluster -n 4 -- x")
+
+
+def test_a_preset_is_a_beginning(asked: Asked, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert asked("--preset usual -- x") == JobSpec(target="cluster", frequency=49, events=("cycles",), command=("x",))
+    over = asked("--preset usual -c 7 -e faults --on local --count -- x")
+    assert (over.period, over.frequency, over.events, over.target) == (7, None, ("faults",), "local")
+    assert over.recorder is RecorderName.PERF_STAT
+
+    kept = JobSpec(
+        command=("solver", "$(touch x)"), environment={"A": "1"}, mpi=Mpi(MpiFlavour.OPENMPI, 8), target="cluster"
+    )
+    (tmp_path / "p.toml").write_text(to_file(kept, "toml"))
+    assert asked("--preset p.toml") == kept
+    more = asked("--preset p.toml -n 2 --env B=2 -- other")
+    assert (more.mpi, more.environment, more.command) == (
+        Mpi(MpiFlavour.OPENMPI, 2),
+        {"A": "1", "B": "2"},
+        ("other",),
+    )
+    assert asked("--preset p.toml --mpi none").mpi is None
+    assert asked("--preset p.toml --on local -a --mpi none").scope is Scope.SYSTEM
+    (tmp_path / "bad.toml").write_text("command = 3")
+    assert "list of texts" in refused(capsys, "--preset bad.toml -- x")
+    assert "The saved ones are: usual" in refused(capsys, "--preset nothing -- x")
+
+
+def test_settings_are_saved_and_given_away(asked: Asked, tmp_path: Path) -> None:
+    spec = asked("--on cluster -q long --env GITHUB_TOKEN=hush --env A=1 --save-preset mine.toml -- ./solver")
+    text = (tmp_path / "mine.toml").read_text()
+    assert "hush" not in text and "GITHUB_TOKEN" in text
+    assert spec.environment == {"GITHUB_TOKEN": "hush", "A": "1"}
+    again = asked("--preset mine.toml")
+    assert again.environment == {"A": "1"} and again.batch == Batch("long")
+    # With nothing to record they are saved, and that is all.
+    assert cli.run(["record", "-F", "99", "--save-preset", "mine.json"]) == 0
+    assert (tmp_path / "mine.json").read_text() == '{\n  "frequency": 99\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("--on mars -- x", "There is no target 'mars'"),
+        ("--mpi openmpi -- x", "--mpi needs --ranks"),
+        ("--mpi none -n 4 -- x", "no meaning with --mpi none"),
+        ("--mpi lam -n 4 -- x", "lam"),
+        ("--mpi openmpi -n 4 --record-only 9 -- x", "--record-only: There is no rank 9"),
+        ("-q long -- x", "--queue has no meaning at local, which has no batch system"),
+        ("--on farm --nodes 2 -- x", "--nodes has no meaning at farm, which has LSF"),
+        ("--on cluster -R x -- x", "--resources has no meaning at cluster, which has Slurm"),
+        ("--on cluster --wall-time 30 -- x", "--wall-time: “30” is no wall time"),
+        ("--on cluster --sudo -- x", "--sudo: the target cluster does not allow it"),
+        ("--on cluster --pid 7", "Through a batch system"),
+        ("--on cluster --path bin -- x", "no absolute path"),
+        ("--events-per-run 2 -- x", "--events-per-run has no meaning"),
+        ("-a --mpi openmpi -n 2 -- x", "--ranks has no meaning together"),
+        ("--env A -- x", "NAME=VALUE"),
+        ("--env 1=2 -- x", "cannot name a variable"),
+        ("--module 'a b' -- x", "--module"),
+        ("--preload 'a b' -- x", "--preload"),
+        ("--save-preset /no/such/folder/x -- x", "cannot be written"),
+    ],
+)
+def test_what_cannot_be_is_said(settings: Settings, capsys: pytest.CaptureFixture[str], line: str, words: str) -> None:
+    assert words in refused(capsys, line).replace("\n", " ")
+
+
+def test_the_help_has_headings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["record", "--help"]) == 0
+    said = capsys.readouterr().out
+    titles = ["What is recorded:", "Where it runs:", "MPI:", "Batch system:", "What is around the command:"]
+    places = [said.index(title) for title in titles]
+    assert places == sorted(places)
+    assert said.index("MPI:") < said.index("--ranks-per-node") < said.index("Batch system:") < said.index("--queue")
