@@ -6,12 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from alembic.util import CommandError
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, inspect, text
 
 from ..config import Settings
 from ..domain.errors import Unavailable
@@ -31,7 +26,7 @@ def upgrade(database: Database) -> None:
     """
     with database_errors():
         with database.engine.connect() as connection:
-            if _current(connection) == _newest():
+            if _current(connection) == newest():
                 return
         with _lock(database.settings), database.engine.connect() as connection:
             if not database.sqlite:
@@ -53,7 +48,14 @@ def revision(database: Database) -> str | None:
 
 
 def _run(connection: Connection) -> None:
-    config = _config()
+    # Here, as hardly any process needs it.
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     try:
         command.upgrade(config, "head")
@@ -66,18 +68,15 @@ def _run(connection: Connection) -> None:
 
 
 def _current(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
+    """What alembic's own table says."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def _newest() -> str | None:
-    return ScriptDirectory.from_config(_config()).get_current_head()
-
-
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    return config
+def newest() -> str:
+    """The newest version of the schema: its migrations are numbered."""
+    return max(path.name[:4] for path in (MIGRATIONS / "versions").glob("[0-9]*.py"))
 
 
 @contextmanager

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
 from perfloom.config import Settings
 from perfloom.domain.errors import Unavailable
 from perfloom.store import Store, open_store
 from perfloom.store.models import Base
-from perfloom.store.upgrade import MIGRATIONS, revision
+from perfloom.store.upgrade import MIGRATIONS, newest, revision
 
 
 def test_migrations_make_what_the_models_say(store: Store) -> None:
@@ -23,6 +25,10 @@ def test_migrations_make_what_the_models_say(store: Store) -> None:
 
 
 def test_migrations_form_one_line() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("path_separator", "os")
+    assert ScriptDirectory.from_config(config).get_heads() == [newest()]
     scripts = sorted(path.name for path in (MIGRATIONS / "versions").glob("*.py"))
     assert [int(name[:4]) for name in scripts] == list(range(1, len(scripts) + 1))
 
