@@ -25,41 +25,11 @@ def symbolise_script(directory: str, *, most_s: int = 40) -> str:
     )
 
 
-# Who was killed at it once is not tried a third time.
 _SYMBOLISE = r""". ./common.sh && . ./plan.sh || exit 1
-[ "$pl_artefact" = perf.data ] || exit 0
 pl_find_host
 pl_now
 pl_until=$((${pl_time%?????????} + pl_most))
-for pl_file in ./run*/*/perf.data; do
-    pl_place=${pl_file%/perf.data}
-    [ -s "$pl_file" ] && [ ! -L "$pl_file" ] && [ ! -L "$pl_place" ] || continue
-    pl_has_text "$pl_place" && continue
-    grep -q '^text failed' "$pl_place/state" 2>/dev/null && continue
-    pl_now
-    if [ "${pl_time%?????????}" -ge "$pl_until" ]; then
-        echo more
-        exit 0
-    fi
-    pl_state=$pl_directory/$pl_place/state
-    pl_part=$pl_directory/$pl_place/.perf.script.part
-    if ! mkdir "$pl_place/.again" 2>/dev/null; then
-        pl_in=$pl_place
-        pl_bad "perf script was ended each time it read this recording. Is it too large for this host?"
-        printf '%s failed\n' "$pl_place"
-        continue
-    fi
-    if ! grep -q -x -F "host $pl_host" "$pl_state" 2>/dev/null; then
-        pl_note "The recording was read on $pl_host and not where it was made: names of functions may be missing."
-    fi
-    if pl_read "$pl_directory/$pl_place"; then
-        printf '%s ok\n' "$pl_place"
-        [ -n "$pl_keep" ] || rm -f "$pl_file"
-    else
-        printf '%s failed\n' "$pl_place"
-    fi
-    rmdir "$pl_place/.again"
-done"""
+pl_read_rest '*' '' || echo more"""
 
 
 def list_script(directory: str) -> str:

@@ -45,6 +45,83 @@ pl_one_line() {
     printf '%s' "$1" | LC_ALL=C tr '\000-\037\177' ' ' | LC_ALL=C cut -c 1-400
 }
 
+# pl_find_scratch RUN RANK: make the directory of a recording on this host's own disk, in pl_out; empty where that cannot
+# be, with the reason in pl_notes.
+pl_find_scratch() {
+    pl_notes='' pl_out=''
+    # It may name variables of this host, and ends its shell where one of them is not there.
+    if ! pl_scratch=$(pl_scratch_path 2>&1) || [ "${pl_scratch#/}" = "$pl_scratch" ]; then
+        pl_notes="The scratch directory is none on $(uname -n) ($pl_scratch): recorded without it."
+        return 1
+    fi
+    pl_out=$pl_scratch/perfloom-$pl_id-$1-$2
+    if ! pl_said=$( (mkdir -p "$pl_scratch" && { [ -O "$pl_out" ] || mkdir "$pl_out"; }) 2>&1); then
+        pl_notes="The scratch directory cannot be used on $(uname -n): $pl_said. Recorded without it."
+        pl_out=''
+        return 1
+    fi
+}
+
+# pl_bring FROM TO: what was recorded, from this host's own disk to where it belongs.
+pl_bring() {
+    [ "$1" != "$2" ] || return 0
+    pl_kept=''
+    for pl_each in "$1"/perf.script* "$1"/perf-stat.txt "$1"/perf.data; do
+        [ -f "$pl_each" ] || continue
+        if pl_said=$(cp "$pl_each" "$2/.part" 2>&1) && mv -f "$2/.part" "$2/${pl_each##*/}"; then
+            rm -f "$pl_each"
+        else
+            rm -f "$2/.part"
+            pl_kept="$pl_kept ${pl_each##*/}"
+        fi
+    done
+    if [ -n "$pl_kept" ]; then
+        pl_note "These files could not be copied from $1 on $(uname -n) and lie there:$pl_kept. $pl_said"
+    else
+        rm -rf "$1"
+    fi
+}
+
+# pl_read_rest RUN HOST: what ranks of a run left unread on this host, whoever kept them from it. RUN may be *. With an
+# empty HOST, what was recorded anywhere. Prints a line for each. Ends with 1 where it is later than pl_until (seconds).
+pl_read_rest() {
+    # shellcheck disable=SC2231
+    for pl_state in "$pl_directory"/run$1/*/state; do
+        pl_place=${pl_state%/state}
+        if [ "$pl_artefact" != perf.data ] || [ -L "$pl_place" ] || pl_has_text "$pl_place"; then continue; fi
+        pl_there=1
+        grep -q -x -F "host $pl_host" "$pl_state" 2>/dev/null || pl_there=''
+        [ -n "$pl_there" ] || [ -z "$2" ] || continue
+        if [ -n "$pl_there" ] && [ -n "$pl_has_scratch" ] && [ ! -e "$pl_place/perf.data" ]; then
+            pl_each=${pl_place%/*}
+            if pl_find_scratch "${pl_each##*/run}" "${pl_place##*/}"; then pl_bring "$pl_out" "$pl_place"; fi
+        fi
+        if [ ! -s "$pl_place/perf.data" ] || [ -L "$pl_place/perf.data" ]; then continue; fi
+        grep -q '^text failed' "$pl_state" && continue
+        pl_now
+        [ "${pl_time%?????????}" -lt "$pl_until" ] || return 1
+        # Who was ended at it twice is not tried again.
+        pl_in=$pl_place
+        if [ -e "$pl_place/.twice" ]; then
+            pl_part=$pl_place/.part
+            pl_bad "perf script was ended each time it read this recording. Is it too large for $pl_host?" || :
+            printf '%s failed\n' "$pl_place"
+            continue
+        fi
+        if [ -e "$pl_place/.once" ]; then : >"$pl_place/.twice"; else : >"$pl_place/.once"; fi
+        [ -n "$pl_there" ] ||
+            pl_note "The recording was read on $pl_host and not where it was made: names of functions may be missing."
+        if pl_read "$pl_place"; then
+            printf '%s ok\n' "$pl_place"
+            [ -n "$pl_keep" ] || rm -f "$pl_place/perf.data"
+        else
+            printf '%s failed\n' "$pl_place"
+        fi
+        rm -f "$pl_place/.once" "$pl_place/.twice"
+    done
+    return 0
+}
+
 # pl_nap: wait a moment.
 pl_nap() {
     sleep 0.05 2>/dev/null || sleep 1

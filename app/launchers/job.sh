@@ -9,7 +9,8 @@ pl_number=$2
 # shellcheck source=/dev/null
 . "$pl_directory/plan.sh" || exit 125
 
-pl_state=$pl_directory/sub$pl_number.state
+pl_own_state=$pl_directory/sub$pl_number.state
+pl_state=$pl_own_state
 pl_stopped='' pl_child='' pl_timer='' pl_press='' pl_run=''
 
 # A batch system may start a job again, after a node failed say. A user's program is started once.
@@ -33,14 +34,27 @@ pl_stop() {
     pl_interrupted=1
     [ -z "$pl_stopped" ] || return 0
     pl_stopped=$1
+    pl_state=$pl_own_state
     pl_say stopped "signal $1"
+    [ -z "$pl_run" ] || pl_state=$pl_directory/run$pl_run/state
     [ -z "$pl_child" ] || pl_ask
 }
 
+# Open MPI and srun hand USR2 on to the ranks and go on; to TERM they give the ranks little time. Hydra hands on TERM,
+# and would be ended by USR2 (which LSF sends to everybody at the end of a job's time).
 pl_ask() {
-    kill -s TERM "$pl_child" 2>/dev/null
-    pl_later "$pl_grace" pl_kill KILL "PERFLOOM_JOB=$pl_id" $$
+    case $pl_flavour in
+    openmpi | spectrum | srun) kill -s USR2 "$pl_child" 2>/dev/null ;;
+    *) kill -s TERM "$pl_child" 2>/dev/null ;;
+    esac
+    pl_later 20 pl_press_on
     pl_press=$pl_timer
+}
+
+pl_press_on() {
+    kill -s TERM "$pl_child" 2>/dev/null
+    sleep "$pl_grace"
+    pl_kill KILL "PERFLOOM_JOB=$pl_id" $$
 }
 
 for pl_each in TERM INT HUP USR1 USR2 XCPU; do
@@ -50,6 +64,7 @@ done
 
 # The ranks' starter, in a shell of its own that has the job's environment.
 pl_launch() {
+    case $pl_flavour in mpich | intel | platform) trap '' USR2 ;; esac
     pl_enter "$pl_run"
     pl_starter=''
     pl_starters pl_find_starter
@@ -93,12 +108,6 @@ pl_find_situation() {
         [ "${pl_cores:-0}" -gt 0 ] || pl_cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null)
         [ "${pl_cores:-1}" -ge "$pl_ranks" ] || pl_crowded=1
     fi
-    # Time to complete recordings when it is told to end, where its default is a second.
-    : "${OMPI_MCA_odls_base_sigkill_timeout:=$pl_grace}" "${PRTE_MCA_odls_base_sigkill_timeout:=$pl_grace}"
-    case $pl_flavour in openmpi | spectrum)
-        export OMPI_MCA_odls_base_sigkill_timeout PRTE_MCA_odls_base_sigkill_timeout
-        ;;
-    esac
 }
 
 # pl_check_program PROGRAM …: whose MPI library it has. With another's starter it would silently be as many times rank
@@ -167,8 +176,27 @@ pl_one_run() {
     pl_say exit "$pl_status"
     pl_say_now end
     pl_say state ended
-    pl_state=$pl_directory/sub$pl_number.state
+    [ -z "$pl_flavour" ] || pl_wait_for_ranks
+    pl_until=9999999999
+    pl_ended=$pl_status
+    [ -z "$pl_flavour" ] || pl_read_rest "$pl_run" "$pl_host" >/dev/null
+    pl_status=$pl_ended
+    pl_state=$pl_own_state
     [ "$pl_status" -eq 0 ] || pl_worst=$pl_status
+}
+
+# Where a rank failed its starter kills the others and ends; they still complete their recordings. Who is on another
+# host cannot be seen, but what it writes.
+pl_wait_for_ranks() {
+    pl_rounds=0
+    while grep -L -x 'state done' "$pl_directory/run$pl_run"/*/state 2>/dev/null | grep -q .; do
+        pl_rounds=$((pl_rounds + 1))
+        pl_marked "PERFLOOM_JOB=$pl_id"
+        case $pl_pids in *[0-9]*) ;; *) [ "$pl_rounds" -lt 15 ] || return 0 ;; esac
+        [ -z "$pl_stopped" ] || [ "$pl_rounds" -lt "$pl_grace" ] || return 0
+        [ "$pl_rounds" -lt 600 ] || return 0
+        sleep 1
+    done
 }
 
 pl_worst=0

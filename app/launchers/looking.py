@@ -239,6 +239,7 @@ def _rank(run: int, place: str, known: Mapping[str, str], said: Sequence[str]) -
         recorded=known.get("recorded", "1") != "0",
         size=_int(known.get("size")),
         note=" ".join(notes),
+        stopped=known.get("stopped", ""),
     )
 
 

@@ -23,7 +23,7 @@ from .quoting import Shell, join, quote, word
 from .runs import Run, repeated_by_runs
 
 GRACE_S = 45
-"""How long what was told to end may take to complete its files before all of it is killed."""
+"""How long what was told to end twice, 20 s apart, may take to complete its files before all of it is killed."""
 _PLACE = PurePath("/the/recording's/own/directory")
 """Stands for the directory of a recording until its words are written down."""
 _OUT = Shell('"$pl_out"')
@@ -67,6 +67,7 @@ def plan_text(
     ]
     lines += [f"pl_{name}={quote(value)}" for name, value in values.items()]
     lines += [f"pl_cwd={_directory(spec.cwd)}"]
+    lines += [f"pl_has_scratch={quote('1' if target.scratch else '')}"]
     lines += _function("scratch_path", [f"printf '%s\\n' {word(filled(target.scratch))}"] if target.scratch else [])
     lines += _by_case("runs_of", {n: f"pl_runs={quote(' '.join(map(str, p)))}" for n, p in enumerate(parts)})
     lines += _function("modules", [f"pl_module {quote(_module(name))}" for name in (*target.modules, *spec.modules)])

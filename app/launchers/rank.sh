@@ -1,6 +1,10 @@
 #!/bin/sh
 # One rank of one run, or the one process of a job without MPI: sh rank.sh DIRECTORY RUN. Records it where it is to be
 # recorded, has the recording made text here, where its symbols are, and ends as the user's program did.
+#
+# With MPI it is two: a starter that loses one rank may kill all others on the spot, and what perf has not written yet
+# would be lost. So what the starter started only waits for the same script in a session of its own (with a third
+# argument: the waiting one's process), which ends in order when the other one is gone.
 # shellcheck disable=SC2034,SC2154,SC2317
 
 pl_directory=$1
@@ -9,6 +13,48 @@ pl_run=$2
 . "$pl_directory/common.sh" || exit 125
 # shellcheck source=/dev/null
 . "$pl_directory/plan.sh" || exit 125
+
+# pl_stand_in: wait for ourselves in a session of our own. Returns where that cannot be had.
+pl_stand_in() {
+    command -v setsid >/dev/null 2>&1 || return 0
+    pl_fifo=$(mktemp -d 2>/dev/null) || return 0
+    if ! mkfifo "$pl_fifo/life" 2>/dev/null; then
+        rmdir "$pl_fifo"
+        return 0
+    fi
+    # We hold its only writing end, so who reads it knows when we are gone, however that came. As standard input, since
+    # MPI tells ranks by number which of the other descriptors are theirs.
+    exec <>"$pl_fifo/life"
+    PATH=$pl_path setsid /bin/sh "$pl_directory/rank.sh" "$pl_directory" "$pl_run" $$ </dev/null &
+    pl_child=$!
+    pl_born "$pl_child"
+    # shellcheck disable=SC2016
+    setsid /bin/sh -c '. "$1/common.sh"; rm -rf "$2"; read -r pl_line; ! pl_alive "$3" "$4" || kill -s HUP "$3"' \
+        sh "$pl_directory" "$pl_fifo" "$pl_child" "$pl_ticks" <"$pl_fifo/life" >/dev/null 2>&1 &
+    pl_watcher=$!
+    trap 'pl_interrupted=1; kill -s TERM "$pl_child" 2>/dev/null' TERM INT HUP USR2 XCPU
+    # It failed, and its starter is to know at once, while it sees to its recording.
+    pl_failed=''
+    trap 'pl_failed=1' USR1
+    wait "$pl_child"
+    pl_status=$?
+    while [ -z "$pl_failed" ] && [ -n "$pl_interrupted" ]; do
+        pl_interrupted=''
+        wait "$pl_child"
+        pl_status=$?
+    done
+    if [ -n "$pl_failed" ]; then
+        read -r pl_status <"$pl_directory/run$pl_run/.failed-$pl_child" || pl_status=1
+        rm -f "$pl_directory/run$pl_run/.failed-$pl_child"
+    fi
+    kill "$pl_watcher" 2>/dev/null
+    rm -rf "$pl_fifo"
+    exit "$pl_status"
+}
+
+pl_interrupted=''
+pl_outer=${3-}
+if [ -z "$pl_outer" ] && [ -n "$pl_flavour" ]; then pl_stand_in; fi
 
 pl_stopped='' pl_child='' pl_program='' pl_timer='' pl_limit='' pl_press='' pl_holding='' pl_recorder_pid=''
 pl_rank='' pl_size='' pl_recorded=1 pl_notes=''
@@ -98,19 +144,10 @@ pl_take_host() {
 # Where perf writes: at once to where it belongs, or on a disk of this host's own.
 pl_take_scratch() {
     pl_out=$pl_home
-    [ -n "$pl_scratch" ] || return 0
-    case $pl_scratch in
-    /*) ;;
-    *)
-        pl_note "The scratch directory '$pl_scratch' is no full path on $pl_host: recorded without it."
-        return 0
-        ;;
-    esac
-    pl_out=$pl_scratch/perfloom-$pl_id-$pl_run-${pl_home##*/}
-    if ! pl_said=$( (mkdir -p "$pl_scratch" && mkdir "$pl_out") 2>&1); then
-        pl_note "The scratch directory cannot be used on $pl_host: $pl_said. Recorded without it."
-        pl_out=$pl_home
-    fi
+    [ -n "$pl_has_scratch" ] || return 0
+    pl_find_scratch "$pl_run" "${pl_home##*/}"
+    [ -z "$pl_notes" ] || pl_note "$pl_notes"
+    [ -n "$pl_out" ] || pl_out=$pl_home
 }
 
 pl_stop() {
@@ -144,6 +181,8 @@ pl_press_on() {
 
 # What the user's program finds. By its part the processes are known that lost their ancestors.
 pl_enter_program() {
+    # It may be meant for us and be sent to all. perf stat would be ended by it; perf record ignores it anyway.
+    [ "$pl_recorded" -eq 0 ] || trap '' USR2
     pl_enter "$pl_run"
     pl_preload
     PERFLOOM_PART=$pl_part
@@ -172,14 +211,15 @@ pl_with_sudo() {
     pl_words=$pl_out/.words
     mkfifo "$pl_hold" || return 1
     if [ -n "$pl_has_command" ]; then
-        (pl_enter_program && pl_command "$pl_run" pl_plain /bin/sh -c 'kill -s STOP $$; exec "$@"' sh) &
+        (pl_enter_program && pl_command "$pl_run" pl_plain /bin/sh -c 'kill -s STOP $$; exec "$@"' sh) </dev/null &
         pl_program=$!
         pl_child=$pl_program
         pl_until_stopped
     fi
-    exec 9<>"$pl_hold"
+    # Ours is the only writing end. Nothing else here needs a standard input.
+    exec <>"$pl_hold"
     pl_holding=1
-    pl_record "$pl_run" pl_as_root <"$pl_hold" >"$pl_out/$pl_artefact" 2>"$pl_words" 9>&- &
+    pl_record "$pl_run" pl_as_root <"$pl_hold" >"$pl_out/$pl_artefact" 2>"$pl_words" &
     pl_recorder_pid=$!
     : "${pl_child:=$pl_recorder_pid}"
     [ -z "$pl_stopped" ] || pl_ask
@@ -202,7 +242,7 @@ pl_with_sudo() {
         kill -s CONT "$pl_program"
     elif [ -n "$pl_pid" ]; then
         # perf stat would wait for its own command only.
-        (while [ -d "/proc/$pl_pid" ]; do sleep 1; done; kill -s ALRM $$) 9>&- </dev/null >/dev/null 2>&1 &
+        (while [ -d "/proc/$pl_pid" ]; do sleep 1; done; kill -s ALRM $$) </dev/null >/dev/null 2>&1 &
         pl_watch=$!
     fi
     pl_wait "$pl_child"
@@ -216,7 +256,7 @@ pl_with_sudo() {
 }
 
 pl_let_go() {
-    [ -z "$pl_holding" ] || exec 9>&-
+    [ -z "$pl_holding" ] || exec </dev/null
     pl_holding=''
 }
 
@@ -232,26 +272,6 @@ pl_until_stopped() {
         case $pl_condition in T | Z) return ;; esac
         pl_nap
     done
-}
-
-# Bring what was recorded from this host's own disk to where it belongs.
-pl_bring() {
-    [ "$pl_out" != "$pl_home" ] || return 0
-    pl_kept=''
-    for pl_each in "$pl_out"/perf.script* "$pl_out"/perf-stat.txt "$pl_out"/perf.data; do
-        [ -f "$pl_each" ] || continue
-        if pl_said=$(cp "$pl_each" "$pl_home/.part" 2>&1) && mv -f "$pl_home/.part" "$pl_home/${pl_each##*/}"; then
-            rm -f "$pl_each"
-        else
-            rm -f "$pl_home/.part"
-            pl_kept="$pl_kept ${pl_each##*/}"
-        fi
-    done
-    if [ -n "$pl_kept" ]; then
-        pl_note "These files could not be copied from $pl_host:$pl_out and lie there:$pl_kept. $pl_said"
-    else
-        rm -rf "$pl_out"
-    fi
 }
 
 [ -z "$pl_flavour" ] || pl_find_rank
@@ -273,6 +293,8 @@ for pl_each in TERM INT HUP USR1 USR2 XCPU; do
     trap "pl_stop 'signal $pl_each'" "$pl_each"
 done
 trap 'pl_stop limit' ALRM
+# What stands in for us with the starter was killed.
+trap 'pl_stop starter' HUP
 
 pl_say state recording
 pl_say_now start
@@ -322,15 +344,17 @@ if pl_kill TERM "PERFLOOM_PART=$pl_part"; then
     pl_note "Processes were still running when the program had ended, and were ended too."
 fi
 
-if [ -s "$pl_out/perf.data" ]; then
-    # Where a rank came to a bad end, the others are waiting for ours to say so: job.sh reads it afterwards.
-    if [ -z "$pl_flavour" ] || [ "$pl_ended" -eq 0 ]; then
-        pl_say state reading
-        pl_in=$pl_out
-        if pl_read "$pl_out" && [ -z "$pl_keep" ]; then rm -f "$pl_out/perf.data"; fi
-    fi
+# Where a rank came to a bad end, its starter is to know at once, or the others wait for it.
+if [ -n "$pl_outer" ] && [ "$pl_ended" -ne 0 ] && [ -z "$pl_stopped" ]; then
+    echo "$pl_ended" >"$pl_directory/run$pl_run/.failed-$$"
+    kill -s USR1 "$pl_outer" 2>/dev/null
 fi
-pl_bring
+
+if [ -s "$pl_out/perf.data" ]; then
+    pl_say state reading
+    if pl_read "$pl_out" && [ -z "$pl_keep" ]; then rm -f "$pl_out/perf.data"; fi
+fi
+pl_bring "$pl_out" "$pl_home"
 pl_say state 'done'
 case $pl_stopped in
 '') exit "$pl_ended" ;;
