@@ -14,7 +14,7 @@ from ..domain.pieces import Spill
 
 Array = np.ndarray[Any, Any]
 STEP = 256
-STRETCH = 1 << 20
+STRETCH = 1 << 18
 PUT_ROWS = 1 << 19
 ROW = np.dtype(
     [

@@ -32,8 +32,10 @@ from .perf_grammar import (
     parse_place,
     parse_task,
     record,
+    simple_frame,
     text,
     unit_of,
+    without_address,
 )
 
 Array = np.ndarray[Any, Any]
@@ -300,15 +302,23 @@ class Assembly:
     def _about(self, line: bytes) -> _Line | None:
         """What is known of a line of a stack (with its line end); None for a line that is none."""
         self._frame_of(line)
+        if line not in self._lines:
+            frame = parse_frame(line[:-1])
+            self._lines[line] = None if frame is None else _Line(frame)
         return self._lines[line]
 
     def _new_frame(self, line: bytes) -> int:
         bare = line[:-1]
+        place = without_address(bare)
+        if place is not None and (simple := simple_frame(place[1])) is not None:
+            symbol, offset, module, kind = simple
+            function = self.builder.function(symbol, module)
+            return self.builder.frame(function, kind=kind, address=place[0], symbol_offset=offset)
         header = parse_header(bare) if bare[:1] == b" " else None
         frame = None if header and header.sure else parse_frame(bare)
         if frame is None:
-            place = None if header and header.sure else parse_place(bare)
-            self._lines[line] = None if place is None else _Line(Frame(None, "", None, ""), place=place)
+            number = None if header and header.sure else parse_place(bare)
+            self._lines[line] = None if number is None else _Line(Frame(None, "", None, ""), place=number)
             return _SPECIAL
         chain = inlined_chain(frame.symbol, frame.module)
         if len(chain) > 1 or is_inlined(frame.module):
@@ -333,7 +343,7 @@ class Assembly:
         module, depth = "inlined", 0
         for line in reversed(lines):
             known = self._frame_of(line)
-            about = self._lines[line]
+            about = self._about(line)
             if about is None:
                 return -1
             if about.place is not None:

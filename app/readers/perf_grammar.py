@@ -12,6 +12,8 @@ from ..domain.tables import FrameKind
 MAX_WEIGHT = 2**63 - 1
 RECORD = b"PERF_RECORD_"
 _NESTED = 16
+MOST_SIMPLE = 1 << 17
+"""How many lines without their addresses are remembered."""
 
 # Time is written with 6 digits, or 9 with --ns. What stands before it is short (a comm has at most 15 characters), and
 # held short here so that no line takes time that grows with the square of its length.
@@ -171,6 +173,15 @@ def parse_frame(line: bytes) -> Frame | None:
     return Frame(address, text(symbol), int(offset[1], 16) if offset else None, text(module))
 
 
+def without_address(line: bytes) -> tuple[int, bytes] | None:
+    """(address, what follows it) of a line of a stack as perf writes it: what follows is the same for all processes
+    that run the program, and tells symbol, offset and module. None where it may be read in another way."""
+    if line[:1] != b"\t":
+        return None
+    first, _, rest = line.lstrip().partition(b" ")
+    return (int(first, 16), rest) if b" (" in rest and _HEX.match(first) else None
+
+
 def is_inlined(module: str) -> bool:
     """Whether a frame's module says that the function was inlined into the next frame outwards."""
     return module == "inlined"
@@ -219,6 +230,24 @@ def kind_of(symbol: str, module: str) -> FrameKind:
     if symbol in (UNKNOWN_SYMBOL, ""):
         return FrameKind.UNKNOWN
     return FrameKind.JIT if _JIT_MAP.search(bare) else FrameKind.USER
+
+
+_SIMPLE: dict[bytes, tuple[str, int | None, str, FrameKind] | None] = {}
+
+
+def simple_frame(rest: bytes) -> tuple[str, int | None, str, FrameKind] | None:
+    """(symbol, offset, module, kind) of a line of a stack by what follows its address; None where that is not one
+    frame. Known over all texts that one process reads: the ranks of a program print the same."""
+    if rest in _SIMPLE:
+        return _SIMPLE[rest]
+    frame = parse_frame(b"1 " + rest)
+    found = None
+    if frame is not None and not is_inlined(frame.module) and len(inlined_chain(frame.symbol, frame.module)) == 1:
+        found = frame.symbol, frame.offset, frame.module, kind_of(frame.symbol, frame.module)
+    if len(_SIMPLE) >= MOST_SIMPLE:
+        _SIMPLE.clear()
+    _SIMPLE[rest] = found
+    return found
 
 
 def parse_place(line: bytes) -> int | None:

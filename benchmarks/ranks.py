@@ -1,0 +1,138 @@
+"""What bringing the ranks of a parallel program together takes: time and memory, for more and more ranks.
+
+    python -m benchmarks.ranks [--ranks 128 1024] [--samples 2000] [--folder DIR]
+
+The ranks' files are made up (see rank_files): one program, every process with addresses of its own, hosts of 64 ranks.
+Each number of ranks is read by the process that workers read with, into stored columns; beside it stands what reading
+each rank's file singly takes in one process, without bringing them together. Memory is the peak of what is resident.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.rank_files import EPOCH_NS, SECOND, samples, write_plan, write_rank
+from perfloom.config import Settings
+from perfloom.readers import perf_data
+from perfloom.readers.compression import open_plain
+from perfloom.store import columns
+from perfloom.workers import processes, reading
+from perfloom.workers.read_request import Limits, Request
+
+RANKS_A_HOST = 64
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What reading took. peak: bytes resident, at most. stored: bytes of columns."""
+
+    ranks: int
+    samples: int
+    wall_s: float
+    cpu_s: float
+    peak: int
+    stored: int
+    stacks: int
+
+
+def make(root: Path, ranks: int, count: int) -> Path:
+    """A planned job of so many ranks; some take twice the samples of others."""
+    write_plan(root, ranks=ranks)
+    for rank in range(ranks):
+        host = f"node{rank // RANKS_A_HOST}"
+        clock_s = 1000.0 * (1 + rank // RANKS_A_HOST) + 0.001 * (rank % RANKS_A_HOST)
+        text = samples(count * (1 + (rank % 7 == 1)), rank=rank, host=host, clock_s=clock_s, stacks=500)
+        start = EPOCH_NS + 1_000_000 * (rank % RANKS_A_HOST)
+        write_rank(
+            root, rank, state={"host": host, "size": ranks, "start": start, "end": start + 99 * SECOND}, text=text
+        )
+    return root
+
+
+def read(root: Path, folder: Path, memory_bytes: int | None = None) -> Taken:
+    """Read a planned job as workers do. Raises SystemExit where that fails."""
+    out, scratch = folder / "profile", folder / "scratch"
+    for path in (out, scratch):
+        shutil.rmtree(path, ignore_errors=True)
+    scratch.mkdir()
+    settings = Settings.load(folder / "data")
+    limits = Limits(memory_bytes or settings.read_memory_bytes, settings.read_seconds, settings.upload_limit_bytes, 0)
+    request = Request((), str(scratch), str(scratch), limits, os.getpid(), str(out), planned=str(root))
+    asked = folder / "request.json"
+    asked.write_text(request.to_json())
+    argv = processes.python("perfloom.workers.read_child", str(asked))
+    start = time.perf_counter()
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=reading.child_environment(str(scratch))
+    ) as process:
+        assert process.stdout is not None
+        said = process.stdout.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    wall = time.perf_counter() - start
+    if process.returncode:
+        raise SystemExit(f"reading ended with {process.returncode}: {said.decode(errors='replace')[-500:]}")
+    profile = columns.read(out)
+    stored = sum(path.stat().st_size for path in out.iterdir())
+    return Taken(
+        ranks=len(set(profile.threads.column("rank").to_pylist())),
+        samples=profile.samples.num_rows,
+        wall_s=wall,
+        cpu_s=used.ru_utime + used.ru_stime,
+        peak=used.ru_maxrss * 1024,
+        stored=stored,
+        stacks=profile.stacks.num_rows,
+    )
+
+
+def singly(root: Path) -> float:
+    """How many seconds it takes to read each rank's text and to forget it."""
+    start = time.perf_counter()
+    for path in sorted(root.glob("run*/*/perf.script.zst")):
+        with open_plain(path, 1 << 40) as stream:
+            perf_data.read(stream, path.name)  # type: ignore[arg-type]
+    return time.perf_counter() - start
+
+
+def main() -> int:
+    """Measure and report; status 1 where memory grows with the number of ranks."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--ranks", type=int, nargs="+", default=[128, 1024])
+    parser.add_argument("--samples", type=int, default=2000, help="of most ranks; some have twice as many")
+    parser.add_argument("--folder", type=Path, help="where to put the files; they are removed")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON too")
+    given = parser.parse_args()
+    found = []
+    print(
+        f"{'ranks':>6} {'samples':>11} {'wall s':>8} {'CPU s':>8} {'singly s':>9} {'peak MB':>8} {'stored MB':>10} {'stacks':>8}"
+    )
+    for ranks in given.ranks:
+        with tempfile.TemporaryDirectory(prefix="perfloom-ranks-", dir=given.folder) as name:
+            folder = Path(name)
+            root = make(folder / "job", ranks, given.samples)
+            taken, alone = read(root, folder), singly(root)
+            found.append(vars(taken) | {"singly_s": alone})
+            print(
+                f"{taken.ranks:6} {taken.samples:11,} {taken.wall_s:8.2f} {taken.cpu_s:8.2f} {alone:9.2f} "
+                f"{taken.peak / 1e6:8.0f} {taken.stored / 1e6:10.0f} {taken.stacks:8,}",
+                flush=True,
+            )
+    if given.json:
+        print(json.dumps(found, indent=1))
+    grown = found[-1]["peak"] / found[0]["peak"]
+    more = found[-1]["samples"] / found[0]["samples"]
+    print(f"\n{more:.1f} times the samples took {grown:.2f} times the memory")
+    return int(len(found) > 1 and grown > 1 + (more - 1) / 4)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
