@@ -10,7 +10,7 @@ from tests import batch
 
 
 @pytest.fixture(scope="session")
-def slurm() -> Iterator[batch.BatchSystem]:
+def slurm() -> Iterator[batch.Slurm]:
     """A real Slurm of one node."""
     with batch.slurm() as system:
         yield system

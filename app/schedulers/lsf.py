@@ -22,6 +22,8 @@ SILENCE = re.compile(
 SUBMITTED = re.compile(r"Job <(\d+)> is submitted to")
 UNKNOWN_ID = re.compile(r"Job <(\d+)> is not found")
 QUEUE = re.compile(r"^(\S+)\s+(-?\d+)\s+(Open|Closed)\S(Active|Inact\w*)(.*)$")
+OVER = re.compile(r"has already finished|No matching job found|is being (terminated|signaled)")
+"""What bkill says of a job that has ended, or will."""
 EVENT = re.compile(r"^\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d( \d{4})?: (.*(?:\n .*)*)", re.M)
 """An event of bhist -l with the lines that it goes on in."""
 ENDED = re.compile(r"Donesuccessfully|Exited(?:withexitcode(\d+)|bysignal(\d+))?")
@@ -61,7 +63,7 @@ old."""
 GENTLY = (
     FEW_TRIES
     + r"""
-for id in $(bjobs -noheader -o "jobid stat delimiter='^'" "$@" 2>/dev/null | sed -n 's/^\([0-9]*\)^P.*/\1/p'); do
+for id in $(bjobs -noheader -o "jobid stat delimiter='^'" "$@" 2>/dev/null | sed -n 's/^\([0-9]*\)^P[ES].*/\1/p'); do
     bkill "$id"
 done
 bkill -s TERM "$@"
@@ -170,17 +172,14 @@ class Lsf:
         return script(GENTLY if gently else HARD, *ids)
 
     def cancelled(self, stdout: str, stderr: str, status: int) -> None:
-        over = (
-            "has already finished",
-            "No matching job found",
-            "not found",
-            "is being terminated",
-            "is being signaled",
-        )
-        left = "\n".join(line for line in stderr.splitlines() if not any(words in line for words in over))
-        _answered("bkill", left, status)
-        if status and left.strip():
-            raise InvalidRequest(f"LSF did not cancel the job: {said(left, NOISE)}.")
+        lines = stderr.splitlines()
+        left = [line for line in lines if not OVER.search(line)]
+        if len(left) < len(lines) or OVER.search(stdout):
+            # It did answer in the end.
+            left = [line for line in left if not SILENCE.search(line)]
+        _answered("bkill", "\n".join(left), status)
+        if status and left:
+            raise InvalidRequest(f"LSF did not cancel the job: {said(chr(10).join(left), NOISE)}.")
 
     def queues(self) -> tuple[str, ...]:
         return script(QUEUES)
@@ -269,9 +268,9 @@ def _hosts(text: str) -> tuple[str, ...]:
 
 
 def _counts(rest: str) -> str:
-    """The end of a line of bqueues for a person: its last four numbers are all, waiting, running, suspended."""
-    numbers = re.findall(r"\d+", rest)[-4:]
-    return f"{numbers[1]} slots wait, {numbers[2]} run" if len(numbers) == 4 else ""
+    """A line of bqueues behind the status, for a person: four limits, then slots in all, waiting, and running."""
+    words = rest.split()
+    return f"{words[5]} slots wait, {words[6]} run" if len(words) > 6 else ""
 
 
 def _answered(program: str, stderr: str, status: int) -> None:

@@ -19,6 +19,10 @@ SILENCE = re.compile(
 ID = re.compile(r"^(\d+)(?:;[\w.-]+)?$", re.M)
 """`;cluster` stands behind it where SLURM_CLUSTERS is set, which the other programs heed as well."""
 
+MOST_HOSTS = 10_000
+NO_OUTPUT = 53
+"""The signal, so to say, of a job whose output Slurm could not open."""
+
 KEPT = (
     *("--parsable", "--wrap", "--job-name", "-J", "--array", "-a", "--wait", "-W", "--test-only", "--requeue"),
     *("--output", "-o", "--error", "-e", "--help", "-h", "--usage", "--version", "-V", "--clusters", "-M"),
@@ -109,10 +113,10 @@ class Slurm:
         return (*argv, *batch.arguments, f"--wrap=exec {command_line(script)}")
 
     def submitted(self, stdout: str, stderr: str, status: int) -> str:
-        _answered("sbatch", stderr, status)
         found = ID.findall(stdout)
         if status == 0 and found:
             return str(found[-1])
+        _answered("sbatch", stderr, status)
         words = said(stderr or stdout, NOISE)
         raise InvalidRequest(f"Slurm refused the job: {words or 'it did not say why'}.{_advice(words)}", _field(words))
 
@@ -200,14 +204,14 @@ def seconds(limit: str) -> int | None:
 def host_list(text: str) -> tuple[str, ...]:
     """The names in a host list such as `login,node[01-03,7]`. One that cannot be read stays as it is."""
     found: list[str] = []
-    for word in re.findall(r"[^,\[\]]+(?:\[[^\]]*\][^,\[\]]*)?", text):
-        match = re.fullmatch(r"([^\[]+)\[([\d,-]+)\](.*)", word)
+    for word in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
+        match = re.fullmatch(r"([^\[]+)\[([\d,-]+)\]([^\[]*)", word)
         if not match:
             found.append(word)
             continue
         for part in match[2].split(","):
             first, _, last = part.partition("-")
-            numbers = range(int(first), int(last or first) + 1) if first.isdecimal() else range(0)
+            numbers = range(int(first), int(last or first) + 1)[:MOST_HOSTS] if first.isdecimal() else range(0)
             found += [f"{match[1]}{number:0{len(first)}}{match[3]}" for number in numbers]
     return tuple(found)
 
@@ -222,12 +226,16 @@ def _status(
     if waits and HELD.match(plain(reason)):
         state = BatchState.HELD
     text = meaning(reason) if waits or state in (BatchState.HELD, BatchState.FAILED) else ""
+    if native == "PENDING" and not text:
+        text = "Slurm has not looked at it yet."
     if waits and re.match(r"\d{4}-", start):
         text = f"{text} Slurm expects to start it at {start.replace('T', ' ')}.".strip()
     exit_status = signal = None
     if re.fullmatch(r"\d+:\d+", code) and state in (BatchState.DONE, BatchState.FAILED):
         exit_status, signal = (int(part) for part in code.split(":"))
-        exit_status, signal = (None, signal) if signal else (exit_status, None)
+        if signal == NO_OUTPUT:
+            text = "Its output could not be opened on its node: its directory must be one that all nodes see."
+        exit_status, signal = (None, signal if signal < NO_OUTPUT else None) if signal else (exit_status, None)
     return BatchStatus(
         id,
         state,
@@ -236,8 +244,7 @@ def _status(
         position,
         host_list(nodes) if nodes not in ("", "(null)", "None assigned") else (),
         exit_status,
-        # No signal has so high a number: it is how Slurm says that it could not open the job's output.
-        signal if signal is None or signal < 65 else None,
+        signal,
     )
 
 

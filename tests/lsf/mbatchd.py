@@ -154,10 +154,10 @@ class Cluster:
                         job.end(status, self.folder)
         free = self.settings["slots"] - sum(job.slots for job in self.jobs.values() if job.stat in RUNS)
         for job in self.jobs.values():
-            if job.stat == "PEND" and job.starting <= now and job.queue != "closed":
-                if job.slots <= free:
-                    free -= job.slots
-                    job.start(self.folder, self.settings)
+            due = job.stat == "PEND" and job.starting <= now and job.queue != "closed"
+            if due and job.slots <= free:
+                free -= job.slots
+                job.start(self.folder, self.settings)
             if job.stat in RUNS:
                 job.act(now)
 

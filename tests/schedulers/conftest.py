@@ -1,0 +1,27 @@
+"""Jobs of each batch system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.schedulers.jobs import Jobs
+
+
+@pytest.fixture(params=["slurm", "lsf"])
+def jobs(request: pytest.FixtureRequest, tmp_path: Path) -> Jobs:
+    """Jobs of a batch system, first of Slurm and then of LSF's double."""
+    return Jobs(request.getfixturevalue(request.param), tmp_path)
+
+
+@pytest.fixture
+def slurm_jobs(request: pytest.FixtureRequest, tmp_path: Path) -> Jobs:
+    """Jobs of Slurm."""
+    return Jobs(request.getfixturevalue("slurm"), tmp_path)
+
+
+@pytest.fixture
+def lsf_jobs(request: pytest.FixtureRequest, tmp_path: Path) -> Jobs:
+    """Jobs of LSF's double."""
+    return Jobs(request.getfixturevalue("lsf"), tmp_path)

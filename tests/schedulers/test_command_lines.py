@@ -1,0 +1,101 @@
+"""What is given to sbatch and bsub for what a user asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perfloom.domain.errors import InvalidRequest
+from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour
+from perfloom.domain.targets import SchedulerName
+from perfloom.schedulers import SCHEDULERS, scheduler_of
+
+SLURM, LSF = SCHEDULERS[SchedulerName.SLURM], SCHEDULERS[SchedulerName.LSF]
+SCRIPT = ("/d/job.sh", "0", "it's")
+SLURM_ALWAYS = ("sbatch", "--parsable", "--job-name=n", "--output=/d/50%%", "--no-requeue", "--export=ALL")
+LSF_ALWAYS = ("bsub", "-J", "n", "-o", "/d/50%", "-rn")
+QUOTED = """/d/job.sh 0 'it'"'"'s'"""
+MPI = Mpi(MpiFlavour.MPICH, ranks=8, ranks_per_node=4)
+
+
+def test_no_batch_system_has_no_scheduler() -> None:
+    assert scheduler_of(SchedulerName.NONE) is None
+    assert {name: one.name for name, one in SCHEDULERS.items()} == {name: name for name in ("slurm", "lsf")}
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({}, ["--ntasks=1"]),
+        ({"batch": Batch(queue="q 1", project="p")}, ["--partition=q 1", "--account=p", "--ntasks=1"]),
+        ({"batch": Batch(wall_time_s=1)}, ["--time=0:01:00", "--ntasks=1"]),
+        ({"batch": Batch(wall_time_s=90 * 3600 + 1)}, ["--time=90:01:00", "--ntasks=1"]),
+        (
+            {"mpi": MPI, "batch": Batch(nodes=2, cpus=3, exclusive=True)},
+            ["--nodes=2", "--ntasks=8", "--ntasks-per-node=4", "--cpus-per-task=3", "--exclusive"],
+        ),
+        ({"batch": Batch(arguments=("--mem=1G", "-C", "a&b"))}, ["--ntasks=1", "--mem=1G", "-C", "a&b"]),
+        # What is LSF's alone has no meaning here.
+        ({"batch": Batch(resources="select[mem>1]")}, ["--ntasks=1"]),
+    ],
+)
+def test_sbatch(spec: dict[str, Any], words: list[str]) -> None:
+    argv = SLURM.submit(JobSpec(**spec), "n", SCRIPT, "/d/50%")
+    assert argv == (*SLURM_ALWAYS, *words, f"--wrap=exec {QUOTED}")
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({}, []),
+        ({"batch": Batch(queue="q 1", project="p")}, ["-q", "q 1", "-P", "p"]),
+        ({"batch": Batch(wall_time_s=1)}, ["-W", "0:01"]),
+        ({"batch": Batch(wall_time_s=90 * 3600 + 61)}, ["-W", "90:02"]),
+        ({"batch": Batch(cpus=4, exclusive=True)}, ["-n", "4", "-x"]),
+        ({"mpi": MPI}, ["-n", "8", "-R", "span[ptile=4]"]),
+        ({"mpi": MPI, "batch": Batch(cpus=2)}, ["-n", "16", "-R", "span[ptile=8]"]),
+        (
+            {"mpi": MPI, "batch": Batch(resources="select[mem>1] rusage[mem=5]")},
+            ["-n", "8", "-R", "select[mem>1] rusage[mem=5] span[ptile=4]"],
+        ),
+        # Whoever spreads the ranks themselves, or asks for what no span may be added to, is left alone.
+        ({"mpi": MPI, "batch": Batch(resources="span[hosts=1]")}, ["-n", "8", "-R", "span[hosts=1]"]),
+        ({"mpi": MPI, "batch": Batch(resources="1*{a}+7*{b}")}, ["-n", "8", "-R", "1*{a}+7*{b}"]),
+        ({"mpi": MPI, "batch": Batch(resources="{a} || {b}")}, ["-n", "8", "-R", "{a} || {b}"]),
+        ({"batch": Batch(arguments=("-M", "500", "-Jd", "text"))}, ["-M", "500", "-Jd", "text"]),
+        ({"batch": Batch(nodes=2)}, []),
+    ],
+)
+def test_bsub(spec: dict[str, Any], words: list[str]) -> None:
+    """The command is one word, since LSF gives it to /bin/sh."""
+    assert LSF.submit(JobSpec(**spec), "n", SCRIPT, "/d/50%") == (*LSF_ALWAYS, *words, QUOTED)
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        *[(SchedulerName.SLURM, word) for word in ("--array=1-9", "--arr", "-a1-9", "-a", "--wait", "-W", "--wrap=x")],
+        *[(SchedulerName.SLURM, word) for word in ("--test-only", "-Jx", "--job-name", "--output=x", "--clusters=all")],
+        *[(SchedulerName.LSF, word) for word in ("-K", "-I", "-J", "-o", "-oo", "-r", "-pack")],
+    ],
+)
+def test_what_is_more_than_one_job_that_runs_once_is_refused(name: SchedulerName, word: str) -> None:
+    with pytest.raises(InvalidRequest, match="Remove") as refused:
+        SCHEDULERS[name].submit(JobSpec(batch=Batch(arguments=("--ok", word))), "n", SCRIPT, "/o")
+    assert refused.value.field == "batch_arguments"
+
+
+@pytest.mark.parametrize("name", ["slurm", "lsf"])
+def test_no_word_of_ours_or_theirs_is_part_of_a_script(name: str) -> None:
+    scheduler = SCHEDULERS[SchedulerName(name)]
+    word = "$(touch x)"
+    for argv in (
+        scheduler.look([word, "2"]),
+        scheduler.look_back(word),
+        scheduler.named(word),
+        scheduler.cancel([word], gently=True),
+        scheduler.cancel([word], gently=False),
+    ):
+        place = 2 if argv[0] == "sh" else 0
+        assert word in argv and word not in argv[place]

@@ -1,0 +1,115 @@
+"""What is Slurm's alone, in a real one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from perfloom.domain.jobs import Batch, Mpi, MpiFlavour
+from perfloom.domain.targets import BatchState
+from tests import servers
+from tests.batch import Slurm, executable
+from tests.schedulers.jobs import Jobs, until
+
+
+def test_what_can_never_start_says_so(slurm_jobs: Jobs) -> None:
+    """Slurm accepts it, and it waits for ever."""
+    many = slurm_jobs.submit("true", mpi=Mpi(MpiFlavour.SRUN, ranks=99))
+    long = slurm_jobs.submit("true", batch=Batch(queue="short", wall_time_s=600))
+    never = "It will never start as it is: cancel the job and ask for "
+    for seen in until(
+        lambda: slurm_jobs.look(many, long), lambda seen: all(one.reason.startswith(never) for one in seen)
+    ):
+        assert seen.state is BatchState.PENDING
+        assert seen.position is None
+    slurm_jobs.cancel(many, long, gently=True)
+
+
+def test_places_in_the_queue(slurm_jobs: Jobs) -> None:
+    """Jobs that want all 16 CPUs stand one behind the other, whoever asks."""
+    whole = Mpi(MpiFlavour.SRUN, ranks=16)
+    running = slurm_jobs.shell('until [ -e "$1/go" ]; do sleep 0.05; done', mpi=whole)
+    slurm_jobs.wait(running, BatchState.RUNNING)
+    waiting = [slurm_jobs.submit("true", mpi=whole) for _ in range(3)]
+    try:
+        seen = until(
+            lambda: slurm_jobs.look(*waiting),
+            lambda seen: "(Resources)" in seen[0].reason and "(Priority)" in seen[2].reason,
+        )
+        assert [one.position for one in seen] == [0, 1, 2]
+        assert seen[0].reason.startswith("It is next, and waits for nodes or CPUs that are in use.")
+    finally:
+        slurm_jobs.cancel(running, *waiting, gently=False)
+
+
+def test_held_and_let_go(slurm_jobs: Jobs) -> None:
+    id = slurm_jobs.submit("true", batch=Batch(arguments=("--hold",)))
+    seen = slurm_jobs.look(id)[0]
+    assert seen.state is BatchState.HELD
+    assert "scontrol release" in seen.reason
+    slurm_jobs.system.run(["scontrol", "release", id])
+    assert slurm_jobs.wait(id).state is BatchState.DONE
+
+
+def test_suspended(slurm_jobs: Jobs) -> None:
+    id = slurm_jobs.shell(': >"$1/ready"; until [ -e "$1/go" ]; do sleep 0.05; done')
+    slurm_jobs.ready()
+    slurm_jobs.system.run(["scontrol", "suspend", id])
+    seen = slurm_jobs.look(id)[0]
+    assert seen.state is BatchState.SUSPENDED and seen.reason
+    slurm_jobs.system.run(["scontrol", "resume", id])
+    (slurm_jobs.folder / "go").touch()
+    assert slurm_jobs.wait(id).state is BatchState.DONE
+
+
+def test_output_that_cannot_be_opened(slurm_jobs: Jobs) -> None:
+    id = Jobs(slurm_jobs.system, slurm_jobs.folder / "nosuch").submit("true")
+    assert slurm_jobs.wait(id).state is BatchState.FAILED
+    assert slurm_jobs.back(id).reason.startswith("Its output could not be opened on its node")
+
+
+def test_what_the_controller_has_forgotten_stands_in_the_list_of_completed_jobs(slurm_jobs: Jobs) -> None:
+    """MinJobAge is five minutes: a scontrol that knows nothing stands in for waiting so long."""
+    id = slurm_jobs.shell("exit 3")
+    slurm_jobs.wait(id)
+    until(lambda: (slurm_jobs.system.folder / "completed").read_text(), lambda text: f"JobId={id} " in text)
+    executable(slurm_jobs.folder / "scontrol", "#!/bin/sh\necho Invalid job id specified >&2\nexit 1\n")
+    argv = slurm_jobs.system.scheduler.look_back(id)
+    path = f"{slurm_jobs.folder}:{slurm_jobs.system.variables['PATH']}"
+    back = slurm_jobs.system.scheduler.seen_back(id, *slurm_jobs.system.run(argv, PATH=path))
+    assert back.state is BatchState.FAILED
+
+
+def test_the_script_is_what_slurm_signals(slurm_jobs: Jobs) -> None:
+    """No shell of Slurm's stands between, and only the batch script is told: it ends its steps itself."""
+    id = slurm_jobs.shell(
+        'srun --overlap sh -c \'trap "echo step told" TERM; while [ ! -e "$0/go" ]; do sleep 0.05; done\' "$1" & '
+        'trap "echo script told; touch $1/go" TERM; : >"$1/ready"; wait; wait; echo completed'
+    )
+    slurm_jobs.ready()
+    slurm_jobs.cancel(id, gently=True)
+    assert slurm_jobs.wait(id).state is BatchState.DONE
+    text = slurm_jobs.output.read_text()
+    assert "script told\ncompleted\n" in text and "step told" not in text
+
+
+def test_another_user(slurm: Slurm, ordinary_user: servers.OrdinaryUser) -> None:
+    """Where root runs the cluster, as over SSH: jobs run as whoever submitted them."""
+    environment = {**ordinary_user.environment(), "PATH": slurm.variables["PATH"]}
+    argv = ["sbatch", "--parsable", f"--output={ordinary_user.home}/out", "--wrap", "srun id -u"]
+    done = subprocess.run(
+        ordinary_user.command(*argv), env=environment, cwd=ordinary_user.home, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    Jobs(slurm, ordinary_user.home).wait(done.stdout.strip())
+    assert (ordinary_user.home / "out").read_text().strip() == str(ordinary_user.uid)
+
+
+def test_programs_of_another_folder(slurm: Slurm, tmp_path: Path) -> None:
+    """The environment alone is enough for the programs in /usr/bin, and PATH alone for those that know the cluster."""
+    sinfo = shutil.which("sinfo")
+    assert sinfo
+    by_environment = subprocess.run([sinfo, "-h", "-o%R"], env=dict(slurm.environment), capture_output=True, text=True)
+    by_path = subprocess.run([slurm.path / "sinfo", "-h", "-o%R"], env={}, capture_output=True, text=True)
+    assert by_environment.stdout.split() == by_path.stdout.split() == ["debug", "short", "closed"]

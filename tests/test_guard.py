@@ -1,0 +1,53 @@
+"""What the guard of servers ends, however the test run ends."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+from tests.batch import guarded
+from tests.schedulers.jobs import until
+
+# Goes into sessions of its own, twice, and writes down who it is.
+SCATTERS = """
+setsid sh -c 'echo $$ >>"$0"; exec sleep 600' "$1" &
+(setsid sh -c 'trap "" TERM HUP; setsid sleep 600 & echo $! >>"$0"; echo $$ >>"$0"; wait' "$1" &)
+exec sleep 600
+"""
+
+
+def alive(pids: Path) -> list[str]:
+    """Those written down that still live."""
+    states = []
+    for pid in pids.read_text().split():
+        stat = Path("/proc", pid, "stat")
+        if stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z":
+            states.append(pid)
+    return states
+
+
+def test_everything_ends_with_the_block(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    with guarded([(["sh", "-c", SCATTERS, "sh", pids], tmp_path / "log")]):
+        until(lambda: pids.read_text().split() if pids.exists() else [], lambda seen: len(seen) == 3)
+        assert len(alive(pids)) == 3
+    assert not alive(pids)
+
+
+def test_everything_ends_when_the_test_run_is_killed(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    run = f"""
+        import time
+        from pathlib import Path
+        from tests.batch import guarded
+        with guarded([(["sh", "-c", {SCATTERS!r}, "sh", {str(pids)!r}], Path({str(tmp_path)!r}) / "log")]):
+            time.sleep(600)
+    """
+    root = Path(__file__).resolve().parent.parent
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(run)], cwd=root) as killed:
+        until(lambda: pids.read_text().split() if pids.exists() else [], lambda seen: len(seen) == 3)
+        killed.send_signal(signal.SIGKILL)
+    until(lambda: alive(pids), lambda left: not left)
