@@ -6,7 +6,7 @@ results/_layout.html. Bar, tabs and links follow from here.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from .domain.profile import Profile
 from .domain.selection import Selection
@@ -72,6 +72,11 @@ class Chip:
 def with_query(path: str, pairs: Pairs) -> str:
     """`path` with `pairs` as its query string."""
     return f"{path}?{urlencode(pairs)}" if pairs else path
+
+
+def target_url(name: str, word: str = "") -> str:
+    """The address of a target's page, or of one below it."""
+    return f"/targets/{quote(name, safe='')}" + (f"/{word}" if word else "")
 
 
 def result_url(id: str, key: str = "", selection: Selection | None = None, extra: Pairs | None = None) -> str:

@@ -21,6 +21,7 @@ NAVIGATION = (
     ("/jobs/new", "New job", "n"),
     ("/import", "Import", "i"),
     ("/compare", "Compare", "c"),
+    ("/targets", "Targets", "t"),
 )
 """Address, label, and the key that leads there after "g"."""
 

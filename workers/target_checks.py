@@ -35,6 +35,7 @@ ANSWER_LATE_S = 60.0
 there."""
 NOT_SHARED = 77
 """The exit status by which a probe job says that it does not see its directory."""
+GONE = 78
 PREFIX = "check-"
 
 # Runs on the compute node. Whatever it prints is of no use where the directory is not shared; its status is.
@@ -57,7 +58,8 @@ def answer(store: Store, check_id: str) -> None:
     try:
         found = carry_out(store, question, secrets_for(store, question.target))
     except PerfloomError as error:
-        found = Answer.failed(error)
+        # A probe job goes on while somebody types.
+        found = replace(Answer.failed(error), job=question.job if isinstance(error, SecretNeeded) else None)
     except Exception:
         # Somebody waits for an answer, whatever went wrong here.
         log.exception("the check of the target %r failed", question.target)
@@ -177,10 +179,12 @@ def _run(transport: Transport, script: str, input: bytes = b"") -> str:
 def _look_at(store: Store, transport: Transport, target: Target, job: ProbeJob) -> Answer:
     """Whether a probe job has answered, or where it is."""
     try:
-        done = transport.run(f"cd {quote(_own(job))} && ls >/dev/null && cat answer")
+        done = transport.run(f"cd {quote(_own(job))} || exit {GONE}; ls >/dev/null; cat answer")
         if done.status == 0:
             seen = parse_probe(done.text, target, time.time())
             return _ended(store, transport, target, job, seen)
+        if done.status == GONE:
+            return _seen_by_another(store, target, job)
         status = _status(transport, target, job)
     except Unreachable as error:
         # It goes on without us.
@@ -224,6 +228,13 @@ def _ended(store: Store, transport: Transport, target: Target, job: ProbeJob, se
         _note(store, target, with_compute(facts, seen, shared=seen is not None))
     _remove(transport, _own(job))
     return Answer()
+
+
+def _seen_by_another(store: Store, target: Target, job: ProbeJob) -> Answer:
+    """Its directory is not there (any more): who else looks at the same page has had the answer."""
+    facts = store.targets.get(target.name).facts
+    answered = facts is not None and (facts.shared is False or facts.compute is not None or "compute" in facts.problems)
+    return Answer() if answered else Answer(f"The directory of the probe job {job.id} is gone. Check again.")
 
 
 def _give_up(store: Store, transport: Transport, target: Target, job: ProbeJob, text: str) -> None:

@@ -53,7 +53,7 @@ class TargetFields:
         for each in fields(cls):
             posted = values.get(each.name, ())
             if each.name in SWITCHES:
-                typed[each.name] = bool(posted)
+                typed[each.name] = any(posted)
             elif posted:
                 typed[each.name] = posted[-1].replace("\r\n", "\n")
         return cls(**typed)

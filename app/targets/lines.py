@@ -3,18 +3,17 @@
 from collections.abc import Callable, Iterator
 
 from ..domain.errors import HostKeyUnknown, PerfloomError, Refused, SecretNeeded, Unreachable
-from ..domain.facts import HostFacts
 from ..domain.jobs import MpiFlavour
 from ..domain.targets import CheckLine, Light, SchedulerName, Target, TargetFacts
 from ..recorders.events import privileged
 from .probe import SHARED_SYSTEMS, TITLES
+from .words import SCHEDULER_TITLES
 
 ROOM_BYTES = 1 << 30
 """Less than this is worth a word: a recording by dwarf of some minutes fills it."""
 CLOCK_NS = 1_000_000_000
 """A clock that is off by more is worth a word."""
 _SHOWN = 8
-SCHEDULER_TITLES = {SchedulerName.NONE: "none", SchedulerName.SLURM: "Slurm", SchedulerName.LSF: "LSF"}
 _INSTALL = "Install it: apt-get install linux-perf (Debian), linux-tools-generic (Ubuntu), perf (Fedora, Red Hat)."
 _SHARED = {"ext2/ext3": "ext4", "UNKNOWN (0x7461636c)": "lustre"}
 
@@ -309,6 +308,8 @@ def _clock(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
         return
     off, error = facts.clock_ns, facts.clock_error_ns or 0
     about = f"{_time(off)} {'ahead of' if off > 0 else 'behind'} ours, give or take {_time(error)}"
+    if abs(off) <= error:
+        about = f"The same as ours, give or take {_time(error)}"
     if abs(off) <= max(error, CLOCK_NS):
         yield _good(title, f"{about}.")
     else:
@@ -325,7 +326,7 @@ def _sudo(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
     if facts.sudo is None:
         yield _note("sudo", "Not tried, as there is no perf.")
         return
-    said = facts.problems.get("sudo", "")
+    said = facts.problems.get("sudo", "").removeprefix("sudo: ")
     advice = f"With visudo: {facts.recording.user or 'USER'} ALL=(root) NOPASSWD: {perf} — or leave sudo out."
     yield _bad("sudo", f"perf cannot be started with sudo: {_sentence(said)}" if said else "sudo refuses perf.", advice)
 
@@ -369,10 +370,3 @@ _LOOKS: tuple[_Look, ...] = (
     *(_perf, _rights, _symbols, _counters, _stacks, _sudo),
     *(_mpi, _directory, _shared, _scratch, _packing, _clock),
 )
-
-
-def about_host(facts: HostFacts) -> str:
-    """One line on a machine."""
-    parts = [facts.host, facts.cpu, f"{facts.cpus} CPUs" if facts.cpus else "", facts.os]
-    perf = f"perf {facts.perf_version}" if facts.perf_version else "no perf"
-    return " · ".join(part for part in [*parts, perf] if part)

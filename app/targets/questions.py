@@ -84,8 +84,8 @@ class Answer:
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing more to wait for."""
-        return self.job is None
+        """Whether there is nothing to wait for: a person has to do something, or nobody has."""
+        return self.job is None or bool(self.prompts)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -1,0 +1,156 @@
+"""The form of a target: a new one, one filled from another or from a file, and the settings of one that is there."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from flask import Blueprint, flash, redirect, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from ..domain.errors import InvalidRequest
+from ..domain.jobs import MpiFlavour
+from ..domain.targets import LOCAL, SchedulerName
+from ..forms.check_place import FLAVOURS
+from ..forms.exchange import LIMIT_BYTES
+from ..forms.target import SSH_FIELDS, TargetFields, parse, to_fields
+from ..forms.target_file import from_file
+from ..pages import target_url
+from ..recorders.preflight import Finding, Level
+from ..rendering import Page, render
+from ..services import services
+
+blueprint = Blueprint("target_form", __name__)
+
+WAYS = (
+    ("ssh", "Another host, over SSH", "Jobs run there, or are handed to its batch system."),
+    ("here", "This machine", "Without SSH: for its batch system, or with settings of its own."),
+)
+SCHEDULERS = (
+    (SchedulerName.NONE, "None", "Programs are started right there."),
+    (SchedulerName.SLURM, "Slurm", "By sbatch; it decides where and when."),
+    (SchedulerName.LSF, "LSF", "By bsub; it decides where and when."),
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several to choose from. hint: what it means."""
+
+    value: str
+    label: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class FormPage(Page):
+    """`/targets/new` and `/targets/<name>/edit`. name: of the target that is edited, empty for a new one.
+
+    source: what the form was filled from, in words. action: where it is sent. errors: a sentence by field.
+    """
+
+    template: ClassVar[str] = "targets/form.html"
+    name: str
+    url: str
+    action: str
+    source: str
+    fields: TargetFields
+    errors: dict[str, str]
+    local: bool
+    ways: tuple[Choice, ...]
+    schedulers: tuple[Choice, ...]
+    flavours: tuple[Choice, ...]
+
+    @property
+    def hidden_by(self) -> dict[str, str]:
+        """For each field the choices under which it has no meaning."""
+        return {name: "way-here" if name in SSH_FIELDS else "" for name in vars(self.fields)}
+
+    def findings(self, field: str) -> tuple[Finding, ...]:
+        """What is to be said at a field."""
+        return (Finding(Level.ERROR, field, self.errors[field], ""),) if field in self.errors else ()
+
+    def invalid(self, field: str) -> bool:
+        """Whether a field has an error."""
+        return field in self.errors
+
+    def opened(self, *names: str) -> bool:
+        """Whether a part that is usually folded holds something that was set, or is wrong."""
+        plain = TargetFields()
+        return any(name in self.errors or getattr(self.fields, name) != getattr(plain, name) for name in names)
+
+
+@blueprint.get("/targets/new")
+def new() -> AnyResponse:
+    """The empty form, or one filled from a target that is there (`from`)."""
+    if "from" not in request.args:
+        return form_page(TargetFields())
+    target = services().store.targets.get(request.args["from"]).target
+    fields = to_fields(target)
+    return form_page(TargetFields(**vars(fields) | {"name": ""}), source=f"the target {target.name}")
+
+
+@blueprint.post("/targets/new")
+def add() -> AnyResponse:
+    """Keep a new target, or show the form again with what is in its way."""
+    typed = TargetFields.from_form(request.form.to_dict(flat=False))
+    parsed = parse(typed)
+    errors = dict(parsed.errors)
+    targets = services().store.targets
+    if parsed.target is not None and (parsed.target.name == LOCAL or targets.find(parsed.target.name) is not None):
+        errors["name"] = f"There is a target “{parsed.target.name}” already. Choose another name."
+    if errors or parsed.target is None:
+        return form_page(typed, errors, status=422)
+    targets.save(parsed.target)
+    flash(f"Added the target “{parsed.target.name}”. Check it, to see what works there.", "good")
+    return redirect(target_url(parsed.target.name), 303)
+
+
+@blueprint.route("/targets/<name>/edit", methods=["GET", "POST"])
+def edit(name: str) -> AnyResponse:
+    """The settings of a target. Its name stays: jobs know it by that."""
+    stored = services().store.targets.get(name)
+    if request.method == "GET":
+        return form_page(to_fields(stored.target), name=name)
+    typed = TargetFields.from_form(request.form.to_dict(flat=False) | {"name": [name]})
+    parsed = parse(typed, stored.target)
+    if parsed.target is None:
+        return form_page(typed, parsed.errors, name=name, status=422)
+    services().store.targets.save(parsed.target)
+    flash("Saved.", "good")
+    return redirect(target_url(name), 303)
+
+
+@blueprint.post("/targets/import")
+def import_file() -> AnyResponse:
+    """Fill the form from a file that somebody exchanged. Nothing is saved."""
+    sent = request.files.get("file")
+    if sent is None or not sent.filename:
+        raise InvalidRequest(
+            "Choose a file with a target: TOML or JSON, as the page of a target gives it away.", "file"
+        )
+    target = from_file(sent.stream.read(LIMIT_BYTES + 1))
+    name = "".join(sign for sign in sent.filename.rpartition("/")[2] if sign.isprintable())[:100]
+    return form_page(to_fields(target), source=f"the file {name}. Nothing is saved yet")
+
+
+def form_page(
+    fields: TargetFields,
+    errors: dict[str, str] | None = None,
+    *,
+    name: str = "",
+    source: str = "",
+    status: int = 200,
+) -> AnyResponse:
+    """The form with these fields in it. name: of the target that is edited."""
+    page = FormPage(
+        name=name,
+        url=target_url(name) if name else "/targets",
+        action=target_url(name, "edit") if name else "/targets/new",
+        source=source,
+        fields=fields,
+        errors=errors or {},
+        local=name == LOCAL,
+        ways=tuple(Choice(*way) for way in WAYS),
+        schedulers=tuple(Choice(value.value, label, hint) for value, label, hint in SCHEDULERS),
+        flavours=(Choice("", "No suggestion"), *(Choice(each.value, FLAVOURS[each]) for each in MpiFlavour)),
+    )
+    return render(page, status)

@@ -1,0 +1,38 @@
+// The page of a target while a check is on its way: it shows where it is, and loads itself again when it is done.
+// Without this module the page is loaded again by a meta refresh.
+
+import { getJSON } from './http.js';
+
+const FIRST_MS = 400;
+const SLOWEST_MS = 3000;
+
+const place = document.querySelector('[data-check]');
+const status = document.querySelector('[data-check-status]');
+let address = place.dataset.check;
+let delay = FIRST_MS;
+
+async function ask() {
+  try {
+    const answer = await getJSON(address);
+    if (answer.final) {
+      location.replace(answer.url);
+      return;
+    }
+    address = address.replace(/[^/]*$/, answer.id);
+    if (answer.mark !== place.dataset.mark) {
+      place.innerHTML = answer.html;
+      place.dataset.mark = answer.mark;
+      status.textContent = answer.text;
+      delay = FIRST_MS;
+    }
+    // Who reloads the page goes on with the question that was asked last.
+    history.replaceState(null, '', answer.url);
+  } catch (error) {
+    status.textContent = error.message;
+    if (error.status >= 400 && error.status < 500) return;
+  }
+  delay = Math.min(SLOWEST_MS, delay * 1.4);
+  setTimeout(ask, delay);
+}
+
+setTimeout(ask, delay);
