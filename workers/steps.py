@@ -346,15 +346,24 @@ def _reading(road: Road, job: Job, files: JobFiles) -> None:
     changes: dict[str, Any] = {"complete": False, "reasons": short} if short else {}
     if job.kind == "record" and job.job_spec.command:
         changes["command"] = shlex.join(job.job_spec.command)
-    result = reading.read_to_result(
-        road.settings,
-        road.store,
-        job.id,
-        _inputs(job, files),
-        name=job.name,
-        meta_changes=changes,
-        progress=report,
-    )
+    try:
+        result = reading.read_to_result(
+            road.settings,
+            road.store,
+            job.id,
+            _inputs(job, files),
+            name=job.name,
+            meta_changes=changes,
+            progress=report,
+        )
+    except UnreadableInput:
+        if not (job.planned and ended_badly(job)):
+            raise
+        from perfloom.workers.targeted import collecting
+
+        # How it ended says more than that there is nothing to read.
+        collecting.nothing(road, job, files)
+        return
     state = JobState.CANCELLED if job.outcome is not None and job.outcome.cancelled else JobState.STORED
     # What is missing of ranks is known only now.
     reasons = result.reasons if job.planned else short

@@ -10,7 +10,8 @@ from .targets import BatchState, BatchStatus
 class RankSight:
     """One rank of one run. rank: its number, null for a job without MPI or for a host's one recording. state: one of
     "started", "recording", "ended", "reading" (perf script at work), "done". started_ns, ended_ns: of that host's
-    clock, since the epoch. recorded: whether perf was to record it. size: what MPI says how many ranks there are."""
+    clock, since the epoch. recorded: whether perf was to record it. size: what MPI says how many ranks there are.
+    stopped: what it was told to end by ("limit": the time that the job may take), empty where it was not."""
 
     run: int
     rank: int | None
@@ -22,6 +23,7 @@ class RankSight:
     recorded: bool = True
     size: int | None = None
     note: str = ""
+    stopped: str = ""
 
 
 @dataclass(frozen=True)

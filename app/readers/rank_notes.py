@@ -1,7 +1,8 @@
 """The notes that were kept where a planned job ran: its plan, and the state of each rank. They may say anything.
 
 A plan is JSON: {"runs": [{"run": 0, "events": [...], "command": [...]}], "ranks": 4 or null, "flavour": ..., "target":
-..., "recorder": ..., "clock_ns": how far the target's clock was ahead of ours, or null}. A state is lines of `key
+..., "recorder": ..., "clock_ns": how far the target's clock was ahead of ours, or null, "told": whether the whole job
+was told to end}. A state is lines of `key
 value`; of a key that comes again the last line counts, but notes are kept all.
 """
 
@@ -33,13 +34,15 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class RankPlan:
-    """What was planned. ranks: null for a program without ranks. clock_ns: how far the target's clock was ahead."""
+    """What was planned. ranks: null for a program without ranks. clock_ns: how far the target's clock was ahead. told:
+    whether the job was told to end, and says so itself."""
 
     runs: tuple[PlannedRun, ...]
     ranks: int | None = None
     flavour: str | None = None
     target: str | None = None
     clock_ns: int = 0
+    told: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,7 @@ def parse_plan(text: bytes) -> RankPlan:
         flavour=_text(data.get("flavour")),
         target=_text(data.get("target")),
         clock_ns=clock if _whole(clock) and abs(clock) < 1 << 62 else 0,
+        told=data.get("told") is True,
     )
 
 

@@ -110,7 +110,7 @@ class Ranks:
             self._say(rank, NO_END)
             return
         self._notes[rank] += map(_sentence, state.notes)
-        how = _how_it_ended(state)
+        how = "" if state.stopped and self.plan.told else _how_it_ended(state)
         if how:
             self._say(rank, how)
         if state.size and self.plan.ranks and state.size != self.plan.ranks and rank.number is not None:

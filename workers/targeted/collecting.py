@@ -19,9 +19,11 @@ from perfloom.workers import steps, supervised
 from perfloom.workers.jobfiles import JobFiles
 from perfloom.workers.outcomes import Ending, no_recording
 from perfloom.workers.road import AGAIN_S, Progress, Road, Stopped, reporter
+from perfloom.workers.supervisor import read_json, write_json
 from perfloom.workers.targeted import leaving, polling
 from perfloom.workers.targeted.access import reach, slot
 from perfloom.workers.targeted.output import FarOutput
+from perfloom.workers.targeted.staging import PLAN_FILE
 from perfloom.workers.transports import Copy, Transport
 
 SYMBOLISE_S = 600.0
@@ -131,30 +133,41 @@ def _commit(road: Road, job: Job, **more: Any) -> Job:
 def _send_on(road: Road, job: Job, files: JobFiles) -> None:
     """To be read, or to its end where there is nothing to read."""
     recordings = [path for path in files.brought() if path.name != STATE]
-    # What is no text here is left to who reads it.
-    empty = all(path.name != RECORDING and not steps.holds_anything(path) for path in recordings)
+    empty = not any(_holds_anything(path) for path in recordings)
     if not recordings or (empty and steps.ended_badly(job)):
-        _nothing(road, job, files, wrote=bool(recordings))
+        nothing(road, job, files)
         return
+    outcome = job.outcome or Outcome()
+    plan = read_json(files.artefacts / PLAN_FILE) or {}
+    write_json(files.artefacts / PLAN_FILE, plan | {"told": outcome.cancelled or outcome.time_limit})
     short = [*job.details.get("short", ()), *([steps.NO_SAMPLE] if empty else [])]
     details = job.details | {"short": short, "unreached": None, "needs": []}
     due = time.time() + AGAIN_S
     road.store.jobs.move(job.id, JobState.COLLECTING, JobState.READING, due_at=due, details=details)
 
 
-def _nothing(road: Road, job: Job, files: JobFiles, *, wrote: bool) -> None:
+def _holds_anything(path: Path) -> bool:
+    """Whether there is a sample, or a count. A recording beside its text is that text once more; alone it is left to
+    who reads it."""
+    if path.name == RECORDING:
+        return not any((path.parent / text).exists() for text in TEXTS)
+    return steps.holds_anything(path)
+
+
+def nothing(road: Road, job: Job, files: JobFiles) -> None:
     """There is nothing to read: say why, as far as it is known."""
     outcome = job.outcome or Outcome()
-    short = tuple(job.details.get("short") or ())
     sight = polling.last_sight(files) or Sight()
-    notes = tuple(dict.fromkeys(note for note in (*sight.notes, *(rank.note for rank in sight.ranks)) if note))
+    notes = [note for note in dict.fromkeys(rank.note for rank in sight.ranks) if note][:MOST_NOTES]
     if outcome.cancelled:
         steps.end(road, job, files, JobState.CANCELLED, "It was cancelled before anything was recorded.")
     elif job.details.get("vanished"):
-        reason = " ".join((*short, *notes[:MOST_NOTES], "Nothing was recorded until then. Submit the job again."))
+        reason = " ".join((*outcome.reasons, *notes, "Nothing was recorded until then. Submit the job again."))
         steps.end(road, job, files, JobState.LOST, reason)
-    elif notes:
-        steps.end(road, job, files, JobState.FAILED, " ".join((*short, *notes[:MOST_NOTES])))
     else:
-        reason = no_recording(Ending(outcome, short), files.tail(), RECORDERS[job.job_spec.recorder], wrote=wrote)
+        ending = Ending(outcome, outcome.reasons)
+        wrote = any(path.name != STATE for path in files.brought())
+        reason = no_recording(ending, files.tail(), RECORDERS[job.job_spec.recorder], wrote=wrote)
+        if "cannot be executed" not in reason:
+            reason = " ".join((reason, *notes))
         steps.end(road, job, files, JobState.FAILED, reason)

@@ -9,6 +9,7 @@ from typing import TypeVar
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.jobs import JobSpec
 from perfloom.launchers.quoting import join, quote
+from perfloom.launchers.runs import RUN, numbered
 from perfloom.workers.jobfiles import JobFiles
 from perfloom.workers.supervisor import read_json, write_json
 from perfloom.workers.transports import Copy, Progress, Transport
@@ -49,8 +50,10 @@ def send(
 
 
 def names(inputs: Sequence[str], runs: int) -> tuple[str, ...]:
-    """The input files of all runs, `{run}` in them replaced. Raises InvalidRequest where two have one name."""
-    given = [one.replace("{run}", str(run)) for one in inputs for run in range(runs if "{run}" in one else 1)]
+    """The input files of all runs, with the run's number in them where there are several. Raises InvalidRequest where two have one name."""
+    given = list(inputs)
+    if runs > 1:
+        given = [numbered(one, run) for one in inputs for run in range(runs if RUN in one else 1)]
     for one in given:
         if not Path(one).is_absolute():
             raise InvalidRequest(f"The input file {one} is no full path. Begin it with /.", "inputs")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from perfloom.domain.jobs import JobSpec, Outcome, Scope
-from perfloom.domain.progress import Sight, SubmissionSight
+from perfloom.domain.progress import RankSight, RunSight, Sight, SubmissionSight
 from perfloom.domain.targets import BatchState
 from perfloom.workers.outcomes import Ending, signal_name
 
@@ -115,41 +115,47 @@ def vanished(sight: Sight) -> bool:
 
 
 def ending(spec: JobSpec, sight: Sight, *, asked: bool) -> Ending:
-    """How a job that is over ended. asked: a person asked for its end."""
+    """How a job that is over ended. asked: a person asked for its end.
+
+    Of why the recording is not whole that is left out which the ranks say of themselves.
+    """
     cancelled = asked and any(one.stopped or one.exit_status is None for one in sight.submissions)
-    limit = any(_at_limit(one) for one in sight.submissions)
+    limit = not cancelled and any(_at_limit(one) for one in (*sight.submissions, *sight.ranks))
     short = ["It was cancelled."] if cancelled else list(dict.fromkeys(_cut_short(spec, sight)))
     told = cancelled or limit or any(one.stopped for one in sight.submissions)
     # What was told to end says nothing about the command with its status.
-    statuses = [] if told else [run.exit_status for run in sight.runs if run.exit_status is not None]
-    worst = next((status for status in statuses if status), 0 if statuses else None)
+    runs = [] if told else [run for run in sight.runs if run.exit_status is not None]
+    worst = next((run.exit_status for run in runs if run.exit_status), 0 if runs else None)
     number = _signal(worst) if spec.mpi is None else None
-    short += [] if told else _bad_runs(spec, sight)
+    untold = [_bad_run(spec, sight, run) for run in runs if run.exit_status and not _rank_tells(sight, run)]
     outcome = Outcome(
         exit_status=None if number else worst,
         signal=number,
-        time_limit=limit and not cancelled,
+        time_limit=limit,
         cancelled=cancelled,
-        reasons=tuple(dict.fromkeys((*short, *sight.notes))),
+        reasons=tuple(
+            dict.fromkeys((*short, *(_bad_run(spec, sight, r) for r in runs if r.exit_status), *sight.notes))
+        ),
     )
-    return Ending(outcome, tuple(short))
+    return Ending(outcome, (*short, *untold))
 
 
-def _at_limit(one: SubmissionSight) -> bool:
-    return one.stopped == "limit" or (one.batch is not None and one.batch.state is BatchState.TIME_LIMIT)
+def _at_limit(one: SubmissionSight | RankSight) -> bool:
+    if one.stopped == "limit":
+        return True
+    return isinstance(one, SubmissionSight) and one.batch is not None and one.batch.state is BatchState.TIME_LIMIT
 
 
 def _cut_short(spec: JobSpec, sight: Sight) -> Iterator[str]:
     """Why the recording is not whole, but for how the command itself ended."""
+    # Without a command of its own a recording has no other end than its limit.
+    if any(rank.stopped == "limit" for rank in sight.ranks) and (spec.scope is Scope.COMMAND or spec.command):
+        yield f"The command was ended at the limit of {spec.duration_s or 0:g} s."
     for one in sight.submissions:
         state = one.batch.state if one.batch is not None else None
         reason = f": {one.batch.reason.rstrip('.')}" if one.batch is not None and one.batch.reason else ""
         if state is BatchState.TIME_LIMIT:
             yield "The batch system ended it at its limit on time; ask for a longer one."
-        elif one.stopped == "limit":
-            # Without a command of its own a recording has no other end than its limit.
-            if spec.scope is Scope.COMMAND or spec.command:
-                yield f"The command was ended at the limit of {spec.duration_s or 0:g} s."
         elif state is BatchState.CANCELLED:
             yield f"It was cancelled in the batch system, not by Perfloom{reason}."
         elif one.exit_status is None and state in (BatchState.FAILED, BatchState.DONE):
@@ -160,15 +166,16 @@ def _cut_short(spec: JobSpec, sight: Sight) -> Iterator[str]:
             yield "It was told to end by somebody else there."
 
 
-def _bad_runs(spec: JobSpec, sight: Sight) -> list[str]:
-    """What commands that ended badly say for themselves."""
-    found = []
-    for run in sight.runs:
-        if run.exit_status:
-            number = _signal(run.exit_status) if spec.mpi is None else None
-            how = f"was ended by {signal_name(number)}" if number else f"ended with exit status {run.exit_status}"
-            found.append(f"Run {run.run}: the command {how}." if len(sight.runs) > 1 else f"The command {how}.")
-    return found
+def _bad_run(spec: JobSpec, sight: Sight, run: RunSight) -> str:
+    """What a command that ended badly says for itself."""
+    number = _signal(run.exit_status) if spec.mpi is None else None
+    how = f"was ended by {signal_name(number)}" if number else f"ended with exit status {run.exit_status}"
+    return f"Run {run.run}: the command {how}." if len(sight.runs) > 1 else f"The command {how}."
+
+
+def _rank_tells(sight: Sight, run: RunSight) -> bool:
+    """Whether a rank of a run that ended badly ended badly itself: its recording will say so."""
+    return any(rank.run == run.run and (rank.exit_status or rank.stopped) for rank in sight.ranks)
 
 
 def _signal(status: int | None) -> int | None:

@@ -1,0 +1,96 @@
+"""Taking jobs at targets along their road in the tests."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfloom.domain.jobs import JobSpec, JobState
+from perfloom.domain.progress import Sight
+from perfloom.domain.targets import Target
+from perfloom.store import Store
+from perfloom.store.jobs import Job
+from perfloom.workers import processes, steps
+from perfloom.workers.jobfiles import MARK, JobFiles
+from perfloom.workers.road import Road
+from perfloom.workers.targeted.polling import last_sight
+from tests.jobspecs import spec_of
+
+
+def at(target: Target, *command: str, **more: Any) -> JobSpec:
+    """A recording of `command` at a target."""
+    return spec_of(*command, target=target.name, **more)
+
+
+def submit(store: Store, spec: JobSpec, name: str = "a job") -> Job:
+    """A queued recording."""
+    return store.jobs.create("record", spec.to_json(), name)
+
+
+def run(road: Road, spec: JobSpec, limit_s: float = 40.0) -> Job:
+    """Record, taking all steps in this process."""
+    return to_the_end(road, submit(road.store, spec), limit_s)
+
+
+def to_the_end(road: Road, job: Job, limit_s: float = 40.0) -> Job:
+    """Take all steps in this process until the job has ended. Fails where it does not."""
+    return steps.drive(road, job.id, _limited(limit_s))
+
+
+class Reached(Exception):
+    """The job is where a test wants it."""
+
+
+def until_job(road: Road, job: Job, wanted: Callable[[Job], object], limit_s: float = 30.0) -> Job:
+    """Take steps until the job is as wanted. Fails where it ends before."""
+    limited = _limited(limit_s)
+
+    def watch(job: Job) -> None:
+        if wanted(job):
+            raise Reached
+        limited(job)
+
+    with pytest.raises(Reached):
+        steps.drive(road, job.id, watch)
+    return road.store.jobs.get(job.id)
+
+
+def until_state(road: Road, job: Job, *states: JobState, limit_s: float = 30.0) -> Job:
+    """Take steps until the job is in one of `states`."""
+    return until_job(road, job, lambda job: job.state in states, limit_s)
+
+
+def _limited(limit_s: float) -> Callable[[Job], None]:
+    end = time.monotonic() + limit_s
+
+    def watch(job: Job) -> None:
+        if time.monotonic() > end:
+            pytest.fail(f"the job hangs: {job}")
+
+    return watch
+
+
+def files_of(road: Road, job: Job) -> JobFiles:
+    """The job's directory here."""
+    return JobFiles(road.store.jobs.directory(job.id))
+
+
+def sight_of(road: Road, job: Job) -> Sight:
+    """What was last seen of it."""
+    sight = last_sight(files_of(road, job))
+    assert sight is not None
+    return sight
+
+
+def far(job: Job) -> Path:
+    """The job's directory at its target, which is this machine in the end."""
+    return Path(job.details["directory"])
+
+
+def nothing_left(job: Job) -> bool:
+    """Whether neither a process nor a file of the job is left at its target."""
+    left = [Path(f"/proc/{one.pid}/cmdline").read_bytes() for one in processes.marked(MARK, job.id)]
+    assert not left
+    return "directory" not in job.details or not far(job).exists()
