@@ -34,7 +34,7 @@ from .collecting import list_script, listed, remove_script, symbolise_script
 from .looking import Followed, Found, look_script, looked, with_batch
 from .mpi import starter_of
 from .plan_text import chosen, plan_text
-from .preview import preview
+from .preview import preview as _preview
 from .runs import Run, runs, submissions
 from .starting import end_script, forget_script, make_script, place_script, start_script, started
 
@@ -74,6 +74,13 @@ def plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: str, 
     starters = base.programs(starter_of(spec.mpi.flavour), spec.mpi, target, facts) if spec.mpi else ()
     text = plan_text(spec, host, job_id, target, found, parts, starters)
     return Plan({"plan.sh": text} | dict(_scripts()), parts, tuple(run.events for run in found), found)
+
+
+def preview(spec: JobSpec, target: Target, facts: TargetFacts | None) -> str:
+    """The command lines that a job means, for a person: transport, batch system, launcher, recorder, command. Raises
+    InvalidRequest where the job cannot be run so."""
+    check(spec, target)
+    return _preview(spec, target, facts, recording_host(target, facts))
 
 
 def recording_host(target: Target, facts: TargetFacts | None) -> HostFacts:

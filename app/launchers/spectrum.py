@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ..domain.jobs import JobSpec, Mpi, MpiFlavour
-from .base import Words, named
+from .base import Words
 from .openmpi import OpenMpi
 
 SPECTRUM = OpenMpi(MpiFlavour.SPECTRUM, "Spectrum MPI", ("mpirun", "mpiexec"), "Spectrum MPI")
@@ -11,7 +11,7 @@ SPECTRUM = OpenMpi(MpiFlavour.SPECTRUM, "Spectrum MPI", ("mpirun", "mpiexec"), "
 
 @dataclass(frozen=True)
 class Platform:
-    """Platform MPI knows LSF by itself and has no option of its own for ranks per node there."""
+    """Ranks per node are the batch system's to say here: Platform MPI takes the hosts as it gives them."""
 
     flavour: MpiFlavour = MpiFlavour.PLATFORM
     title: str = "Platform MPI"
@@ -19,10 +19,7 @@ class Platform:
     says: str = "Platform MPI\\|HP-MPI"
 
     def words(self, spec: JobSpec, mpi: Mpi) -> Words:
-        words = list(mpi.arguments)
-        if mpi.ranks_per_node is not None and not named(mpi.arguments, "-ppn"):
-            words += ["-ppn", str(mpi.ranks_per_node)]
-        return (*words, "-np", str(mpi.ranks), *mpi.rank_arguments)
+        return (*mpi.arguments, "-np", str(mpi.ranks), *mpi.rank_arguments)
 
 
 PLATFORM = Platform()

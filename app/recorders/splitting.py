@@ -73,12 +73,17 @@ def groups(
     """
     have = _have(facts, counters)
     found: list[list[str]] = []
-    for event in events:
+    for event in _apart(events):
         place = next((one for one in found if _fits([*one, event], facts, have, most)), None)
         if place is None:
             found.append(place := [])
         place.append(event)
     return tuple(tuple(one) for one in found) or ((),)
+
+
+def _apart(events: Sequence[str]) -> list[str]:
+    """The events with lists such as "a,b" taken apart, but no groups."""
+    return [part for event in events for part in ([event] if event.lstrip().startswith("{") else parts(event))]
 
 
 def _have(facts: HostFacts | None, told: int | None) -> Counters:
