@@ -41,7 +41,7 @@ def preview(spec: JobSpec, target: Target, facts: TargetFacts | None, host: Host
             argv = scheduler.submit(spec, job_name("JOB", number), script, f"sub{number}.log")
             lines.append("  " * depth + join(argv))
             inner += 1
-        for run in part:
+        for run in (found[one] for one in part):
             if shown == MOST_RUNS:
                 return "\n".join((*lines, f"# and {len(found) - shown} more runs"))
             shown += 1
