@@ -1,10 +1,10 @@
 """What all batch systems have in common: scripts that never change, and the telling of silence from refusal."""
 
 import re
-import shlex
 from collections.abc import Sequence
 
 from ..domain.errors import InvalidRequest, Unavailable, Unreachable
+from ..launchers.quoting import join
 
 NOT_FOUND = 127
 """The exit status of a shell that does not find a program."""
@@ -20,7 +20,7 @@ def script(text: str, *arguments: str) -> tuple[str, ...]:
 
 def command_line(script: Sequence[str]) -> str:
     """A command line as one word, for batch systems that hand what they are given to /bin/sh."""
-    return shlex.join(script)
+    return join(script)
 
 
 def clock(seconds: int) -> tuple[int, int]:

@@ -125,9 +125,9 @@ class Lsf:
         ids = re.findall(r"^(\d+)\^", stdout, re.M)
         if ids:
             return str(ids[0])
-        if "is not found" in stderr or "No matching job found" in stderr:
+        if re.search(r"is not found|No (\w+ )?job found", stderr):
             return None
-        _complete("bjobs", stderr, status)
+        _complete("bjobs", stderr, status or 1)
         return None
 
     def look(self, ids: Sequence[str]) -> tuple[str, ...]:

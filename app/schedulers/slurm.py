@@ -43,18 +43,18 @@ $1 == "status" && NF == 2 { status = $2; next }
     }
     if ($1 in ours) print $1 "|" place "|" substr($0, length($1) + 2)
 }
-END { exit status }
+END { if (status == 0) print "end"; exit status }
 '
 """
 """One request for all jobs of all partitions, as squeue makes it anyway for more than one id. They come by partition
 and priority, so that those that wait before ours are counted on the way; where the first of them waits for another,
-that other is hidden from us (PrivateData), and so is the true number."""
+that other is hidden from us (PrivateData), and so is the true number. A last line tells that nothing was cut off."""
 
 NAMED = r"""
 ids=$(squeue --noheader --states=all --name="$1" --format=%i) || exit
-if [ -n "$ids" ]; then printf '%s\n' "$ids"; exit; fi
-sacct --noheader --parsable2 --allocations --starttime=now-3days --name="$1" --format=JobID 2>/dev/null
-exit 0
+[ -n "$ids" ] ||
+    ids=$(sacct --noheader --parsable2 --allocations --starttime=now-3days --name="$1" --format=JobID 2>/dev/null)
+printf '%s\nend\n' "$ids"
 """
 
 BACK = r"""
@@ -124,7 +124,7 @@ class Slurm:
         return script(NAMED, job_name)
 
     def found(self, stdout: str, stderr: str, status: int) -> str | None:
-        _complete("squeue", stderr, status)
+        _whole(stdout, stderr, status)
         found = ID.findall(stdout)
         return found[0] if found else None
 
@@ -132,7 +132,7 @@ class Slurm:
         return script(LOOK, *ids)
 
     def seen(self, ids: Sequence[str], stdout: str, stderr: str, status: int) -> Mapping[str, BatchStatus]:
-        _complete("squeue", stderr, status)
+        _whole(stdout, stderr, status)
         found = {}
         for line in stdout.splitlines():
             words = line.split("|", 6)
@@ -253,10 +253,17 @@ def _answered(program: str, stderr: str, status: int) -> None:
 
 
 def _complete(program: str, stderr: str, status: int) -> None:
-    """Raises Unreachable unless the answer is whole: half a list would make jobs vanish."""
+    """Raises Unreachable unless it answered: half a list would make jobs vanish."""
     _answered(program, stderr, status)
     if status:
         raise Unreachable(f"Slurm does not answer as expected: {said(stderr, NOISE) or f'{program} ended {status}'}.")
+
+
+def _whole(stdout: str, stderr: str, status: int) -> None:
+    """The same, of what our own scripts end with."""
+    _complete("squeue", stderr, status)
+    if not stdout.endswith("end\n"):
+        raise Unreachable("Slurm does not answer as expected: the end of what squeue says is missing.")
 
 
 def _field(words: str) -> str | None:

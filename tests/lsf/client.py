@@ -44,11 +44,12 @@ def main():
     if program == "blaunch":
         blaunch(words)
     request = {"program": program, "words": words, "cwd": os.getcwd(), "environment": dict(os.environ)}
-    if program == "bsub" and not sys.stdin.isatty():
-        request["script"] = sys.stdin.read()
     tries = int(os.environ.get("LSB_NTRIES", "1000000"))
     while True:
         answer = ask(folder, request)
+        if answer["status"] == "script":
+            request["script"] = sys.stdin.read()
+            continue
         sys.stdout.write(answer["stdout"])
         sys.stderr.write(answer["stderr"])
         sys.stdout.flush()

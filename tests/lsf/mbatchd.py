@@ -11,6 +11,7 @@ import json
 import os
 import re
 import select
+import shlex
 import signal
 import socket
 import struct
@@ -181,9 +182,17 @@ class Cluster:
 
     def bsub(self, request, uid):
         options, command = bsub_words(request["words"])
-        command = " ".join(command) if command else request.get("script", "")
+        if not command:
+            if "script" not in request:
+                return "", "", "script"
+            # Its #BSUB lines give way to the command line.
+            given = re.findall(r"^#BSUB\s+(.*)$", request["script"], re.M)
+            options = {**bsub_words([word for line in given for word in shlex.split(line)])[0], **options}
+            command = [request["script"]]
+        command = " ".join(command)
         if not command.strip():
             raise Refusal("No command is specified. Job not submitted.")
+        named = "q" in options
         queue = options.setdefault("q", "normal")
         if self.settings["refuse"]:
             raise Refusal(self.settings["refuse"])
@@ -194,12 +203,13 @@ class Cluster:
         if os.geteuid() != 0 and uid != os.geteuid():
             raise Refusal("User permission denied. Job not submitted.")
         self.last += 1
-        job = Job(self.last, uid, options, command, request["cwd"], request["environment"])
+        environment = environment_of(options.get("env", "all"), request["environment"])
+        job = Job(self.last, uid, options, command, options.get("cwd", request["cwd"]), environment)
         job.starting = job.submitted + self.settings["delay"]
         self.jobs[job.number] = job
         if self.settings["lose_answers"]:
             raise Refusal("Failed in an LSF library call: Communication time out. Job not submitted.")
-        where = f"queue <{queue}>" if "-q" in request["words"] else f"default queue <{queue}>"
+        where = f"queue <{queue}>" if named else f"default queue <{queue}>"
         return f"Job <{job.number}> is submitted to {where}.\n", "", 0
 
     def bjobs(self, request, uid):
@@ -326,6 +336,22 @@ def bsub_words(words):
         else:
             raise Refusal(f"bsub: illegal option -- {name}\nUsage: bsub [options] command [argument ...]")
     return options, words[place:]
+
+
+def environment_of(text, submitter):
+    """What -env gives a job: all, none, NAME, ~NAME, NAME=value, with commas between."""
+    given = {}
+    for word in (part.strip() for part in text.split(",")):
+        name, equals, value = word.partition("=")
+        if word == "all":
+            given.update(submitter)
+        elif equals:
+            given[name] = value
+        elif name.startswith("~"):
+            given.pop(name[1:], None)
+        elif name in submitter and word != "none":
+            given[name] = submitter[name]
+    return given
 
 
 def plain_words(words, without, having):

@@ -15,7 +15,7 @@ SLURM, LSF = SCHEDULERS[SchedulerName.SLURM], SCHEDULERS[SchedulerName.LSF]
 SCRIPT = ("/d/job.sh", "0", "it's")
 SLURM_ALWAYS = ("sbatch", "--parsable", "--job-name=n", "--output=/d/50%%", "--no-requeue", "--export=ALL")
 LSF_ALWAYS = ("bsub", "-J", "n", "-o", "/d/50%", "-rn")
-QUOTED = """/d/job.sh 0 'it'"'"'s'"""
+QUOTED = r"/d/job.sh 0 'it'\''s'"
 MPI = Mpi(MpiFlavour.MPICH, ranks=8, ranks_per_node=4)
 
 

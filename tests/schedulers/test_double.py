@@ -86,6 +86,20 @@ def test_bkill(lsf: LsfDouble) -> None:
     assert "Exited with exit code 130." in history and "Completed <exit>; TERM_OWNER" in history
 
 
+def test_a_script_on_standard_input(lsf: LsfDouble, tmp_path: Path) -> None:
+    """Its #BSUB lines count, and what the command line says counts more. Other than the shell's, -env may say it all."""
+    script = (
+        "#!/bin/sh\n#BSUB -q short -J 'of script'\n#BSUB -n 2\necho $LSB_JOBNAME $LSB_QUEUE $A $HOME >got; exit 4\n"
+    )
+    argv = ["bsub", "-J", "mine", "-cwd", str(tmp_path), "-env", "none, A=b, PATH"]
+    done = subprocess.run(argv, env=lsf.variables, input=script, capture_output=True, text=True)
+    assert "is submitted to queue <short>." in done.stdout
+    id = done.stdout.split("<")[1].split(">")[0]
+    assert ended(lsf, id) == "EXIT"
+    assert (tmp_path / "got").read_text() == "mine short b\n"
+    assert lsf.run(["bjobs", "-a", "-noheader", "-o", "slots exit_code", id])[0].split() == ["2", "4"]
+
+
 def test_errors(lsf: LsfDouble) -> None:
     assert lsf.run(["bsub", "-q", "no", "x"]) == ("", "no: No such queue. Job not submitted.\n", 255)
     assert lsf.run(["bsub"]) == ("", "No command is specified. Job not submitted.\n", 255)

@@ -132,6 +132,13 @@ def test_half_an_answer_is_none(stdout: str, stderr: str, status: int) -> None:
         LSF.seen(["1"], stdout, stderr, status)
 
 
+def test_a_name_that_nobody_has() -> None:
+    assert LSF.found("", "Job <perfloom-a-0> is not found\n", 255) is None
+    for stderr, status in (("", 0), ("", 255), ("LSF is down. Please wait ...\n", 255)):
+        with pytest.raises(Unreachable):
+            LSF.found("", stderr, status)
+
+
 def test_what_bsub_answers() -> None:
     assert LSF.submitted("Job <123> is submitted to default queue <normal>.\n", "", 0) == "123"
     noise = "Cannot connect to LSF. Please wait ...\n"

@@ -66,6 +66,12 @@ def test_one_call_tells_state_reason_and_place_in_the_queue(shell: str, tmp_path
     assert (tmp_path / "called").read_text().count("\n") == 1
 
 
+def test_an_answer_that_was_cut_off_is_none() -> None:
+    for read in (SLURM.found, lambda *said: SLURM.seen(["1"], *said)):
+        with pytest.raises(Unreachable, match="the end of what squeue says is missing"):
+            read("100||RUNNING|debug|n1|N/A|None\n", "", 0)
+
+
 @pytest.mark.parametrize(
     ("stderr", "status"),
     [
@@ -159,7 +165,7 @@ def test_what_history_says(printed: str, seen: tuple[BatchState, int | None, int
 @pytest.mark.parametrize("word", STATES)
 def test_every_state_has_a_meaning(word: str) -> None:
     """What has ended says why, unless it is plain."""
-    status = SLURM.seen(["1"], f"1||{word}|p|n1|N/A|None\n", "", 0)["1"]
+    status = SLURM.seen(["1"], f"1||{word}|p|n1|N/A|None\nend\n", "", 0)["1"]
     assert status.native == word
     assert status.state is STATES[word]
     plain = {"REQUEUE_FED", "RUNNING", "RESIZING", "SIGNALING", "UPDATE_DB", "COMPLETED", "FAILED"}
@@ -167,7 +173,7 @@ def test_every_state_has_a_meaning(word: str) -> None:
 
 
 def test_a_state_of_a_later_version_is_unknown() -> None:
-    assert SLURM.seen(["1"], "1||TELEPORTED|p|n1|N/A|None\n", "", 0)["1"].state is BatchState.UNKNOWN
+    assert SLURM.seen(["1"], "1||TELEPORTED|p|n1|N/A|None\nend\n", "", 0)["1"].state is BatchState.UNKNOWN
 
 
 @pytest.mark.parametrize(
