@@ -17,6 +17,8 @@ SIGHT = Path("run") / "sight.json"
 PLAN = Path("artefacts") / "plan.json"
 MOST_CELLS = 8192
 """Ranks of all runs that are drawn, those of the first runs first."""
+MOST_NAMED = 24
+"""Up to so many ranks each has its number and host beside it."""
 MOST_CONCERNS = 25
 MOST_BYTES = 32 << 20
 
@@ -70,8 +72,14 @@ class Cell:
     """A rank as it is drawn. state: of STATES. recorded: whether perf was to record it."""
 
     state: str
-    title: str
+    name: str
+    text: str
     recorded: bool
+
+    @property
+    def title(self) -> str:
+        """All that is said of it."""
+        return " · ".join(part for part in (self.name, self.text) if part)
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,11 @@ class RunRow:
     counts: tuple[tuple[str, str, int], ...]
     cells: tuple[Cell, ...]
     undrawn: int
+
+    @property
+    def named(self) -> bool:
+        """Whether each rank is named, rather than drawn as a small square."""
+        return len(self.cells) <= MOST_NAMED
 
     @property
     def summary(self) -> str:
@@ -218,7 +231,7 @@ def _run(run: RunSight, ranks: Sequence[RankSight], expected: int | None, events
     if expected is not None and not any(rank.rank is None for rank in ranks):
         state = "failed" if run.state == "ended" else "waiting"
         text = "never seen" if run.state == "ended" else "not seen yet"
-        cells += [Cell(state, f"rank {number}: {text}", True) for number in range(expected) if number not in seen]
+        cells += [Cell(state, f"rank {number}", text, True) for number in range(expected) if number not in seen]
         if len(seen) < expected:
             order = [*(rank.rank or 0 for rank in ranks), *(n for n in range(expected) if n not in seen)]
             cells = [cell for _, cell in sorted(zip(order, cells, strict=True), key=lambda pair: pair[0])]
@@ -239,14 +252,14 @@ def _run(run: RunSight, ranks: Sequence[RankSight], expected: int | None, events
 def _cell(rank: RankSight) -> Cell:
     failed = rank.exit_status not in (None, 0)
     state = "failed" if failed else rank.state if rank.state in STATES else "started"
-    words = [_name(rank), rank.host, _exit(rank.exit_status) if failed else STATES[state]]
+    words = [rank.host, _exit(rank.exit_status) if failed else STATES[state]]
     if not rank.recorded:
         words.append("not recorded")
-    return Cell(state, " · ".join(word for word in words if word), rank.recorded)
+    return Cell(state, _name(rank), " · ".join(word for word in words if word), rank.recorded)
 
 
 def _name(rank: RankSight) -> str:
-    return "" if rank.rank is None else f"rank {rank.rank}"
+    return "the host" if rank.rank is None else f"rank {rank.rank}"
 
 
 def _concerns(run: RunSight, ranks: Iterable[RankSight], expected: int | None) -> list[Concern]:

@@ -81,6 +81,7 @@ def _job(job: Job) -> dict[str, Any]:
         spec["environment"] = dict.fromkeys(spec["environment"])
     return {
         "id": job.id,
+        "target": job.target if job.kind == "record" else None,
         "kind": job.kind,
         "name": job.name,
         "state": job.state.value,

@@ -283,7 +283,7 @@ def test_hostile_names_do_nothing(browser_client: Browser, store: Store, host: N
 def test_changes_need_the_csrf_token(browser_client: Browser, store: Store) -> None:
     store.presets.save("p", JobSpec().to_json())
     job = store.jobs.create("record", JobSpec(command=("true",)).to_json(), "x")
-    paths = ("/jobs/new", "/jobs/preview", "/jobs/presets", "/jobs/presets/delete")
+    paths = ("/jobs/new", "/jobs/preview", *(f"/jobs/presets{what}" for what in ("", "/delete", "/file", "/open")))
     for path in (*paths, *(f"/jobs/{job.id}/{what}" for what in ("cancel", "retry", "delete"))):
         assert browser_client.client.post(path, data={"command": "true", "name": "p"}).status_code == 403, path
     assert jobs_in(store) == 1 and not store.jobs.get(job.id).cancel_requested

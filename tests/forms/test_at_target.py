@@ -1,0 +1,83 @@
+"""What the last check of a target speaks against a job there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from perfloom.domain.facts import HostFacts
+from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour
+from perfloom.domain.targets import Queue, SchedulerName, Ssh, Target, TargetFacts
+from perfloom.forms.at_target import at_target
+from perfloom.recorders.preflight import Level
+
+CLUSTER = Target("cluster", ssh=Ssh("login"), scheduler=SchedulerName.SLURM, sudo=True)
+FACTS = TargetFacts(
+    host=HostFacts("login1"),
+    compute=HostFacts("node1"),
+    starters={"openmpi": "/usr/bin/mpirun"},
+    queues=(Queue("debug", default=True, wall_time_s=3600), Queue("long"), Queue("shut", open=False)),
+    directory="/home/me/.perfloom",
+    shared=True,
+    free_bytes=1 << 40,
+    sudo=True,
+)
+SPEC = JobSpec(command=("x",), target="cluster")
+
+
+def said(spec: JobSpec, facts: TargetFacts | None = FACTS, target: Target = CLUSTER) -> dict[str, str]:
+    return {f"{found.level} {found.field}": found.message for found in at_target(spec, target, facts)}
+
+
+def test_where_all_is_well_nothing_is_said() -> None:
+    job = replace(SPEC, mpi=Mpi(MpiFlavour.OPENMPI, 4), batch=Batch("long", wall_time_s=7200), sudo=True)
+    assert said(job) == {}
+    assert said(SPEC, None, Target("local")) == {}
+    assert said(SPEC, FACTS, Target("local")) == {}
+
+
+def test_what_was_never_checked() -> None:
+    assert list(said(SPEC, None)) == ["hint target"]
+
+
+@pytest.mark.parametrize(
+    ("batch", "field", "part"),
+    [
+        (Batch("gpu"), "warning queue", "no partition gpu"),
+        (Batch("debug,gpu"), "warning queue", "no partition debug,gpu"),
+        (Batch("shut"), "warning queue", "took no jobs"),
+        (Batch(wall_time_s=3601), "warning wall_time", "debug runs jobs for 60 min at most"),
+    ],
+)
+def test_queues(batch: Batch, field: str, part: str) -> None:
+    found = said(replace(SPEC, batch=batch))
+    assert list(found) == [field] and part in found[field].replace("\u00a0", " ")
+    assert said(replace(SPEC, batch=Batch("debug,long"))) == {}
+    # What the check did not ask for is not held against the job.
+    assert said(replace(SPEC, batch=batch), replace(FACTS, queues=())) == {}
+
+
+def test_an_mpi_that_was_not_found() -> None:
+    spec = replace(SPEC, mpi=Mpi(MpiFlavour.INTEL, 4))
+    assert said(spec) == {"warning mpi": "The check of “cluster” found no Intel MPI; it found Open MPI."}
+    assert "no other MPI" in said(spec, replace(FACTS, starters={}))["warning mpi"]
+    assert list(said(replace(spec, modules=("impi",)))) == ["hint mpi"]
+    assert said(replace(spec, mpi=Mpi(MpiFlavour.INTEL, 4, program="/opt/mpiexec"))) == {}
+    assert said(spec, target=replace(CLUSTER, starters={"intel": "/opt/mpiexec"})) == {}
+
+
+def test_the_directory_and_what_is_missing() -> None:
+    assert list(said(SPEC, replace(FACTS, compute=None))) == ["hint target"]
+    assert "not the same" in said(SPEC, replace(FACTS, shared=False))["warning target"]
+    assert "sbatch" in said(SPEC, replace(FACTS, missing=("sbatch",)))["warning target"]
+    assert "512 MiB" in said(SPEC, replace(FACTS, free_bytes=1 << 29))["warning target"].replace("\u00a0", " ")
+    assert "sudo" in said(replace(SPEC, sudo=True), replace(FACTS, sudo=False))["warning sudo"]
+
+
+def test_everything_says_what_to_do() -> None:
+    bad = replace(FACTS, compute=None, shared=False, missing=("sbatch",), free_bytes=1, sudo=False, starters={})
+    spec = replace(SPEC, mpi=Mpi(MpiFlavour.SRUN, 4), batch=Batch("gone"), sudo=True)
+    found = at_target(spec, CLUSTER, bad)
+    assert len(found) == 6
+    assert all(one.advice and one.message[-1] == "." and one.level is not Level.ERROR for one in found)

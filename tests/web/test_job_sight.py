@@ -1,0 +1,164 @@
+"""What the page of a job shows of it at its target: submissions, runs and ranks, from few to very many."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import Any
+
+from perfloom.domain.jobs import JobSpec, JobState, Mpi, MpiFlavour
+from perfloom.domain.progress import RankSight, RunSight, Sight, SubmissionSight
+from perfloom.domain.targets import BatchState, BatchStatus, SchedulerName, Ssh, Target
+from perfloom.store import Job, Store
+from perfloom.views import job_sight
+from tests.web.conftest import HOSTILE, Browser
+from tests.web.test_job_page import job, text_of
+
+SPEC = JobSpec(name="ranks", target="cluster", command=("./solver",), mpi=Mpi(MpiFlavour.OPENMPI, 4))
+
+
+def seen(store: Store, made: Job, sight: Sight, events: Any = None) -> None:
+    """Write what the road would have."""
+    directory = store.jobs.directory(made.id)
+    for folder in ("run", "artefacts"):
+        (directory / folder).mkdir(parents=True, exist_ok=True)
+    (directory / "run" / "sight.json").write_text(json.dumps(sight.to_json()))
+    if events is not None:
+        plan = {"runs": [{"run": n, "events": list(each), "command": []} for n, each in enumerate(events)]}
+        (directory / "artefacts" / "plan.json").write_text(json.dumps(plan))
+
+
+def ranks(run: int, *states: str, **more: Any) -> tuple[RankSight, ...]:
+    return tuple(RankSight(run, n, f"node{n // 2}", state, size=len(states), **more) for n, state in enumerate(states))
+
+
+def part(browser: Browser, id: str) -> str:
+    """The part of the page that shows the sight."""
+    parts = json.loads(browser.page(f"/jobs/{id}/live"))["parts"]
+    return str(parts["sight"]["html"])
+
+
+def test_a_job_that_waits_in_a_queue_says_why(browser_client: Browser, store: Store) -> None:
+    store.targets.save(Target("cluster", ssh=Ssh("login"), scheduler=SchedulerName.SLURM))
+    made = job(store, JobState.STAGING, spec=SPEC)
+    store.jobs.move(made.id, JobState.STAGING, JobState.PENDING)
+    batch = BatchStatus("4711", BatchState.PENDING, "PD", "Resources", position=12)
+    seen(store, made, Sight((SubmissionSight(0, "4711", batch=batch),), seen_at=time.time() - 7))
+    page = browser_client.page(f"/jobs/{made.id}")
+    text = text_of(page)
+    assert "At cluster" in text and "Waiting 4711 PD 12 before it Resources" in text
+    assert re.search(r"looked at \d+(\.\d)? s ago", text)
+    assert re.search(r'data-status="now" data-stage="pending" aria-current="step"', page)
+    assert re.findall(r'data-stage="(\w+)"', page) == [
+        *("queued", "staging", "pending", "running", "collecting", "reading", "stored"),
+    ]
+    live = json.loads(browser_client.page(f"/jobs/{made.id}/live"))
+    assert 7 <= live["seen_s"] < 60
+
+
+def test_every_state_of_a_batch_job_has_a_word(store: Store) -> None:
+    for state in BatchState:
+        batch = BatchStatus("1", state, exit_status=3 if state is BatchState.FAILED else None, hosts=("a", "b"))
+        (row,) = job_sight.view(Sight((SubmissionSight(0, "1", batch=batch),)), None, {}).submissions
+        assert row.label and row.badge in ("stored", "failed", "lost", "running", "pending") and row.hosts == "a, b"
+        assert row.exit_text == ("exit status 3" if state is BatchState.FAILED else "")
+    dead = job_sight.view(Sight((SubmissionSight(0, "12 34 boot", alive=False),)), None, {}).submissions[0]
+    assert (dead.native, dead.label) == ("process 12", "Not alive any more")
+    told = SubmissionSight(0, "12 34", exit_status=143, stopped="limit")
+    ended = job_sight.view(Sight((told,)), None, {}).submissions[0]
+    assert (ended.label, ended.reason, ended.exit_text) == ("Ended", "ended at its time limit", "signal 15")
+
+
+def test_a_few_ranks_are_named(browser_client: Browser, store: Store) -> None:
+    made = job(store, JobState.RUNNING, spec=SPEC)
+    two = (RunSight(0, "ended", exit_status=1), RunSight(1, "running"))
+    crashed = RankSight(0, 3, "node1", "ended", exit_status=139, size=4)
+    sight = Sight((), two, (*ranks(0, "done", "done", "reading"), crashed, *ranks(1, "recording", "started")[:2]))
+    seen(store, made, sight, [("cycles", "instructions"), ("cache-misses",)])
+    text = text_of(browser_client.page(f"/jobs/{made.id}"))
+    assert "Run 0 Ended cycles, instructions exit status 1" in text and "Run 1 Running cache-misses" in text
+    assert "1 being read 2 done 1 failed" in text and "2 waiting 1 starting 1 running" in text
+    assert "rank 3 node1 · signal 11" in text
+    assert "0 3 node1 Ended with signal 11." in text
+    # MPI said that there are three (two) ranks: the wrong starter runs them each for itself.
+    assert "MPI says that there are 3 ranks, not 4" in text
+
+
+def test_the_page_follows_the_sight_and_nothing_else(browser_client: Browser, store: Store) -> None:
+    made = job(store, JobState.RUNNING, spec=SPEC)
+    seen(store, made, Sight((), (RunSight(0, "running"),), ranks(0, *["recording"] * 4), seen_at=1.0))
+    first = json.loads(browser_client.page(f"/jobs/{made.id}/live"))["parts"]
+    known = ",".join(part["mark"] for part in first.values())
+    seen(store, made, Sight((), (RunSight(0, "running"),), ranks(0, *["recording"] * 4), seen_at=2.0))
+    assert json.loads(browser_client.page(f"/jobs/{made.id}/live?known={known}"))["parts"] == {}
+    seen(store, made, Sight((), (RunSight(0, "running"),), ranks(0, "done", *["recording"] * 3), seen_at=3.0))
+    assert set(json.loads(browser_client.page(f"/jobs/{made.id}/live?known={known}"))["parts"]) == {"sight"}
+
+
+def test_a_thousand_ranks_stay_a_small_page(browser_client: Browser, store: Store) -> None:
+    spec = JobSpec(target="cluster", command=("x",), mpi=Mpi(MpiFlavour.SRUN, 1024, every=4))
+    made = job(store, JobState.RUNNING, spec=spec)
+    found = [
+        RankSight(
+            0, n, f"n{n // 48}", "recording", recorded=n % 4 == 0, size=1024, exit_status=1 if n % 20 == 0 else None
+        )
+        for n in range(1000)
+    ]
+    seen(store, made, Sight((), (RunSight(0, "running"), RunSight(1, "waiting")), tuple(found)))
+    html = part(browser_client, made.id)
+    assert html.count('<i class="rank"') == 1024, "ranks of a run that waits are counted, not drawn"
+    assert len(html) < 120_000
+    assert "24 waiting" in html and "950 running" in html and "50 failed" in html and "1,024 waiting" in html
+    assert html.count('scope="row"') == job_sight.MOST_CONCERNS and "and 25 more" in html
+    assert 'title="rank 1 · n0 · running · not recorded"' in html
+    huge = Sight((), tuple(RunSight(n, "running") for n in range(12)), ())
+    view = job_sight.view(huge, 1024, {})
+    assert sum(len(run.cells) for run in view.runs) == job_sight.MOST_CELLS
+    assert sum(run.undrawn for run in view.runs) == 12 * 1024 - job_sight.MOST_CELLS
+
+
+def test_ranks_that_were_never_seen(store: Store) -> None:
+    ended = Sight((), (RunSight(0, "ended"),), ranks(0, "done", "recording"))
+    view = job_sight.view(ended, 6, {})
+    assert {state: count for state, _, count in view.runs[0].counts} == {"recording": 1, "done": 1, "failed": 4}
+    assert [(one.rank, one.text.split(".")[0]) for one in view.concerns] == [
+        ("0", "MPI says that there are 2 ranks, not 6: is it another MPI's starter?"),
+        ("1", "It did not say that it ended; the run did"),
+        ("2–5", "Nothing was seen of it"),
+    ]
+    assert job_sight.ranges([0, 1, 2, 5, 7, 8]) == "0–2, 5, 7–8"
+
+
+def test_one_process_needs_no_drawing(browser_client: Browser, store: Store) -> None:
+    made = job(store, JobState.RUNNING, spec=JobSpec(target="node", command=("x",)))
+    alone = Sight(
+        (SubmissionSight(0, "77 1", alive=True),), (RunSight(0, "running"),), (RankSight(0, None, "n", "recording"),)
+    )
+    seen(store, made, alone)
+    html = part(browser_client, made.id)
+    assert "process 77" in html and 'class="rank"' not in html
+
+
+def test_what_another_version_wrote_is_left_aside(browser_client: Browser, store: Store) -> None:
+    made = job(store, JobState.RUNNING, spec=SPEC)
+    path = store.jobs.directory(made.id) / "run" / "sight.json"
+    path.parent.mkdir(parents=True)
+    for text in ("", "{", "[]", '{"ranks": [{"planet": 1}]}', '{"submissions": [{"number": 0}]}', "null", '"x"'):
+        path.write_text(text)
+        assert "At cluster" not in browser_client.page(f"/jobs/{made.id}"), text
+
+
+def test_hostile_names_do_nothing(browser_client: Browser, store: Store) -> None:
+    for text in HOSTILE:
+        spec = JobSpec(target=text, command=("x",), mpi=Mpi(MpiFlavour.OPENMPI, 2, program=text))
+        made = job(store, JobState.RUNNING, spec=spec, name="evil")
+        batch = BatchStatus(text, BatchState.PENDING, text, text, hosts=(text, text))
+        rank = RankSight(0, 0, text, "recording", note=text, exit_status=1)
+        sight = Sight(
+            (SubmissionSight(0, text, text, batch, stopped=text),), (RunSight(0, text),), (rank,), notes=(text,)
+        )
+        seen(store, made, sight, [(text, text)])
+        for path in (f"/jobs/{made.id}", "/jobs"):
+            page = browser_client.page(path)
+            assert not re.search(r"<script>window|<img src=x|<svg/onload", page), path
