@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 
 from perfloom.store import open_store
+from tests.accessible import faults, faults_in_both_schemes
 from tests.web.conftest import EVIL, ORDINARY, TOKEN
 from tests.web.serving import Served, served
 
@@ -85,23 +85,13 @@ def page(watch: Callable[..., Watched]) -> Page:
     return opened
 
 
-def accessible(page: Page) -> list[str]:
-    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]})
-    return [
-        f"{violation['id']}: {violation['help']}: {node['html'][:200]} {node.get('failureSummary', '')}"
-        for violation in found.response["violations"]
-        for node in violation["nodes"]
-    ]
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_accessible(watch: Callable[..., Watched], server: Served, scheme: str) -> None:
-    watched = watch(color_scheme=scheme)
+def test_accessible(watch: Callable[..., Watched], server: Served) -> None:
+    watched = watch()
     watched.expected = {404}
     problems = {}
     for path in (*PAGES, f"/results/{ORDINARY}{NARROWED}", f"/results/{EVIL}", COMPARE):
         watched.page.goto(server.url + path)
-        found = accessible(watched.page)
+        found = faults_in_both_schemes(watched.page)
         if found:
             problems[path] = found
     assert problems == {}
@@ -110,30 +100,32 @@ def test_accessible(watch: Callable[..., Watched], server: Served, scheme: str) 
 def test_the_login_and_the_welcome_are_accessible(
     watch: Callable[..., Watched], browser: Browser, server: Served, empty_server: Served
 ) -> None:
-    for scheme in ("light", "dark"):
-        welcome = watch(empty_server, color_scheme=scheme).page
-        assert "See where the time goes" in welcome.inner_text("main")
-        assert accessible(welcome) == []
-        context = browser.new_context(color_scheme=scheme)
-        login = context.new_page()
-        login.goto(f"{server.url}/?token=wrong")
-        assert "not the token" in login.inner_text("main")
-        assert accessible(login) == []
-        context.close()
+    welcome = watch(empty_server).page
+    assert "See where the time goes" in welcome.inner_text("main")
+    assert faults_in_both_schemes(welcome) == []
+    context = browser.new_context()
+    login = context.new_page()
+    login.goto(f"{server.url}/?token=wrong")
+    assert "not the token" in login.inner_text("main")
+    assert faults_in_both_schemes(login) == []
+    context.close()
 
 
-@pytest.mark.parametrize("width", [360, 768, 2560])
-def test_nothing_is_wider_than_the_window(watch: Callable[..., Watched], server: Served, width: int) -> None:
-    watched = watch(viewport={"width": width, "height": 800})
+def test_nothing_is_wider_than_the_window(watch: Callable[..., Watched], server: Served) -> None:
+    watched = watch()
     watched.expected = {404}
     paths = (*PAGES, f"/results/{ORDINARY}{NARROWED}", COMPARE, f"/results/{EVIL}/hotspots", f"/results/{EVIL}/losses")
     for path in paths:
         watched.page.goto(server.url + path)
-        assert watched.page.evaluate("document.documentElement.scrollWidth") <= width, path
-        menu = watched.page.locator("details.menu")
-        if menu.count():
-            menu.first.locator("summary").click()
-            assert watched.page.evaluate("document.documentElement.scrollWidth") <= width, f"{path} with its menu"
+        for width in (360, 768, 2560):
+            watched.page.set_viewport_size({"width": width, "height": 800})
+            assert watched.page.evaluate("document.documentElement.scrollWidth") <= width, path
+            menu = watched.page.locator("details.menu")
+            if menu.count():
+                menu.first.locator("summary").click()
+                wide = watched.page.evaluate("document.documentElement.scrollWidth")
+                assert wide <= width, f"{path} with its menu"
+                menu.first.locator("summary").click()
 
 
 def test_no_hostile_name_does_anything(page: Page, server: Served) -> None:
@@ -153,7 +145,7 @@ def test_the_token_leaves_the_address(page: Page, server: Served) -> None:
 def test_keys(page: Page, server: Served) -> None:
     page.keyboard.press("?")
     assert page.locator("#keys").is_visible()
-    assert accessible(page) == []
+    assert faults(page) == []
     page.keyboard.press("Escape")
     assert not page.locator("#keys").is_visible()
     page.keyboard.press("/")

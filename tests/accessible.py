@@ -1,0 +1,36 @@
+"""What axe finds on a page against WCAG 2.2 A and AA."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from axe_playwright_python.sync_playwright import Axe
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
+
+
+def faults(page: Page, *, colours_only: bool = False) -> list[str]:
+    """Everything that is wrong with the page as it is now.
+
+    colours_only: with the rules about colours alone, for a page that was found faultless in others.
+    """
+    found = Axe().run(page, options={"runOnly": COLOURS if colours_only else RULES})
+    return [
+        f"{violation['id']}: {violation['help']}: {node['html'][:200]} {node.get('failureSummary', '')}"
+        for violation in found.response["violations"]
+        for node in violation["nodes"]
+    ]
+
+
+def faults_in_both_schemes(page: Page) -> list[str]:
+    """In light colours, and what the dark ones add to that; ends in light ones."""
+    page.emulate_media(color_scheme="light")
+    light = faults(page)
+    page.emulate_media(color_scheme="dark")
+    dark = [f"dark: {fault}" for fault in faults(page, colours_only=True)]
+    page.emulate_media(color_scheme="light")
+    return light + dark
