@@ -8,7 +8,7 @@ import pytest
 
 from perfloom.domain.targets import Target
 from perfloom.workers import transports
-from perfloom.workers.transports import Transport, open_transport
+from perfloom.workers.transports import Transport, connections, open_transport
 from tests.sshd import Sshd, sshd
 
 
@@ -59,3 +59,9 @@ def no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     return home
+
+
+@pytest.fixture
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever copies is told how far it is a hundred times a second."""
+    monkeypatch.setattr(connections, "LOOK_S", 0.01)

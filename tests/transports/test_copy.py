@@ -142,10 +142,11 @@ def test_what_is_here_is_not_fetched_again(there: Transport, here: Path, away: P
     assert mine.read_bytes() == b"ours"
 
 
+@pytest.mark.usefixtures("looks_often")
 @pytest.mark.parametrize("target", ["ssh", "ssh-without-sftp"], indirect=True)
 def test_a_file_that_was_broken_off_is_gone_on_with(there: Transport, here: Path, away: Path) -> None:
-    big = file(away, "big", os.urandom(48 * MB))
-    copy = Copy(str(big), here / "big", 48 * MB)
+    big = file(away, "big", os.urandom(64 * MB))
+    copy = Copy(str(big), here / "big", 64 * MB)
 
     class Broken(Exception):
         pass
@@ -182,11 +183,12 @@ def test_a_file_of_another_size_than_was_said_is_not_taken(far: Transport, here:
     assert os.listdir(here) == []
 
 
-def test_it_says_how_far_it_is(there: Transport, here: Path, away: Path) -> None:
+def test_it_says_how_far_it_is(there: Transport, here: Path, away: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "LOOK_S", 0.01)
     said: list[tuple[float | None, str]] = []
-    big = file(here, "big", os.urandom(96 * MB))
+    big = file(here, "big", os.urandom(24 * MB))
     there.put([Copy(str(away / "big"), big)], lambda part, text: said.append((part, text)))
-    there.get([Copy(str(away / "big"), here / "back", 96 * MB)], lambda part, text: said.append((part, text)))
+    there.get([Copy(str(away / "big"), here / "back", 24 * MB)], lambda part, text: said.append((part, text)))
     assert said and all("big" in text for _, text in said)
     assert all(part is not None and 0 <= part <= 1 for part, _ in said)
 

@@ -117,6 +117,7 @@ def test_what_a_script_leaves_running_lives_on_and_is_not_waited_for(there: Tran
     os.kill(int(other), 9)
 
 
+@pytest.mark.usefixtures("looks_often")
 def test_whoever_waits_can_be_interrupted(there: Transport, tmp_path: Path) -> None:
     """As the time limit of a task does it: an exception in the thread that waits."""
 

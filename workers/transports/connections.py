@@ -23,6 +23,7 @@ from perfloom.workers.transports import explain, hostkeys
 from perfloom.workers.transports.base import Secrets
 from perfloom.workers.transports.hops import Hop, way
 from perfloom.workers.transports.login import Asking, Login
+from perfloom.workers.transports.proxies import Proxy
 
 IDLE_S = 300.0
 """A connection that nobody uses is closed after so long."""
@@ -66,6 +67,7 @@ class Link:
     sftp: Any = None
     sftp_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     closing: asyncio.TimerHandle | None = None
+    proxies: list[Proxy] = field(default_factory=list)
 
     @property
     def target(self) -> asyncssh.SSHClientConnection:
@@ -88,6 +90,8 @@ class Link:
             self.closing.cancel()
         for one in reversed(self.connections):
             one.abort()
+        for proxy in self.proxies:
+            proxy.end()
 
 
 class _Here:
@@ -234,17 +238,21 @@ async def _connect_one(link: Link, hop: Hop, secrets: Secrets, on_the_way: str, 
     asking = Asking(secrets, hop, own=hop is link.hops[-1])
     login = Login(hop, asking, known, passwords=link.ssh.password)
     more: dict[str, Any] = {}
-    if not hop.proxy_command:
-        more["proxy_command"] = None
+    proxy = None
     if not hop.algorithms:
         more["server_host_key_algs"] = known.algorithms
     try:
+        if hop.proxy_command:
+            proxy = Proxy(hop.proxy_command)
+            link.proxies.append(proxy)
+            more["sock"] = proxy.sock
         async with asking.within(hop.timeout_s):
             connection = await asyncssh.connect(
                 hop.name,
                 hop.port,
                 config=list(hop.config),
                 username=hop.user,
+                proxy_command=None,
                 tunnel=link.connections[-1] if link.connections else None,
                 client_factory=lambda: login,
                 known_hosts=lambda host, addr, port: known.trusted,
@@ -264,8 +272,7 @@ async def _connect_one(link: Link, hop: Hop, secrets: Secrets, on_the_way: str, 
     except asyncssh.PermissionDenied:
         raise login.refused(on_the_way, link.typed) from None
     except (OSError, ValueError, asyncssh.Error, TimeoutError) as error:
-        failure = explain.connecting(error, hop, on_the_way, before)
-        raise failure from None
+        raise explain.connecting(error, hop, on_the_way, before, proxy.said() if proxy else "") from None
     finally:
         await login.done()
     link.connections.append(connection)

@@ -161,7 +161,8 @@ async def _put_one(
     partial = folder + b"/." + name[:100] + b"." + secrets.token_hex(6).encode() + b".part"
     try:
         flags = asyncssh.FXF_WRITE | asyncssh.FXF_CREAT | asyncssh.FXF_EXCL
-        target = await sftp.open(partial, flags, asyncssh.SFTPAttrs(permissions=mode), encoding=None)
+        # Blocks of its own are not wanted (0): what is written and read here is one block each.
+        target = await sftp.open(partial, flags, asyncssh.SFTPAttrs(permissions=mode), encoding=None, block_size=0)
         try:
             await _write_blocks(sftp, target, source, blocks, tally)
             # What the umask there took away; it cannot take more than a script of ours needs.
@@ -227,7 +228,7 @@ async def _rename(sftp: Any, partial: bytes, there: bytes) -> None:
 
 async def _get_one(link: Link, sftp: Any, file: Copy, blocks: asyncio.Semaphore, tally: Tally) -> None:
     try:
-        source = await sftp.open(os.fsencode(file.there), asyncssh.FXF_READ, encoding=None)
+        source = await sftp.open(os.fsencode(file.there), asyncssh.FXF_READ, encoding=None, block_size=0)
         try:
             known = await source.stat()
             size, changed = int(known.size or 0), int(known.mtime or 0)

@@ -13,10 +13,18 @@ CHECK = "Check the target's host and port."
 AGAIN = "It is tried again."
 
 
-def connecting(error: BaseException, hop: Hop, on_the_way: str, before: Hop | None) -> PerfloomError:
+def connecting(
+    error: BaseException, hop: Hop, on_the_way: str, before: Hop | None, proxy_said: str = ""
+) -> PerfloomError:
     """The error of a connection that was not made. on_the_way: words on what host `hop` is, where it is not the target
-    itself. before: the host that it was to be reached through."""
+    itself. before: the host that it was to be reached through. proxy_said: what its ProxyCommand printed."""
     host = f"{hop.title}{on_the_way}"
+    if hop.proxy_command and isinstance(error, asyncssh.ConnectionLost | OSError):
+        said = f"; it says: {_plain(proxy_said)}" if proxy_said.strip() else ""
+        return Unreachable(
+            f"The ProxyCommand for {host} in ~/.ssh/config did not lead there{said}. Try it by hand, on the machine of "
+            "the worker."
+        )
     if isinstance(error, PerfloomError):
         return error
     if isinstance(error, TimeoutError):
@@ -73,8 +81,6 @@ def _socket(error: OSError, host: str) -> PerfloomError:
         return Unreachable(f"No SSH server listens there: {host} refused the connection. {CHECK}")
     if error.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN):
         return Unreachable(f"There is no way to {host} now ({_words(error)}). See whether network and VPN are up.")
-    if isinstance(error, FileNotFoundError | PermissionError):
-        return Refused(f"The ProxyCommand for {host} in ~/.ssh/config cannot be started: {_words(error)}.")
     return Unreachable(f"The connection to {host} failed: {_words(error)}. {AGAIN}")
 
 
@@ -101,5 +107,8 @@ def _words(error: BaseException) -> str:
     if isinstance(error, OSError) and not isinstance(error, socket.gaierror) and (error.errno or 0) > 0:
         # asyncio has words of its own, with numbers in them that say nothing.
         said = os.strerror(error.errno or 0)
-    text = "".join(c if c.isprintable() else " " for c in said).strip(" .")
-    return text[:300] or type(error).__name__
+    return _plain(said) or type(error).__name__
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text).strip(" .")[:300]

@@ -27,7 +27,7 @@ class Hop:
     chosen: whether somebody chose those, so that they must be there. only: whether keys of the agent that are not
     among them stay untried. agent: the agent's socket, empty for none. known_hosts: files. alias: the name under which
     its key is known. config: files in which asyncssh looks up the rest. algorithms: whether those name kinds of host
-    keys. proxy_command: leads there instead of a plain connection."""
+    keys. proxy_command: argv that leads there instead of a plain connection."""
 
     name: str
     host: str
@@ -42,7 +42,7 @@ class Hop:
     timeout_s: float
     config: tuple[str, ...]
     algorithms: bool
-    proxy_command: bool
+    proxy_command: tuple[str, ...]
 
     @property
     def login(self) -> str:
@@ -91,7 +91,7 @@ def _way(ssh: Ssh, wanted: _Wanted, jump: Sequence[str] | None, *, own: bool, de
     if jump is None:
         jump = proxy_jump
     else:
-        hop = replace(hop, proxy_command=False)
+        hop = replace(hop, proxy_command=())
     if not jump:
         return (hop,)
     *before, last = jump
@@ -141,7 +141,7 @@ def _look_up(ssh: Ssh, wanted: _Wanted, own: bool) -> tuple[Hop, tuple[str, ...]
         timeout_s=float(timeout or ssh.connect_timeout_s),
         config=tuple(map(str, files)),
         algorithms=config.get("HostKeyAlgorithms") is not None,
-        proxy_command=bool(options.proxy_command),
+        proxy_command=tuple(options.proxy_command or ()),
     )
     hop = replace(hop, known_hosts=tuple(_expand(name, hop) for name in hop.known_hosts))
     return hop, tuple(part for part in jump.split(",") if part.strip())

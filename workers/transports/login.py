@@ -1,8 +1,10 @@
 """Logging in to one host: which keys are offered, what is asked for, and what was wrong when it fails."""
 
 import asyncio
+import concurrent.futures
 import contextlib
 import os
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -47,7 +49,8 @@ class Asking:
 
     def answer(self, question: str) -> Prompt:
         """What a server asks for in its own words, such as a one-time code."""
-        asked = "".join(c if c.isprintable() else " " for c in question).strip(" :")[:MOST_PROMPT] or "Answer"
+        asked = " ".join("".join(c if c.isprintable() else " " for c in question).split())
+        asked = asked.strip(" :")[:MOST_PROMPT] or "Answer"
         return Prompt(f"answer {self.hop.login} {asked}", f"{asked} ({self.hop.user} on {self.hop.title})")
 
     async def ask(self, prompt: Prompt) -> str | None:
@@ -60,7 +63,7 @@ class Asking:
         if limit is not None:
             limit.reschedule(None)
         try:
-            found = await loop.run_in_executor(None, self.secrets, prompt)
+            found = await _in_thread(self.secrets, prompt)
         finally:
             if limit is not None and left is not None:
                 limit.reschedule(loop.time() + left)
@@ -105,6 +108,7 @@ class Login(asyncssh.SSHClient):
         self._agent: asyncssh.SSHAgentClient | None = None
         self._sources: list[Callable[[], Awaitable[Sequence[Any]]]] | None = None
         self._ready: list[Any] = []
+        self._asked: list[concurrent.futures.Future[str | None]] = []
 
     def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
         self.connection = conn
@@ -144,18 +148,30 @@ class Login(asyncssh.SSHClient):
 
     def _file_keys(self, path: str) -> Callable[[], Awaitable[Sequence[Any]]]:
         async def keys() -> Sequence[Any]:
-            load: Any = asyncssh.load_keypairs
             loop = asyncio.get_running_loop()
 
             def passphrase(_: str) -> str:
-                asked = asyncio.run_coroutine_threadsafe(self._passphrase(path), loop).result()
-                if asked is None:
+                # Where the file shows its public half, not before the host has said that it takes the key.
+                asked = asyncio.run_coroutine_threadsafe(self._passphrase(path), loop)
+                self._asked.append(asked)
+                if (found := asked.result()) is None:
                     raise asyncssh.KeyImportError("Passphrase must be specified")
-                return asked
+                return found
+
+            def load() -> Sequence[Any]:
+                pairs: Any = asyncssh.load_keypairs
+                word: Any = None
+                try:
+                    asyncssh.read_private_key(path)
+                except asyncssh.KeyImportError as error:
+                    if not str(error).startswith("Passphrase"):
+                        raise
+                    word = passphrase if _public_data(path) is not None else passphrase(path)
+                return pairs([path], word)  # type: ignore[no-any-return]
 
             try:
                 # Decrypting takes long on purpose; and asking waits for a person.
-                return await loop.run_in_executor(None, lambda: load([path], passphrase))
+                return await loop.run_in_executor(None, load)
             except (OSError, UnicodeDecodeError) as error:
                 self.unreadable = f"The key file {path} cannot be read: {getattr(error, 'strerror', None) or error}."
             except (ValueError, asyncssh.Error) as error:
@@ -216,8 +232,10 @@ class Login(asyncssh.SSHClient):
         self.accepted += 1
 
     async def done(self) -> None:
-        """Let go of the agent."""
+        """Let go of the agent, and of who waits for an answer."""
         self.asking.forget_codes()
+        for asked in self._asked:
+            asked.cancel()
         if self._agent is not None:
             self._agent.close()
             await self._agent.wait_closed()
@@ -231,7 +249,8 @@ class Login(asyncssh.SSHClient):
         if not missing:
             wrong |= {name: one for name, one in self.asking.sent.items() if not name.startswith("passphrase ")}
         for prompt in wrong.values():
-            self.asking.forget(prompt)
+            if prompt.name not in self.wrong:
+                self.asking.forget(prompt)
         if needed := tuple({**wrong, **missing}.values()):
             texts = "; ".join(prompt.text for prompt in needed)
             text = "did not accept what was typed. Type it again" if wrong else "asks for a secret. Type it"
@@ -248,6 +267,32 @@ class Login(asyncssh.SSHClient):
             f"{host} does not let {self.hop.user} in: it {said}. Check the user's name and the key; the key's public "
             f"half belongs into ~/.ssh/authorized_keys there.{more}"
         )
+
+
+async def _in_thread(secrets: Secrets, prompt: Prompt) -> str | None:
+    """What a person answers. The thread is none of a pool: the end of this process must not wait for a person."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[str | None] = loop.create_future()
+
+    def tell(found: str | None, failure: BaseException | None) -> None:
+        if answer.cancelled():
+            return
+        if failure is not None:
+            answer.set_exception(failure)
+        else:
+            answer.set_result(found)
+
+    def ask() -> None:
+        found, failure = None, None
+        try:
+            found = secrets(prompt)
+        except BaseException as error:
+            failure = error
+        with contextlib.suppress(RuntimeError):  # The loop has ended meanwhile.
+            loop.call_soon_threadsafe(tell, found, failure)
+
+    threading.Thread(target=ask, name="asks", daemon=True).start()
+    return await answer
 
 
 def _public_data(path: str) -> bytes | None:

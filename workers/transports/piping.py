@@ -89,6 +89,9 @@ async def get(link: Link, file: Copy, tally: Moved) -> None:
     finally:
         os.close(handle)
     if done.status != 0:
+        if not size:
+            with contextlib.suppress(OSError):
+                partial.unlink()
         raise _not_read(link, file.there, done.errors)
     if file.bytes is not None and size != file.bytes:
         with contextlib.suppress(OSError):

@@ -1,0 +1,27 @@
+"""What is raised by a way that cannot be gone."""
+
+from perfloom.domain.errors import PerfloomError
+from perfloom.domain.targets import Ssh, Target
+from perfloom.workers import transports
+from perfloom.workers.transports import Secrets, no_secrets, open_transport
+
+
+def failure(ssh: Ssh, secrets: Secrets = no_secrets) -> PerfloomError:
+    """The error of connecting; fails where there is none."""
+    try:
+        with open_transport(Target("far", ssh=ssh), secrets) as there:
+            there.run("true")
+    except PerfloomError as error:
+        return error
+    finally:
+        transports.close_all()
+    raise AssertionError("it let us in")
+
+
+def works(ssh: Ssh, secrets: Secrets = no_secrets) -> str:
+    """What $SSH_CONNECTION is there, on a connection of its own."""
+    try:
+        with open_transport(Target("far", ssh=ssh), secrets) as there:
+            return there.run("echo $SSH_CONNECTION").text
+    finally:
+        transports.close_all()

@@ -1,0 +1,60 @@
+"""A program that leads to a host: ProxyCommand of ssh_config(5)."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Sequence
+
+from perfloom.domain.errors import Refused
+from perfloom.places import reason
+from perfloom.workers.transports.local import environment
+
+MOST_SAID = 300
+
+
+class Proxy:
+    """Such a program, running. sock: the socket that leads to the host through it; whoever takes it closes it.
+
+    It is started without a shell: its words are those of the file, with the name of the host filled in.
+    """
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        """Raises Refused where it cannot be started."""
+        self._ended = False
+        self.sock, other = socket.socketpair()
+        self._errors = os.memfd_create("proxy-says")
+        try:
+            self._process = subprocess.Popen(
+                argv,
+                stdin=other.fileno(),
+                stdout=other.fileno(),
+                stderr=self._errors,
+                env=environment(),
+                start_new_session=True,
+            )
+        except OSError as error:
+            self.sock.close()
+            os.close(self._errors)
+            raise Refused(f"The ProxyCommand {argv[0]} in ~/.ssh/config cannot be started: {reason(error)}.") from None
+        finally:
+            other.close()
+
+    def said(self) -> str:
+        """The end of what it printed to standard error."""
+        if self._ended:
+            return ""
+        size = os.fstat(self._errors).st_size
+        return os.pread(self._errors, MOST_SAID, max(0, size - MOST_SAID)).decode(errors="replace")
+
+    def end(self) -> None:
+        """End it, with all that it started. Safe to call twice."""
+        if self._ended:
+            return
+        self._ended = True
+        self.sock.close()
+        with contextlib.suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        os.close(self._errors)
