@@ -52,9 +52,11 @@ def until_job(road: Road, job: Job, wanted: Callable[[Job], object], limit_s: fl
             raise Reached
         limited(job)
 
-    with pytest.raises(Reached):
-        steps.drive(road, job.id, watch)
-    return road.store.jobs.get(job.id)
+    try:
+        ended = steps.drive(road, job.id, watch)
+    except Reached:
+        return road.store.jobs.get(job.id)
+    pytest.fail(f"the job ended: {ended}")
 
 
 def until_state(road: Road, job: Job, *states: JobState, limit_s: float = 30.0) -> Job:

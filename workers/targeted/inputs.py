@@ -50,7 +50,10 @@ def send(
 
 
 def names(inputs: Sequence[str], runs: int) -> tuple[str, ...]:
-    """The input files of all runs, with the run's number in them where there are several. Raises InvalidRequest where two have one name."""
+    """The input files of all runs, with the run's number in them where there are several.
+
+    Raises InvalidRequest where two have one name.
+    """
     given = list(inputs)
     if runs > 1:
         given = [numbered(one, run) for one in inputs for run in range(runs if RUN in one else 1)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from perfloom.domain.jobs import JobSpec, Outcome, Scope
-from perfloom.domain.progress import RankSight, RunSight, Sight, SubmissionSight
+from perfloom.domain.progress import RunSight, Sight, SubmissionSight
 from perfloom.domain.targets import BatchState
 from perfloom.workers.outcomes import Ending, signal_name
 
@@ -120,7 +120,7 @@ def ending(spec: JobSpec, sight: Sight, *, asked: bool) -> Ending:
     Of why the recording is not whole that is left out which the ranks say of themselves.
     """
     cancelled = asked and any(one.stopped or one.exit_status is None for one in sight.submissions)
-    limit = not cancelled and any(_at_limit(one) for one in (*sight.submissions, *sight.ranks))
+    limit = not cancelled and (_at_own_limit(sight) or any(_at_limit(one) for one in sight.submissions))
     short = ["It was cancelled."] if cancelled else list(dict.fromkeys(_cut_short(spec, sight)))
     told = cancelled or limit or any(one.stopped for one in sight.submissions)
     # What was told to end says nothing about the command with its status.
@@ -140,16 +140,18 @@ def ending(spec: JobSpec, sight: Sight, *, asked: bool) -> Ending:
     return Ending(outcome, (*short, *untold))
 
 
-def _at_limit(one: SubmissionSight | RankSight) -> bool:
-    if one.stopped == "limit":
-        return True
-    return isinstance(one, SubmissionSight) and one.batch is not None and one.batch.state is BatchState.TIME_LIMIT
+def _at_limit(one: SubmissionSight) -> bool:
+    return one.batch is not None and one.batch.state is BatchState.TIME_LIMIT
+
+
+def _at_own_limit(sight: Sight) -> bool:
+    return any(rank.stopped == "limit" for rank in sight.ranks)
 
 
 def _cut_short(spec: JobSpec, sight: Sight) -> Iterator[str]:
     """Why the recording is not whole, but for how the command itself ended."""
     # Without a command of its own a recording has no other end than its limit.
-    if any(rank.stopped == "limit" for rank in sight.ranks) and (spec.scope is Scope.COMMAND or spec.command):
+    if _at_own_limit(sight) and (spec.scope is Scope.COMMAND or spec.command):
         yield f"The command was ended at the limit of {spec.duration_s or 0:g} s."
     for one in sight.submissions:
         state = one.batch.state if one.batch is not None else None

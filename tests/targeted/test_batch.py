@@ -1,0 +1,133 @@
+"""Jobs in batch systems: a real Slurm, and the double of LSF."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from perfloom.domain.jobs import Batch, JobSpec, JobState
+from perfloom.domain.targets import BatchState, Target
+from perfloom.store.jobs import POLLED
+from perfloom.workers import steps
+from perfloom.workers.road import Road
+from perfloom.workers.targeted import wishes
+from tests.batch import BatchSystem, LsfDouble
+from tests.targeted.driving import at, far, files_of, nothing_left, run, sight_of, submit, to_the_end, until_job
+
+BUSY = (sys.executable, "-S", "-c", "sum(i * i for i in range(3_000_000))")
+ENDLESS = (sys.executable, "-S", "-c", "print('begun', flush=True)\nwhile True: pass")
+
+
+@pytest.fixture(params=["slurm", "lsf"])
+def system(request: pytest.FixtureRequest) -> BatchSystem:
+    """Each batch system."""
+    found: BatchSystem = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def queue(road: Road, system: BatchSystem, tmp_path: Path) -> Target:
+    """A target that hands jobs to it."""
+    environment = {"PATH": f"{system.path}:/usr/local/bin:/usr/bin:/bin", **system.environment}
+    target = Target(
+        "queue", scheduler=system.name, directory=str(tmp_path / "jobs"), environment=environment, poll_s=0.5
+    )
+    road.store.targets.save(target)
+    return target
+
+
+def test_a_job_in_the_queue_becomes_a_result(road: Road, queue: Target) -> None:
+    job = run(road, at(queue, *BUSY))
+    assert (job.state, job.result_id) == (JobState.STORED, job.id), job.reason
+    states = [state for state, _ in job.history]
+    assert states[:3] == ["queued", "staging", "pending"] and states[-3:] == ["collecting", "reading", "stored"]
+    assert job.outcome is not None and job.outcome.exit_status == 0 and nothing_left(job)
+    (submission,) = sight_of(road, job).submissions
+    assert submission.native.isdigit() and submission.batch is not None
+
+
+def waiting(queue: Target, system: BatchSystem) -> JobSpec:
+    """A job that waits until somebody lets it go."""
+    if isinstance(system, LsfDouble):
+        system.control(delay=3600.0)
+        return at(queue, *ENDLESS)
+    return at(queue, *ENDLESS, batch=Batch(arguments=("--hold",)))
+
+
+def test_a_job_that_waits_says_why_and_can_be_cancelled(road: Road, queue: Target, system: BatchSystem) -> None:
+    job = submit(road.store, waiting(queue, system))
+    job = until_job(road, job, lambda job: "queue" in job.progress_text)
+    assert job.state is JobState.PENDING
+    batch = sight_of(road, job).submissions[0].batch
+    if isinstance(system, LsfDouble):
+        assert "New job is waiting for scheduling" in job.progress_text
+        assert batch is not None and batch.state is BatchState.PENDING
+    else:
+        assert "held" in job.progress_text
+        assert batch is not None and batch.state is BatchState.HELD
+    steps.cancel(road, job.id)
+    job = to_the_end(road, job)
+    assert (job.state, job.result_id) == (JobState.CANCELLED, None) and nothing_left(job)
+    assert "before anything was recorded" in (job.reason or "")
+
+
+def test_cancelling_keeps_what_was_recorded(road: Road, queue: Target) -> None:
+    job = until_job(road, submit(road.store, at(queue, *ENDLESS)), lambda job: "begun" in files_of(road, job).tail())
+    road.store.jobs.request_cancel(job.id)
+    job = to_the_end(road, job)
+    assert (job.state, job.result_id, job.reason) == (JobState.CANCELLED, job.id, "It was cancelled.")
+    assert nothing_left(job)
+
+
+def test_cancelling_twice_drops_it(road: Road, queue: Target) -> None:
+    job = until_job(road, submit(road.store, at(queue, *ENDLESS)), lambda job: "begun" in files_of(road, job).tail())
+    for _ in range(2):
+        job = wishes.noted(road, (road.store.jobs.request_cancel(job.id), road.store.jobs.get(job.id))[1])
+    job = to_the_end(road, job)
+    assert (job.state, job.result_id) == (JobState.CANCELLED, None) and nothing_left(job)
+
+
+def test_somebody_else_cancels_it(road: Road, queue: Target, system: BatchSystem) -> None:
+    job = until_job(road, submit(road.store, at(queue, *ENDLESS)), lambda job: "begun" in files_of(road, job).tail())
+    system.run(system.scheduler.cancel([job.details["submissions"]["0"]], gently=False))
+    job = to_the_end(road, job, 60)
+    assert job.state in (JobState.STORED, JobState.FAILED), job.reason
+    assert "not by Perfloom" in (job.reason or "") or "somebody else" in (job.reason or ""), job.reason
+    assert nothing_left(job)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "$(touch x)"])
+def test_a_queue_that_does_not_exist(road: Road, queue: Target, name: str) -> None:
+    job = run(road, at(queue, "true", batch=Batch(queue=name)))
+    assert (job.state, job.result_id) == (JobState.FAILED, None)
+    assert "refused" in (job.reason or ""), job.reason
+    assert nothing_left(job)
+
+
+def test_the_time_limit_of_the_batch_system(road: Road, queue: Target, system: BatchSystem) -> None:
+    if not isinstance(system, LsfDouble):
+        pytest.skip("Slurm's shortest limit is a minute")
+    system.control(minute=1.5, ten_minutes=1.0, ten_seconds=1.0)
+    job = run(road, at(queue, *ENDLESS, batch=Batch(wall_time_s=60)), 60)
+    assert job.state is JobState.STORED and job.outcome is not None and job.outcome.time_limit, job
+    assert "limit on time" in (job.reason or "") and not road.store.results.get(job.id).complete
+    assert nothing_left(job)
+
+
+def test_the_answer_of_the_batch_system_is_lost(road: Road, queue: Target, system: BatchSystem, tmp_path: Path) -> None:
+    """The job was handed over, and its id never came back: it goes by its name, too."""
+    spec = at(queue, "sh", "-c", f"echo x >>{tmp_path}/starts; sleep 3")
+    if isinstance(system, LsfDouble):
+        system.control(lose_answers=True)
+        job = submit(road.store, spec)
+    else:
+        job = until_job(road, submit(road.store, spec), lambda job: job.state in POLLED)
+        details = {key: value for key, value in job.details.items() if key != "submissions"}
+        road.store.jobs.move(job.id, POLLED, JobState.STAGING, details=details)
+        (far(job) / "sub0.answer").write_text("")
+        (far(job) / "sub0.errors").write_text("sbatch: error: Unable to contact slurm controller (connect failure)\n")
+        (far(job) / "sub0.status").write_text("1\n")
+    job = to_the_end(road, job, 60)
+    assert job.state is JobState.STORED, job.reason
+    assert (tmp_path / "starts").read_text() == "x\n" and nothing_left(job)
+    assert job.details["submissions"]["0"].isdigit()
