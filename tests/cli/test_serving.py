@@ -126,17 +126,20 @@ def test_a_killed_serve_takes_all_with_it_but_recordings(settings: Settings, sto
     assert not processes.marked("PERFLOOM_JOB", job.id)
 
 
-@pytest.mark.parametrize("name", ["redis", "perfloom-launch", "perfloom-read", "web_server"])
-def test_what_is_killed_inside_is_started_again(settings: Settings, store: Store, tmp_path: Path, name: str) -> None:
+def test_what_is_killed_inside_is_started_again(settings: Settings, store: Store, tmp_path: Path) -> None:
     with running(settings, tmp_path / "log", "serve") as server:
         url = link(server)
-        victims = [one for one in server.tree()[1:] if name in _called(one.pid)]
-        assert victims
-        for victim in victims:
-            processes.send(victim, signal.SIGKILL)
-        job = store.jobs.create("record", spec_of("seq", "200000").to_json(), "after")
-        assert ended(store, job.id).state is JobState.STORED, server.said()
-        until(lambda: _answers(url), "pages are served again")
+        for name in ("redis", "perfloom-launch", "perfloom-read", "web_server"):
+            victims = until(lambda name=name: _named(server, name), f"{name} runs")  # type: ignore[misc]
+            for victim in victims:
+                processes.send(victim, signal.SIGKILL)
+            job = store.jobs.create("record", spec_of("seq", "200000").to_json(), f"after {name}")
+            assert ended(store, job.id).state is JobState.STORED, f"{name}: {server.said()}"
+            until(lambda: _answers(url), f"pages are served again after {name}")
+
+
+def _named(server: Running, name: str) -> list[processes.Status]:
+    return [one for one in server.tree()[1:] if name in _called(one.pid)]
 
 
 def _called(pid: int) -> str:
