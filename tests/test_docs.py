@@ -159,6 +159,11 @@ def understood(words: list[str]) -> tuple[click.Command, click.Context]:
     parent = click.Context(cli, info_name="perfloom")
     name, command, rest = cli.resolve_command(parent, list(words))
     assert command is not None and name is not None
+    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+        parent = click.Context(command, info_name=name, parent=parent)
+        name, found, rest = command.resolve_command(parent, rest)
+        assert found is not None and name is not None
+        command = found
     return command, command.make_context(name, rest, parent=parent)
 
 
@@ -190,6 +195,8 @@ def test_commands_in_sentences_exist(page: Path) -> None:
             continue
         command = cli.get_command(click.Context(cli), words[0])
         assert command is not None, f"{page.name}: perfloom {code}"
+        if isinstance(command, click.Group) and len(words) > 1 and words[1] in command.commands:
+            command = command.commands[words[1]]
         known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
         for option in (word for word in words[1:] if word.startswith("--") and word != "--"):
             if words.index(option) > (words.index("--") if "--" in words else len(words)):
@@ -208,7 +215,8 @@ def test_every_option_of_every_command_is_told() -> None:
         section = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
         assert command is not None and section is not None, f"command-line.md has no section on {name}"
         told = set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", section[1])) | shared
-        for parameter in command.params:
+        below = command.commands.values() if isinstance(command, click.Group) else ()
+        for parameter in [each for one in (command, *below) for each in one.params]:
             if isinstance(parameter, click.Option):
                 missing = [option for option in parameter.opts if option not in told]
                 assert not missing, f"command-line.md, {name}: {missing} is not told"
@@ -297,7 +305,7 @@ def test_every_page_told_exists(app: Flask) -> None:
     assert told - real == set()
     results = {rule for rule in real if rule.startswith(("/results", "/compare", "/jobs/<"))}
     forms = {"/results/<id>/edit", "/results/<id>/delete"}
-    forms |= {f"/jobs/<id>/{word}" for word in ("cancel", "delete", "retry", "live")}
+    forms |= {f"/jobs/<id>/{word}" for word in ("cancel", "credentials", "delete", "retry", "live")}
     assert results - told - forms == set()
 
 

@@ -17,6 +17,7 @@ from ..domain.errors import PerfloomError
 FAMILIES = {
     "serving": ("serve", "worker", "web", "demo"),
     "recording": ("record",),
+    "targets": ("target",),
     "files": ("import", "list", "delete", "report", "convert", "diff"),
 }
 INTERRUPTED = 130

@@ -63,4 +63,11 @@ def _cell(value: Any) -> str:
         return f"{value:.2f}" if not value.is_integer() or abs(value) >= 1e15 else f"{value:.0f}"
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
-    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), str(value))
+    return clean(str(value))
+
+
+def clean(text: str, *, lines: bool = False) -> str:
+    """A text for a terminal: what it would obey is shown as an escape. lines: line breaks stay."""
+    if lines:
+        return "\n".join(clean(line) for line in text.split("\n"))
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -30,6 +30,9 @@ def to_file(target: Target, form: str) -> str:
 def from_file(data: bytes | str, name: str | None = None) -> Target:
     """The target in such a file. name: in place of its own. Raises InvalidRequest."""
     try:
-        return validity.from_data(exchange.from_text(data), name=name)
+        found = exchange.from_text(data)
+        if not found:
+            raise InvalidRequest("It is empty.")
+        return validity.from_data(found, name=name)
     except InvalidRequest as error:
         raise InvalidRequest(f"The file cannot be used as a target. {error.message}", error.field) from None

@@ -218,13 +218,14 @@ def test_a_file_goes_out_and_comes_back(browser_client: Browser, store: Store, f
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "no name"),
+        (b"", "It is empty"),
+        (b"mpi = 'mpich'", "no name"),
         (b"\xff\xfe\x00", "UTF-8"),
         (b"name = 'x'\npassword = 'hush'", "no word “password”"),
         (b"name = '<script>'", "A name begins"),
         (b"a = " + b"[" * 100_000, "brackets"),
     ],
-    ids=["empty", "binary", "unknown word", "markup", "brackets"],
+    ids=["empty", "nameless", "binary", "unknown word", "markup", "brackets"],
 )
 def test_files_that_are_none(browser_client: Browser, store: Store, data: bytes, said: str) -> None:
     sent = {"csrf": browser_client.csrf, "file": (io.BytesIO(data), "x.toml")}

@@ -1,0 +1,378 @@
+"""target: named places to run jobs: added, checked, exchanged, deleted."""
+
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..domain.errors import Conflict, HostKeyUnknown, InvalidRequest
+from ..domain.jobs import Batch, MpiFlavour
+from ..domain.targets import LOCAL, Light, SchedulerName, Ssh, Target
+from ..domain.units import utc_iso
+from .options import data_option, settings_of
+from .output import FORMATS, clean, write_rows
+
+if TYPE_CHECKING:
+    from ..store import Store, StoredTarget
+    from ..targets.questions import Answer
+
+SIGNS = {Light.GOOD: "ok", Light.NOTE: "note", Light.BAD: "TO DO"}
+NOT_GOOD = 4
+STANDARD = "-"
+LOOK_AGAIN_S = 2.0
+LIST_COLUMNS = ("name", "where", "scheduler", "checked", "good", "note", "bad", "jobs")
+_format_option = click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def target() -> None:
+    """Named places to run jobs: hosts over SSH, batch systems, this machine. `record --on NAME` uses one."""
+
+
+@target.command("list")
+@_format_option
+@data_option
+def list_(form: str, data: Path | None) -> int:
+    """All targets, with the lights of their last check."""
+    from ..targets.words import where
+
+    with _opened(data) as store:
+        rows = [
+            {
+                "name": one.name,
+                "where": where(one.target),
+                "scheduler": one.target.scheduler.value,
+                "checked": None if one.checked is None else utc_iso(one.checked),
+                **{light.value: sum(line.light is light for line in one.lines) for light in Light},
+                "jobs": len(store.jobs.list(active=True, target=one.name, kind="record")),
+            }
+            for one in store.targets.list()
+        ]
+    write_rows(LIST_COLUMNS, rows, form)
+    return 0
+
+
+@target.command()
+@_format_option
+@data_option
+@click.argument("name")
+def show(form: str, data: Path | None, name: str) -> int:
+    """What NAME is set to, and what its last check found."""
+    with _opened(data) as store:
+        stored = store.targets.get(name)
+    if form == "json":
+        import json
+
+        found = {
+            "target": stored.target.to_json(),
+            "checked": stored.checked,
+            "lines": [
+                {"title": one.title, "light": one.light, "text": one.text, "advice": one.advice} for one in stored.lines
+            ],
+            "facts": stored.facts.to_json() if stored.facts else None,
+        }
+        click.echo(json.dumps(found, indent=1))
+    elif form == "csv":
+        write_rows(("title", "light", "text", "advice"), [vars(line) for line in stored.lines], form)
+    else:
+        from ..forms.target_file import to_file
+
+        click.echo(clean(to_file(stored.target, "toml"), lines=True), nl=False)
+        _print_lines(stored)
+    return 0
+
+
+@target.command()
+@click.option("--ssh", "host", metavar="HOST", help="Reach it over SSH: name, address, or alias of ~/.ssh/config.")
+@click.option("--user", default="", help="Who logs in there.  [default: as ~/.ssh/config says]")
+@click.option("--port", type=int, help="Of its SSH server.  [default: as ~/.ssh/config says, else 22]")
+@click.option("--key", "key_file", default="", metavar="FILE", help="A private key on this machine.")
+@click.option("--jump", multiple=True, metavar="[USER@]HOST[:PORT]", help="Go through this host; may be repeated.")
+@click.option("--no-agent", is_flag=True, help="Leave an SSH agent alone.")
+@click.option("--no-config", is_flag=True, help="Leave ~/.ssh/config alone.")
+@click.option("--password", is_flag=True, help="Ask for a password at each use.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="Give up a connection after it.  [default: 15]")
+@click.option(
+    "--scheduler",
+    type=click.Choice([each.value for each in SchedulerName]),
+    default="none",
+    show_default=True,
+    help="Its batch system.",
+)
+@click.option(
+    "--directory", default="", metavar="DIR", help="Where jobs have their directories.  [default: ~/.perfloom]"
+)
+@click.option("--scratch", default="", metavar="DIR", help="A host's own disk to record on first, such as $TMPDIR.")
+@click.option("--perf", default="", metavar="PROGRAM", help="Its name or full path there.  [default: perf]")
+@click.option("--module", "modules", multiple=True, metavar="MODULE", help="Load it for every job; may be repeated.")
+@click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Set it for every job; may be repeated.")
+@click.option("--mpi", type=click.Choice([each.value for each in MpiFlavour]), help="The flavour that is suggested.")
+@click.option(
+    "--starter", "starters", multiple=True, metavar="FLAVOUR=PROGRAM", help="How a flavour's starter is called there."
+)
+@click.option("--sudo", is_flag=True, help="Jobs may start perf with sudo.")
+@click.option("--counters", type=int, metavar="N", help="Events in a run.  [default: by the CPU's family]")
+@click.option("--poll", type=float, metavar="SECONDS", help="How often jobs are looked at.  [default: 5]")
+@click.option("--notes", default="", help="For people.")
+@click.option("--replace", "anew", is_flag=True, help="In place of a target of that name.")
+@data_option
+@click.argument("name")
+def add(name: str, anew: bool, data: Path | None, **words: Any) -> int:
+    """Add a target NAME, reached over SSH, or this machine with a batch system."""
+    from ..targets.validity import checked
+
+    made = checked(_made(name, words))
+    with _opened(data) as store:
+        _save(store, made, anew)
+    return 0
+
+
+@target.command()
+@click.option("--probe", is_flag=True, help="Look at a compute node, too, by a job of the batch system.")
+@click.option("--queue", default="", help="With --probe: its queue or partition.")
+@click.option("--project", default="", help="With --probe: project of LSF, account of Slurm.")
+@click.option(
+    "--argument", "arguments", multiple=True, metavar="WORD", help="With --probe: further ones of bsub or sbatch."
+)
+@data_option
+@click.argument("name")
+def check(name: str, probe: bool, queue: str, project: str, arguments: tuple[str, ...], data: Path | None) -> int:
+    """Go to NAME, look what works there, and say it line by line; exit 4 where something is to be done.
+
+    It is done by this command itself, so keys of this shell's SSH agent count. Passwords are asked for.
+    """
+    if not probe and (queue or project or arguments):
+        raise click.UsageError("--queue, --project and --argument are for --probe: add it.")
+    with _opened(data) as store:
+        stored = store.targets.get(name)
+        if probe and stored.target.scheduler is SchedulerName.NONE:
+            raise InvalidRequest("This target has no batch system that a probe job could be given to.", "probe")
+        batch = Batch(queue=queue, project=project, arguments=arguments) if probe else None
+        try:
+            answer = _checked(store, name, batch)
+        except HostKeyUnknown as error:
+            raise InvalidRequest(f"{error.message} Do so with: perfloom target accept {shlex.quote(name)}") from None
+        stored = store.targets.get(name)
+    _print_lines(stored)
+    if answer.trouble:
+        click.echo(f"perfloom: {clean(answer.trouble)}", err=True)
+    return NOT_GOOD if answer.trouble or any(line.light is Light.BAD for line in stored.lines) else 0
+
+
+@target.command()
+@click.option("--fingerprint", metavar="SHA256:...", help="Accept this one without asking; any other is refused.")
+@data_option
+@click.argument("name")
+def accept(name: str, fingerprint: str | None, data: Path | None) -> int:
+    """Show the fingerprints of keys on the way to NAME that nobody accepted yet, and ask whether they are right."""
+    from ..targets.words import fingerprint as fingerprint_of
+
+    with _opened(data) as store:
+        accepted = 0
+        while True:
+            stored = store.targets.get(name)
+            if stored.target.ssh is None:
+                raise InvalidRequest(f"The target {name} is this machine itself: it has no key to accept.", "name")
+            shown = _unknown_key(stored.target)
+            if shown is None:
+                break
+            click.echo(
+                f"{clean(shown.host)} shows a key with the fingerprint\n\n    {clean(shown.fingerprint)}\n", err=True
+            )
+            known = fingerprint_of(shown.key)
+            if fingerprint is not None and fingerprint != known:
+                raise Conflict(f"That is not {clean(fingerprint)}. Nothing was accepted: ask the host's administrator.")
+            question = "Is it the one that the host's administrator tells? Accept it"
+            if fingerprint is None and not click.confirm(question, default=False, err=True):
+                raise Conflict("Nothing was accepted.")
+            ssh = replace(stored.target.ssh, host_keys=(*stored.target.ssh.host_keys, shown.key))
+            store.targets.save(replace(stored.target, ssh=ssh))
+            accepted += 1
+    if not accepted:
+        click.echo("perfloom: All keys on the way are known already.", err=True)
+    return 0
+
+
+@target.command()
+@data_option
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+def delete(data: Path | None, names: tuple[str, ...]) -> int:
+    """Delete targets. Jobs that ran there stay, with their results; nothing is removed on the hosts."""
+    with _opened(data) as store:
+        for name in names:
+            store.targets.get(name)
+        for name in names:
+            store.targets.delete(name)
+    return 0
+
+
+@target.command()
+@click.option("--format", "form", type=click.Choice(["toml", "json"]), default="toml", show_default=True)
+@click.option("--output", "-o", default=STANDARD, metavar="OUT", help="File to write; - is standard output.")
+@data_option
+@click.argument("name")
+def export(name: str, form: str, output: str, data: Path | None) -> int:
+    """Write NAME as a file to exchange, without secrets and without keys of hosts."""
+    from ..forms.target_file import to_file
+    from ..places import reason
+
+    with _opened(data) as store:
+        text = to_file(store.targets.get(name).target, form)
+    if output == STANDARD:
+        sys.stdout.write(text)
+        return 0
+    try:
+        Path(output).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidRequest(f"The file {output!r} cannot be written: {reason(error)}.", "output") from None
+    return 0
+
+
+@target.command("import")
+@click.option("--name", help="In place of the name in the file.")
+@click.option("--replace", "anew", is_flag=True, help="In place of a target of that name.")
+@data_option
+@click.argument("file")
+def import_(file: str, name: str | None, anew: bool, data: Path | None) -> int:
+    """Add the target in FILE (TOML or JSON; - is standard input) and print its name."""
+    from ..forms.exchange import LIMIT_BYTES
+    from ..forms.target_file import from_file
+    from ..places import reason
+
+    try:
+        if file == STANDARD:
+            text = sys.stdin.buffer.read(LIMIT_BYTES + 1)
+        else:
+            with open(file, "rb") as stream:
+                text = stream.read(LIMIT_BYTES + 1)
+    except OSError as error:
+        raise InvalidRequest(f"The file {file!r} cannot be read: {reason(error)}.", "file") from None
+    made = from_file(text, name)
+    with _opened(data) as store:
+        _save(store, made, anew)
+    click.echo(made.name)
+    return 0
+
+
+@contextmanager
+def _opened(data: Path | None) -> Iterator["Store"]:
+    from ..store import open_store
+
+    store = open_store(settings_of(data))
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _made(name: str, words: dict[str, Any]) -> Target:
+    ssh = None
+    if words["host"] is not None:
+        timeout = words["timeout"]
+        ssh = Ssh(
+            host=words["host"],
+            user=words["user"],
+            port=words["port"],
+            key_file=words["key_file"],
+            agent=not words["no_agent"],
+            config=not words["no_config"],
+            jump=words["jump"],
+            password=words["password"],
+            connect_timeout_s=Ssh("").connect_timeout_s if timeout is None else timeout,
+        )
+    elif words["user"] or words["port"] or words["key_file"] or words["jump"] or words["password"]:
+        raise click.UsageError("--user, --port, --key, --jump and --password are for SSH: say --ssh HOST.")
+    return Target(
+        name=name,
+        ssh=ssh,
+        scheduler=SchedulerName(words["scheduler"]),
+        directory=words["directory"],
+        scratch=words["scratch"],
+        perf=words["perf"],
+        modules=words["modules"],
+        environment=_pairs(words["variables"], "--env"),
+        mpi=MpiFlavour(words["mpi"]) if words["mpi"] else None,
+        starters=_pairs(words["starters"], "--starter"),
+        sudo=words["sudo"],
+        counters=words["counters"],
+        poll_s=Target("").poll_s if words["poll"] is None else words["poll"],
+        notes=words["notes"],
+    )
+
+
+def _pairs(given: tuple[str, ...], option: str) -> dict[str, str]:
+    found = {}
+    for one in given:
+        name, mark, value = one.partition("=")
+        if not mark:
+            raise click.UsageError(f"{option} takes NAME=VALUE, not {one!r}.")
+        found[name] = value
+    return found
+
+
+def _save(store: "Store", made: Target, anew: bool) -> None:
+    if made.name == LOCAL and not anew:
+        raise Conflict("The target local is always there. Change it with --replace.")
+    if not anew and store.targets.find(made.name) is not None:
+        raise Conflict(f"There is a target {made.name!r} already. Choose another name, or say --replace.")
+    store.targets.save(made)
+
+
+def _unknown_key(place: Target) -> HostKeyUnknown | None:
+    """A key on the way there that nobody has accepted yet."""
+    from ..workers.secrets import ask_on_terminal
+    from ..workers.transports import open_transport
+
+    try:
+        with open_transport(place, ask_on_terminal) as transport:
+            transport.run("true")
+    except HostKeyUnknown as error:
+        return error
+    return None
+
+
+def _checked(store: "Store", name: str, batch: Batch | None) -> "Answer":
+    """Check it here and now, and wait for a probe job."""
+    from ..targets.questions import Question, again
+    from ..workers import target_checks
+    from ..workers.secrets import ask_on_terminal
+
+    question = Question(name, batch)
+    answer = target_checks.carry_out(store, question, ask_on_terminal)
+    shown = ""
+    try:
+        while (following := again(question, answer)) is not None:
+            job = following.job
+            assert job is not None
+            text = f"perfloom: The probe job {job.id} is {job.state}{': ' + job.reason if job.reason else ''}"
+            if text != shown:
+                click.echo(clean(text), err=True)
+                shown = text
+            time.sleep(LOOK_AGAIN_S)
+            answer = target_checks.carry_out(store, following, ask_on_terminal)
+    except KeyboardInterrupt:
+        if (following := again(question, answer)) is not None:
+            click.echo("perfloom: The probe job is cancelled.", err=True)
+            target_checks.carry_out(store, replace(following, cancel=True), ask_on_terminal)
+        raise
+    return answer
+
+
+def _print_lines(stored: "StoredTarget") -> None:
+    """What the last check found, with what to do below each line."""
+    width = max((len(line.title) for line in stored.lines), default=0)
+    for line in stored.lines:
+        click.echo(f"{SIGNS[line.light]:5}  {clean(line.title):{width}}  {clean(line.text)}")
+        if line.advice:
+            click.echo(f"{'':5}  {'':{width}}  → {clean(line.advice)}")
+    if stored.checked is None:
+        click.echo("perfloom: It was never checked.", err=True)
+
+
+commands: list[click.Command] = [target]
