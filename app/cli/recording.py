@@ -49,7 +49,7 @@ _kept = in_group("Settings and files")
     "run after another or all at once.",
 )
 @_what("--events-per-run", type=_positive, metavar="NUMBER", help="With --split.  [default: as many as counters]")
-@_where("--on", "target", metavar="TARGET", help="Where to record: one of “perfloom targets”.  [default: local]")
+@_where("--on", "target", metavar="TARGET", help="Where to record: one of “perfloom target list”.  [default: local]")
 @_where(
     "--cwd",
     type=click.Path(file_okay=False),

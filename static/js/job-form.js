@@ -7,6 +7,7 @@ import { postJSON } from './http.js';
 
 const TYPING_MS = 250;
 const RESTING_MS = 900;
+const DEEPEST = 6;
 const LEVELS = { error: 'Error', warning: 'Warning', hint: 'Hint' };
 
 const form = document.querySelector('[data-job-form]');
@@ -76,15 +77,20 @@ function show(answer) {
   status.textContent = counts ? `${counts} ${counts === 1 ? 'thing needs' : 'things need'} attention` : '';
 }
 
-/** Each piece between blanks holds together, so that a line is not broken behind a hyphen. */
+/** Each piece between blanks holds together, so that a line is not broken behind a hyphen. As the server draws it. */
 function showCommand(text) {
-  const lines = text ? text.split('\n').map((line) => line.split(' ')) : [];
-  command.replaceChildren(...lines.flatMap((pieces, line) => pieces.flatMap((piece, number) => {
-    const span = document.createElement('span');
-    span.textContent = piece;
-    if (number) return [' ', span];
-    return line ? ['\n', span] : [span];
-  })));
+  command.replaceChildren(...(text ? text.split('\n') : []).map((line) => {
+    const bare = line.replace(/^ +/, '');
+    const shown = document.createElement('span');
+    shown.className = 'preview__line';
+    shown.dataset.depth = Math.min(DEEPEST, Math.floor((line.length - bare.length) / 2));
+    shown.append(...bare.split(' ').flatMap((piece, number) => {
+      const span = document.createElement('span');
+      span.textContent = piece;
+      return number ? [' ', span] : [span];
+    }));
+    return shown;
+  }));
 }
 
 /** The events of each run of the command, where it is run several times. */
