@@ -173,6 +173,8 @@ def end(
         from perfloom.workers.targeted import leaving
 
         leaving.leave(road, job)
+    if job.planned:
+        road.store.credentials.delete(f"job:{job.id}")
     if outcome is not None:
         columns["outcome"] = outcome
     if road.store.jobs.move(job.id, job.state, state, reason=reason, **columns):

@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from perfloom.domain.errors import PerfloomError, Refused, SecretNeeded, Unavailable, Unreachable
+from perfloom.domain.errors import HostKeyUnknown, PerfloomError, Refused, SecretNeeded, Unavailable, Unreachable
 from perfloom.domain.jobs import JobState, Outcome
 from perfloom.store.disk import remove_tree
 from perfloom.store.jobs import Job
@@ -73,7 +73,10 @@ def _try_again(road: Road, job: Job, files: JobFiles, error: PerfloomError) -> N
         _dropped(road, job, files)
     elif isinstance(error, Refused):
         details = job.details | {"kind": type(error).__name__}
-        steps.end(road, job, files, JobState.FAILED, error.message, details=details)
+        reason = error.message
+        if isinstance(error, HostKeyUnknown):
+            reason += f" Check does that: on the page of the target {job.target}, or perfloom target check."
+        steps.end(road, job, files, JobState.FAILED, reason, details=details)
     else:
         steps.try_again(road, job, error.message)
 

@@ -1,0 +1,198 @@
+"""Jobs at hosts over SSH: real servers, and what can happen on the way to them."""
+
+import dataclasses
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perfloom.domain.errors import Prompt
+from perfloom.domain.jobs import JobState
+from perfloom.domain.targets import Target
+from perfloom.sealing import KeyPair, seal
+from perfloom.store import Store
+from perfloom.workers import secrets, steps
+from perfloom.workers.road import Road, open_road
+from perfloom.workers.targeted import access, patience, wishes
+from perfloom.workers.transports import close_all, connections
+from tests import sshd as servers
+from tests.sshd import Account, Network, Sshd
+from tests.targeted.driving import at, files_of, nothing_left, run, submit, to_the_end, until_job
+
+BUSY = (sys.executable, "-S", "-c", "sum(i * i for i in range(3_000_000))")
+BUSY_SHELL = ("sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done")
+"""The same for a user who may not go where the tests' Python lies."""
+ENDLESS = (sys.executable, "-S", "-c", "print('begun', flush=True)\nwhile True: pass")
+
+
+@pytest.fixture(autouse=True)
+def fresh_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing is known of hosts of other tests, and what fails is tried again soon."""
+    monkeypatch.setattr(access, "KNOWN_BAD_S", 0.0)
+    monkeypatch.setattr(steps, "PAUSE_S", 0.05)
+    monkeypatch.setattr(patience, "AGAIN_S", 0.2)
+    yield
+    close_all()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Sshd]:
+    with servers.sshd() as found:
+        yield found
+
+
+@pytest.fixture
+def there(store: Store, server: Sshd) -> Target:
+    """A host over SSH."""
+    target = server.target("there", poll_s=0.3)
+    store.targets.save(target)
+    return target
+
+
+def test_a_job_over_ssh_becomes_a_result(road: Road, there: Target, tmp_path: Path) -> None:
+    (tmp_path / "given").write_text("brought here")
+    job = run(
+        road,
+        at(there, "sh", "-c", f"cat given; exec {' '.join(BUSY[:-1])} '{BUSY[-1]}'", inputs=(f"{tmp_path}/given",)),
+    )
+    assert (job.state, job.result_id, job.reason) == (JobState.STORED, job.id, None)
+    assert job.host is None and files_of(road, job).output.read_text().startswith("brought here")
+    assert set(road.store.results.open(job.id).threads.column("host").to_pylist()) == {os.uname().nodename}
+    assert nothing_left(job)
+
+
+def test_many_connections_later_it_is_still_the_same_job(road: Road, there: Target, server: Sshd) -> None:
+    """Server, connections and worker go away in the middle, one after the other."""
+    job = until_job(
+        road, submit(road.store, at(there, *ENDLESS, duration_s=2.0)), lambda job: job.state is JobState.RUNNING
+    )
+    server.hang_up()
+    until_job(road, job, lambda job: job.details.get("unreached") or "Runs on" in job.progress_text)
+    close_all()
+    job = to_the_end(open_road(road.settings, road.store), job)
+    assert job.state is JobState.STORED and job.outcome is not None and job.outcome.time_limit and nothing_left(job)
+
+
+def test_cancelled_over_ssh(road: Road, there: Target) -> None:
+    job = until_job(road, submit(road.store, at(there, *ENDLESS)), lambda job: "begun" in files_of(road, job).tail())
+    steps.cancel(road, job.id)
+    job = to_the_end(road, job)
+    assert (job.state, job.result_id) == (JobState.CANCELLED, job.id) and nothing_left(job)
+
+
+@pytest.fixture
+def net() -> Iterator[Network]:
+    with servers.network() as found:
+        yield found
+
+
+def test_the_network_is_cut_in_the_middle(road: Road, net: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "ALIVE_S", 0.3)
+    monkeypatch.setattr(connections, "ALIVE_TIMES", 2)
+    ssh = net.ssh(connect_timeout_s=1.0)
+    target = Target("far", ssh=ssh, directory=str(net.far.home / "jobs"), poll_s=0.3)
+    road.store.targets.save(target)
+    job = submit(road.store, at(target, *ENDLESS, duration_s=4.0))
+    until_job(road, job, lambda job: "begun" in files_of(road, job).tail())
+    with net.cut():
+        job = until_job(road, job, lambda job: job.details.get("unreached"))
+        assert job.state is JobState.RUNNING and "Tried again" in job.progress_text
+        road.store.jobs.request_cancel(job.id)
+        job = until_job(road, job, lambda job: wishes.of(job).times == 1 and "Is to be ended" in job.progress_text)
+    job = to_the_end(road, job, 60)
+    assert job.result_id == job.id and nothing_left(job) and not job.details.get("unreached"), job
+
+
+def test_given_up_while_nobody_can_be_reached(road: Road, there: Target, server: Sshd, store: Store) -> None:
+    job = until_job(road, submit(road.store, at(there, *ENDLESS)), lambda job: job.state is JobState.RUNNING)
+    store.targets.save(dataclasses.replace(there, ssh=dataclasses.replace(server.ssh(), port=1)))
+    close_all()
+    for _ in range(2):
+        road.store.jobs.request_cancel(job.id)
+        steps.advance(road, job.id)
+    job = store.jobs.get(job.id)
+    assert job.state is JobState.CANCELLED and patience.CANNOT_SAY in (job.reason or "")
+    store.targets.save(there)
+    from perfloom.workers.targeted import polling
+
+    polling.poll(road, there.name)
+    assert nothing_left(job)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"port": 1}, "port 1"),
+        ({"host": "no-such-host.invalid"}, "no-such-host.invalid"),
+        ({"host_keys": ()}, "Check"),
+        ({"user": "nobody-of-that-name"}, "nobody-of-that-name"),
+        ({"key_file": "/does/not/exist"}, "/does/not/exist"),
+    ],
+)
+def test_a_host_that_does_not_let_us_in(road: Road, server: Sshd, changes: dict[str, object], words: str) -> None:
+    target = Target("wrong", ssh=dataclasses.replace(server.ssh(), **changes))  # type: ignore[arg-type]
+    road.store.targets.save(target)
+    job = run(road, at(target, "true"))
+    assert job.state is JobState.FAILED and words in (job.reason or ""), job.reason
+    assert "directory" not in job.details
+
+
+@pytest.fixture(scope="module")
+def asking() -> Iterator[Sshd]:
+    """A server that lets somebody in by a password."""
+    with servers.sshd(account=Account(password=True)) as found:
+        yield found
+
+
+def _with_password(server: Sshd) -> Target:
+    ssh = dataclasses.replace(server.ssh(), key_file="", password=True)
+    return Target("asking", ssh=ssh, directory=str(server.home / "jobs"), poll_s=0.3)
+
+
+def test_whoever_sits_here_is_asked_for_a_password(road: Road, asking: Sshd) -> None:
+    road.store.targets.save(_with_password(asking))
+    asked: list[Prompt] = []
+
+    def ask(prompt: Prompt) -> str:
+        asked.append(prompt)
+        return servers.WORD
+
+    job = run(open_road(road.settings, road.store, ask=ask), at(_with_password(asking), *BUSY_SHELL))
+    assert job.state is JobState.STORED, job.reason
+    assert len(asked) == 1 and asked[0].name == "password"
+    assert servers.WORD not in str(job) and nothing_left(job)
+
+
+def test_a_job_waits_for_a_password_that_comes_sealed(road: Road, asking: Sshd) -> None:
+    road.store.targets.save(_with_password(asking))
+    pair = KeyPair.generate()
+    secrets.use_key(pair)
+    try:
+        job = submit(road.store, at(_with_password(asking), *BUSY_SHELL))
+        job = until_job(road, job, lambda job: job.details.get("needs"))
+        assert job.state is JobState.STAGING and [one["name"] for one in job.details["needs"]] == ["password"]
+        assert "Type it" in job.progress_text and job.due_at is not None and job.due_at > time.time() + 10
+        expires = time.time() + 60
+        box = seal(pair.public, {"password": servers.WORD}, f"job:{job.id}", expires)
+        road.store.credentials.put(f"job:{job.id}", road.host, pair.key_id, box, expires)
+        job = to_the_end(road, job)
+        assert job.state is JobState.STORED, job.reason
+        assert not job.details.get("needs") and road.store.credentials.get(f"job:{job.id}") == ()
+    finally:
+        secrets.use_key(None)
+
+
+def test_a_full_disk_there(road: Road, tmp_path: Path) -> None:
+    with servers.sshd(small=True) as server:
+        target = server.target("full", directory=str(server.home / "small"))
+        road.store.targets.save(target)
+        (tmp_path / "large").write_bytes(os.urandom(64 << 20))
+        job = run(road, at(target, "true", inputs=(f"{tmp_path}/large",)))
+        assert job.state is JobState.FAILED and "full" in (job.reason or ""), job.reason
+        assert nothing_left(job)
+        job = run(road, at(target, "sh", "-c", "head -c 64000000 /dev/urandom >file; exit 3"))
+        assert job.state.final and "exit status 3" in (job.reason or ""), job
+        assert nothing_left(job)
