@@ -112,9 +112,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print the figures as JSON too")
     given = parser.parse_args()
     found = []
-    print(
-        f"{'ranks':>6} {'samples':>11} {'wall s':>8} {'CPU s':>8} {'singly s':>9} {'peak MB':>8} {'stored MB':>10} {'stacks':>8}"
-    )
+    print("  ranks     samples   wall s    CPU s  singly s  peak MB  stored MB   stacks")
     for ranks in given.ranks:
         with tempfile.TemporaryDirectory(prefix="perfloom-ranks-", dir=given.folder) as name:
             folder = Path(name)

@@ -102,17 +102,29 @@ def encode_pieces(pieces: Pieces, file: BinaryIO) -> None:
     """Write a table in pieces to a new file. Raises OSError.
 
     Where no column has gaps it is one record batch all the same, as with `encode`: first all that is not of a column
-    is written, then every piece of every column to its place. Else each piece is a record batch.
+    is written, then every piece of every column to its place. Else each piece is a record batch. Raises ValueError
+    where the pieces are not as long as was said.
     """
     schema = SCHEMAS[pieces.name]
-    if set(REQUIRED[pieces.name]) < set(schema.names) or pieces.rows < GAP_BYTES:
-        with pa.ipc.new_file(file, schema) as writer:
-            if pieces.rows < GAP_BYTES:
-                writer.write_table(pieces.table())
-            else:
-                for batch in pieces.each():
-                    writer.write_batch(batch)
+    if pieces.rows < GAP_BYTES:
+        encode(pieces.table(), pieces.name, file)
         return
+    if set(REQUIRED[pieces.name]) < set(schema.names):
+        with pa.ipc.new_file(file, schema) as writer:
+            done = sum(_written(writer, batch) for batch in pieces.each())
+    else:
+        done = _written_apart(pieces, schema, file)
+    if done != pieces.rows:
+        raise ValueError(f"{pieces.name} has {done} rows in pieces, and not {pieces.rows}")
+
+
+def _written(writer: Any, batch: pa.RecordBatch) -> int:
+    writer.write_batch(batch)
+    return int(batch.num_rows)
+
+
+def _written_apart(pieces: Pieces, schema: pa.Schema, file: BinaryIO) -> int:
+    """Write columns without gaps as one record batch. Returns how many rows there were."""
     # These bytes are never looked at, and so need no memory.
     nothing = pa.py_buffer(mmap.mmap(-1, 8 * pieces.rows, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ))
     widths = [field.type.bit_width // 8 for field in schema]
@@ -129,8 +141,7 @@ def encode_pieces(pieces: Pieces, file: BinaryIO) -> None:
             file.seek(place + width * done)
             file.write(memoryview(column.buffers()[1])[width * column.offset :][: width * len(column)])
         done += batch.num_rows
-    if done != pieces.rows:
-        raise ValueError(f"{pieces.name} has {done} rows in pieces, and not {pieces.rows}")
+    return done
 
 
 def decode(source: Any, name: str, manifest: Manifest) -> pa.Table:

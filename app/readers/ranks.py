@@ -66,6 +66,7 @@ class Ranks:
         self._said: dict[tuple[int, str], list[Rank]] = defaultdict(list)
         self._notes: dict[Rank, list[str]] = defaultdict(list)
         self._reasons: list[str] = []
+        self._failed: set[Rank] = set()
         self._of_part: list[Rank] = []
         self._starts: dict[int, int] = {}
         self._apart = False
@@ -97,6 +98,8 @@ class Ranks:
     def failed(self, rank: Rank, why: str) -> None:
         """Say that what a rank recorded cannot be read. why: a sentence."""
         self._reasons.append(why)
+        self._failed.add(rank)
+        self._notes[rank].append(why)
 
     def note(self, rank: Rank, text: str) -> None:
         """Say something of a rank. text: a sentence."""
@@ -121,10 +124,10 @@ class Ranks:
         if not state.recorded:
             return
         parts = self._parts.get(rank, [])
-        if not parts:
+        if not parts and rank not in self._failed:
             failed = state.text.removeprefix("failed").strip() if state.text.startswith("failed") else ""
             self._say(rank, f"{NO_RECORDING}: {failed.rstrip('.')}" if failed else NO_RECORDING)
-        elif not any(part.samples.rows or part.counts for part in parts):
+        elif parts and not any(part.samples.rows or part.counts for part in parts):
             self._notes[rank].append(_sentence(NO_SAMPLES))
 
     @property

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given
@@ -13,7 +15,8 @@ from hypothesis import settings as hypothesis_settings
 
 from perfloom.domain import stored
 from perfloom.domain.errors import UnreadableInput
-from perfloom.domain.profile import Profile
+from perfloom.domain.pieces import Pieces
+from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.tables import SCHEMAS, column
 from perfloom.store import columns
 
@@ -49,6 +52,26 @@ def test_every_table_is_one_piece(tmp_path: Path) -> None:
     read = columns.read(tmp_path)
     assert {name: table.column(0).num_chunks for name, table in read.tables().items()} == dict.fromkeys(SCHEMAS, 1)
     assert same(read, profile)
+
+
+@pytest.mark.parametrize("rows", [0, 1, stored.GAP_BYTES - 1, stored.GAP_BYTES, 3 * stored.GAP_BYTES + 7])
+@pytest.mark.parametrize("name", ["samples", "counts"])
+def test_a_table_in_pieces_is_stored_as_if_it_were_whole(tmp_path: Path, name: str, rows: int) -> None:
+    schema = SCHEMAS[name]
+    numbers = np.random.default_rng(rows).integers(0, 2**30, rows)
+    arrays = [pa.array(numbers + place).cast(pa.int64()).cast(f.type) for place, f in enumerate(schema)]
+    whole = pa.Table.from_arrays(arrays, schema=schema)
+    pieces = Pieces(name, rows, lambda: iter(whole.to_batches(max_chunksize=50_001)))
+    columns.write(Profile(Meta("x")), tmp_path / "pieces", {name: pieces})
+    columns.write(Profile(Meta("x"), **{name: whole}), tmp_path / "whole")
+    columns.verify(tmp_path / "pieces")
+    read = columns.read(tmp_path / "pieces").tables()[name]
+    assert read.equals(whole)
+    if name == "samples":
+        # To the last byte, so that it is mapped as one array.
+        assert len({(tmp_path / way / "samples.arrow").read_bytes() for way in ("pieces", "whole")}) == 1
+    with pytest.raises(ValueError, match="rows in pieces"):
+        columns.write(Profile(Meta("x")), tmp_path / "wrong", {name: replace(pieces, rows=rows + stored.GAP_BYTES)})
 
 
 def test_a_mapped_profile_outlives_its_files(tmp_path: Path) -> None:

@@ -1,0 +1,49 @@
+"""Samples of many files in one order of time: as sorting them all would have it."""
+
+import io
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfloom.domain.pieces import Spill
+from perfloom.readers.ordering import STEP, Run, in_order
+
+
+def put(spill: Spill, time_ns: list[int]) -> Run:
+    """A run whose weights are the numbers of its rows."""
+    rows = np.arange(len(time_ns))
+    columns = dict.fromkeys(("weight", "thread", "cpu", "event", "stack"), rows)
+    return Run(spill, {"time_ns": np.array(time_ns, np.int64)} | columns)
+
+
+def check(times: list[list[int]], offsets: list[int], stretch: int) -> list[int]:
+    """Compare with sorting; returns how long the pieces were."""
+    spill = Spill(io.BytesIO())
+    runs = [put(spill, one) for one in times]
+    wanted = sorted(
+        (time + offset, run, row)
+        for run, (one, offset) in enumerate(zip(times, offsets, strict=True))
+        for row, time in enumerate(one)
+    )
+    found: list[tuple[int, int, int]] = []
+    sizes = []
+    for rows, run in in_order(runs, offsets, stretch):
+        sizes.append(len(rows))
+        found += zip(rows["time_ns"].tolist(), run.tolist(), rows["weight"].tolist(), strict=True)
+    assert found == wanted
+    return sizes
+
+
+@given(st.lists(st.lists(st.integers(0, 30), max_size=40).map(sorted), max_size=5), st.data())
+def test_small_ones(times: list[list[int]], data: st.DataObject) -> None:
+    check(times, [data.draw(st.integers(-20, 20)) for _ in times], 1)
+
+
+def test_large_ones_come_in_pieces_of_bounded_length() -> None:
+    random = np.random.default_rng(1)
+    for span in (10**9, 1000, 1):
+        times = [np.sort(random.integers(0, span, random.integers(0, 4000))).tolist() for _ in range(9)]
+        sizes = check(times, random.integers(0, span, 9).tolist(), 4 * STEP)
+        assert max(sizes) <= 4 * STEP + 9 * STEP
+        assert len(sizes) > 8

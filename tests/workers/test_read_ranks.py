@@ -1,0 +1,241 @@
+"""The directory of a planned job read into a result: by a child with limits, whatever lies in it, in bounded memory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from benchmarks.rank_files import counted, samples, write_plan, write_rank
+from benchmarks.ranks import read
+from perfloom.config import Settings
+from perfloom.domain import archive
+from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.profile import Profile
+from perfloom.domain.tables import column
+from perfloom.domain.validity import fault
+from perfloom.store import Store
+from perfloom.workers import rank_archive, reading
+from tests.parts import require
+
+DATA = Path(__file__).parent.parent / "data" / "perf"
+
+
+def by_rank(profile: Profile) -> dict[int | None, int]:
+    """How many samples each rank has."""
+    ranks = profile.threads.column("rank").to_pylist()
+    found: dict[int | None, int] = {}
+    for thread in column(profile.samples, "thread").tolist():
+        found[ranks[thread]] = found.get(ranks[thread], 0) + 1
+    return found
+
+
+def job(root: Path, ranks: int = 4) -> Path:
+    """Rank 1 works twice as long as the others; two hosts, each with a clock of its own."""
+    write_plan(root, ranks=ranks)
+    for rank in range(ranks):
+        host = f"node{rank // 2}"
+        text = samples(60 * (1 + (rank == 1)), rank=rank, host=host, clock_s=100.0 + 900 * (rank // 2))
+        write_rank(root, rank, state={"host": host, "size": ranks}, text=text)
+    return root
+
+
+def test_four_ranks(settings: Settings, store: Store, tmp_path: Path) -> None:
+    told: list[tuple[float | None, str]] = []
+    result = reading.read_to_result(
+        settings,
+        store,
+        "abcdefabcdef",
+        [job(tmp_path / "job")],
+        name="four",
+        meta_changes={"command": "./solve"},
+        progress=lambda part, text: told.append((part, text)),
+    )
+    profile = store.results.open(result.id)
+    assert fault(profile) is None
+    assert by_rank(profile) == {0: 60, 1: 120, 2: 60, 3: 60}
+    assert [row["host"] for row in profile.ranks.to_pylist()] == ["node0", "node0", "node1", "node1"]
+    assert (result.complete, result.command, result.format, result.samples) == (True, "./solve", "perf-data", 300)
+    assert [original.name for original in store.results.original(result.id)] == ["ranks.tar"]
+    assert any("of 4" in text for _, text in told)
+
+
+def test_what_is_kept_can_be_imported_again(settings: Settings, store: Store, tmp_path: Path) -> None:
+    first = reading.read_to_result(
+        settings,
+        store,
+        "abcdefabcdef",
+        [job(tmp_path / "job")],
+        name="x",
+        meta_changes={},
+        progress=lambda part, text: None,
+    )
+    kept = store.results.original(first.id)[0].path
+    copy = tmp_path / "anything"
+    copy.write_bytes(zstandard.compress(kept.read_bytes()))
+    shutil.rmtree(tmp_path / "job")
+    again, before = reading.read_profile(settings, [copy]), store.results.open(first.id)
+    for name, table in before.tables().items():
+        assert table.equals(again.tables()[name]), name
+    assert again.meta == before.meta
+    with pytest.raises(UnreadableInput, match="read it alone"):
+        reading.read_profile(settings, [copy, DATA / "spin.script.txt"])
+
+
+def test_one_process_keeps_its_files_as_they_are(settings: Settings, store: Store, tmp_path: Path) -> None:
+    root = write_plan(tmp_path / "job", ranks=None)
+    folder = write_rank(root, "all", text=samples(5))
+    (folder / "perf.data").write_bytes(b"PERFILE2 whatever")
+    result = reading.read_to_result(
+        settings, store, "abcdefabcdef", [root], name="x", meta_changes={}, progress=lambda part, text: None
+    )
+    assert sorted(one.name for one in store.results.original(result.id)) == ["perf.data", "perf.script.zst"]
+    assert store.results.open(result.id).threads.column("rank").to_pylist() == [None, None]
+
+
+def test_texts_however_they_are_packed(settings: Settings, tmp_path: Path) -> None:
+    import gzip
+
+    root = write_plan(tmp_path / "job", ranks=3)
+    for rank in range(3):
+        folder = write_rank(root, rank, text=samples(5 + rank, rank=rank))
+        raw = zstandard.decompress((folder / "perf.script.zst").read_bytes(), max_output_size=1 << 20)
+        if rank:
+            (folder / "perf.script.zst").unlink()
+            (folder / f"perf.script{['', '.gz'][rank - 1]}").write_bytes(gzip.compress(raw) if rank == 2 else raw)
+    assert by_rank(reading.read_profile(settings, [root])) == {0: 5, 1: 6, 2: 7}
+
+
+def test_counts_of_ranks(settings: Settings, tmp_path: Path) -> None:
+    root = write_plan(tmp_path / "job", ranks=3, recorder="perf-stat")
+    for rank in range(3):
+        write_rank(root, rank, counts=counted({"instructions": 100 + rank, "cycles": None}, running=25))
+    profile = reading.read_profile(settings, [root])
+    rows = [(row["rank"], row["host"], row["value"], row["status"]) for row in profile.counts.to_pylist()]
+    assert rows == [
+        row for rank in range(3) for row in ((rank, "node1", 100 + rank, "ok"), (rank, "node1", None, "not counted"))
+    ]
+    assert profile.events.column("scaling").to_pylist()[0] == 4.0
+    assert profile.meta.complete
+
+
+def test_a_recording_without_its_text_is_read_here(settings: Settings, tmp_path: Path) -> None:
+    require("perf")
+    root = write_plan(tmp_path / "job", ranks=2)
+    for rank in range(2):
+        folder = write_rank(root, rank, state={"text": "failed No space left."})
+        with open(DATA / "spin.perf.data.zst", "rb") as source, open(folder / "perf.data", "wb") as target:
+            zstandard.ZstdDecompressor().copy_stream(source, target)
+    profile = reading.read_profile(settings, [root])
+    assert len(by_rank(profile)) == 2
+    assert all("looked up here" in row["note"] for row in profile.ranks.to_pylist())
+
+
+def test_what_is_wrong_with_one_costs_that_one(settings: Settings, tmp_path: Path) -> None:
+    root = job(tmp_path / "job", 8)
+    text = [root / "run0" / str(rank) / "perf.script.zst" for rank in range(8)]
+    secret = tmp_path / "secret"
+    secret.write_text(samples(500, rank=99))
+    raw = zstandard.compress(samples(900, rank=1).encode())
+    text[1].write_bytes(raw[: len(raw) // 2])
+    text[2].write_bytes(b"\x28\xb5\x2f\xfd" + os.urandom(500))
+    text[3].unlink()
+    text[3].symlink_to(secret)
+    shutil.rmtree(root / "run0" / "4")
+    (root / "run0" / "4").symlink_to(root / "run0" / "0")
+    (root / "run0" / "5" / "state").unlink()
+    text[6].write_bytes(zstandard.compress(b"\x00" * 5000))
+    (root / "run0" / "7" / "state").write_bytes(b"\xff" * 3000 + b"\nhost a\x1b[2J\nexit 99999999999999999999\n")
+    for name in ("run0/..", "run0/x y", "run1/0", "run00/0", "run0/on-$(touch x)"):
+        (root / name).mkdir(parents=True, exist_ok=True)
+        (root / name / "perf.script").write_text(samples(1000, rank=77))
+    profile = reading.read_profile(settings, [root])
+    assert fault(profile) is None
+    found = by_rank(profile)
+    assert {rank: n for rank, n in found.items() if rank not in (0, 1, 5, 7)} == {}
+    assert (found[0], found[5], found[7]) == (60, 60, 60) and 0 < found[1] < 900
+    reasons = " ".join(profile.meta.reasons)
+    assert "The Zstandard data ends too early" in reasons
+    assert "There is no sample in perf.script.zst of rank 6" in reasons
+    assert "Rank 3: no recording came back" in reasons
+    assert "Rank 4: nothing came back" in reasons
+    # What their states do not tell.
+    assert "Ranks 5, 7: no end was noted" in reasons
+    assert not any("x y" in str(row) or "\x1b" in str(row) for row in profile.ranks.to_pylist())
+
+
+def test_too_large_a_rank_is_left_out(settings: Settings, tmp_path: Path) -> None:
+    root = job(tmp_path / "job", 3)
+    (root / "run0" / "2" / "perf.script.zst").write_bytes(zstandard.compress(samples(4000, rank=2).encode()))
+    small = Settings.load(settings.data, environ={}, runtime=settings.runtime, upload_limit_bytes=400_000)
+    profile = reading.read_profile(small, [root])
+    assert by_rank(profile) == {0: 60, 1: 120}
+    assert "is larger than 400,000 bytes" in " ".join(profile.meta.reasons)
+
+
+@pytest.mark.parametrize(
+    "files", [{}, {"plan.json": b"{"}, {"plan.json": b'{"runs": []}'}, {"plan.json": b'{"runs": [{}]}'}]
+)
+def test_nothing_to_read(settings: Settings, tmp_path: Path, files: dict[str, bytes]) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(UnreadableInput, match=r"plan\.json|Nothing was recorded"):
+        reading.read_profile(settings, [tmp_path])
+
+
+def test_a_plan_that_is_a_link_is_not_followed(settings: Settings, tmp_path: Path) -> None:
+    write_plan(tmp_path / "other")
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "plan.json").symlink_to(tmp_path / "other" / "plan.json")
+    with pytest.raises(UnreadableInput, match=r"plan\.json cannot be read"):
+        reading.read_profile(settings, [tmp_path / "job"])
+
+
+def archived(path: Path, files: dict[str, bytes]) -> Path:
+    path.write_bytes(
+        b"".join(archive.header(name, len(data)) + data + archive.padding(len(data)) for name, data in files.items())
+        + archive.end()
+    )
+    return path
+
+
+WRONG_PLACES = (
+    *("../evil", "/tmp/evil", "perfloom-ranks/run0/../../../evil", "perfloom-ranks/run0/0/evil"),
+    *("perfloom-ranks/plan.json", "perfloom-ranks/run0/0/state/x", "perfloom-ranks/run0/../state"),
+)
+
+
+@pytest.mark.parametrize("name", WRONG_PLACES)
+def test_archives_that_would_write_elsewhere(settings: Settings, tmp_path: Path, name: str) -> None:
+    plan = b'{"runs": [{"run": 0}]}'
+    path = archived(tmp_path / "x.tar", {rank_archive.FOLDER + "plan.json": plan, name: b"x"})
+    with pytest.raises(UnreadableInput):
+        reading.read_profile(settings, [path])
+    assert not list(tmp_path.rglob("evil"))
+
+
+def test_archives_that_are_cut(settings: Settings, tmp_path: Path) -> None:
+    root = job(tmp_path / "job")
+    rank_archive.pack(root, tmp_path / "whole.tar")
+    raw = (tmp_path / "whole.tar").read_bytes()
+    (tmp_path / "cut.tar").write_bytes(raw[: len(raw) // 2])
+    with pytest.raises(UnreadableInput, match="ends too early"):
+        reading.read_profile(settings, [tmp_path / "cut.tar"])
+
+
+def test_memory_does_not_grow_with_the_number_of_ranks(tmp_path: Path) -> None:
+    """Eight times the ranks. Were their samples kept until the end, they alone would take twice the memory."""
+    lines = [f"solve 7/7 {100 + n // 10**6}.{n % 10**6:06}: 5 cycles: \n\n" for n in range(40_000)]
+    text = zstandard.compress("".join(lines).encode())
+    taken = []
+    for ranks in (8, 64):
+        root = write_plan(tmp_path / str(ranks), ranks=ranks)
+        for rank in range(ranks):
+            (write_rank(root, rank) / "perf.script.zst").write_bytes(text)
+        taken.append(read(root, tmp_path))
+    few, many = taken
+    assert (few.ranks, many.ranks, few.samples * 8) == (8, 64, many.samples)
+    assert many.peak < 1.35 * few.peak
