@@ -127,11 +127,6 @@ pl_nap() {
     sleep 0.05 2>/dev/null || sleep 1
 }
 
-# pl_sleep SECONDS: with parts of a second where sleep knows them.
-pl_sleep() {
-    sleep "$1" 2>/dev/null || sleep "$((${1%%.*} + 1))"
-}
-
 # pl_host: the name of this host, as a name of a file.
 pl_find_host() {
     pl_host=$(uname -n | LC_ALL=C tr -c 'A-Za-z0-9._\n-' '_' | cut -c 1-100)
@@ -166,13 +161,16 @@ pl_alive() {
     pl_born "$1" && [ "$pl_ticks" = "$2" ] && [ "$pl_condition" != Z ]
 }
 
-# pl_marked TEXT: the processes of this user with that text in their environment when they began, in pl_pids.
+# pl_marked TEXT: the other processes of this user with that text in their environment when they began, in pl_pids.
 pl_marked() {
     pl_pids=''
     # shellcheck disable=SC2013
     for pl_each in $(LC_ALL=C grep -l -F -e "$1" /proc/[0-9]*/environ 2>/dev/null); do
         pl_each=${pl_each#/proc/}
-        pl_pids="$pl_pids ${pl_each%/environ}"
+        pl_each=${pl_each%/environ}
+        # What looked may have found itself; and what has ended and waits to be noticed needs nothing.
+        if [ "$pl_each" = $$ ] || ! pl_born "$pl_each" || [ "$pl_condition" = Z ]; then continue; fi
+        pl_pids="$pl_pids $pl_each"
     done
 }
 
@@ -183,9 +181,7 @@ pl_kill() {
     shift 2
     pl_left=''
     for pl_each in $pl_pids; do
-        case " $* $$ " in *" $pl_each "*) continue ;; esac
-        # A process that has ended and waits to be noticed needs nothing.
-        if ! pl_born "$pl_each" || [ "$pl_condition" = Z ]; then continue; fi
+        case " $* " in *" $pl_each "*) continue ;; esac
         kill -s "$pl_signal" "$pl_each" 2>/dev/null && pl_left="$pl_left $pl_each"
         [ "$pl_signal" = KILL ] || kill -s CONT "$pl_each" 2>/dev/null
     done
@@ -212,7 +208,10 @@ pl_later() {
     (
         trap 'kill "$pl_asleep" 2>/dev/null; exit 0' TERM
         trap '' INT HUP USR1 USR2
-        pl_sleep "$1" &
+        # Not in a function: it is the process itself that is to be ended with us.
+        pl_seconds=$1
+        case $1 in *.*) sleep 0.01 2>/dev/null || pl_seconds=$((${1%%.*} + 1)) ;; esac
+        sleep "$pl_seconds" &
         pl_asleep=$!
         wait "$pl_asleep"
         trap - TERM
@@ -326,7 +325,8 @@ pl_has_text() {
 # pl_read DIRECTORY: have perf script make text of DIRECTORY/perf.data, in DIRECTORY. Older perfs and some recordings
 # have fewer fields and options to offer, and say which: these are left out one by one. Says in the state how it went.
 pl_read() {
-    pl_in=$1
+    pl_in=$1 pl_cut=''
+    ! pl_mend "$pl_in/perf.data" || pl_cut=1
     pl_find_packer
     pl_part=$pl_in/.perf.script.part$pl_suffix
     pl_try=0
@@ -339,7 +339,8 @@ pl_read() {
             pl_script -F "$pl_with_fields" $pl_with_options 2>"$pl_in/.errors"
             pl_status=$?
             echo "$pl_status" >"$pl_in/.status"
-            [ "$pl_status" -eq 0 ] || pl_defect "$pl_status" "$pl_in/.errors"
+            [ "$pl_status" -eq 0 ] || pl_defect "$(tail -n 1 "$pl_in/.errors") (status $pl_status)"
+            [ -z "$pl_cut" ] || pl_defect "perf was ended before it could complete its file"
         } | $pl_packer >"$pl_part" 2>"$pl_in/.packing" || break
         read -r pl_status <"$pl_in/.status" || pl_status=1
         [ "$pl_status" -eq 0 ] && pl_good "" && return 0
@@ -365,8 +366,30 @@ pl_script() (
 
 # A line of comment that readers of the text understand.
 pl_defect() {
-    printf '\n# %s : perf script did not come to the end of the recording: %s (it ended with status %s).\n' \
-        "$pl_incomplete" "$(pl_one_line "$(tail -n 1 "$2")")" "$1"
+    printf '\n# %s : The recording is not whole: %s.\n' "$pl_incomplete" "$(pl_one_line "$1")"
+}
+
+# pl_mend FILE: of a recording whose perf was killed the header says that there is nothing in it, and perf script reads
+# nothing. Say that all is data that stands behind the header, and that no sections follow it. Fails where nothing was
+# to be mended. Layout: perf.data-file-format.txt; 8 bytes each: magic, size of the header, …, at 40 where the data
+# begin and how long they are, at 72 which sections there are.
+pl_mend() {
+    [ "$(head -c 8 "$1")" = PERFILE2 ] || return 1
+    # Words of 8 bytes, lowest byte first; on another machine the size of the header reads otherwise.
+    # shellcheck disable=SC2046
+    set -- "$1" $(od -A n -v -t u8 -j 8 -N 48 "$1" 2>/dev/null)
+    [ $# -eq 7 ] && [ "$2" = 104 ] && [ "$7" = 0 ] || return 1
+    [ "$(printf '\001\000' | od -A n -t u2 | tr -d ' ')" = 1 ] || return 1
+    pl_rest=$(($(wc -c <"$1") - $6))
+    [ "$pl_rest" -gt 0 ] || return 1
+    pl_bytes=''
+    while [ "${#pl_bytes}" -lt 32 ]; do
+        pl_bytes="$pl_bytes\\$(printf %03o $((pl_rest % 256)))"
+        pl_rest=$((pl_rest / 256))
+    done
+    # shellcheck disable=SC2059
+    printf "$pl_bytes" | dd of="$1" bs=1 seek=48 conv=notrunc 2>/dev/null &&
+        dd if=/dev/zero of="$1" bs=1 seek=72 count=32 conv=notrunc 2>/dev/null
 }
 
 pl_good() {

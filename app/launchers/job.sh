@@ -189,12 +189,18 @@ pl_one_run() {
 # host cannot be seen, but what it writes.
 pl_wait_for_ranks() {
     pl_rounds=0
-    while grep -L -x 'state done' "$pl_directory/run$pl_run"/*/state 2>/dev/null | grep -q .; do
+    while [ "$pl_rounds" -lt 600 ]; do
         pl_rounds=$((pl_rounds + 1))
+        # Names of ranks' directories are our own: numbers and names of hosts.
+        pl_open=$(cd "$pl_directory/run$pl_run" && grep -L -x 'state done' ./*/state 2>/dev/null)
+        [ -n "$pl_open" ] || return 0
         pl_marked "PERFLOOM_JOB=$pl_id"
-        case $pl_pids in *[0-9]*) ;; *) [ "$pl_rounds" -lt 15 ] || return 0 ;; esac
+        if [ -z "$pl_pids" ]; then
+            # shellcheck disable=SC2086
+            pl_open=$(cd "$pl_directory/run$pl_run" && grep -L -x -F "host $pl_host" $pl_open)
+            [ -n "$pl_open" ] && [ "$pl_rounds" -lt 15 ] || return 0
+        fi
         [ -z "$pl_stopped" ] || [ "$pl_rounds" -lt "$pl_grace" ] || return 0
-        [ "$pl_rounds" -lt 600 ] || return 0
         sleep 1
     done
 }

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ..domain.errors import InvalidRequest
 
-# No "=": before a command `a=b` would be an assignment. No "~": it is somebody's home.
-_PLAIN = re.compile(r"[A-Za-z0-9_@%+:,./-]+")
+# No "~": it is somebody's home. "=" only where it can make no assignment, as `a=b` would before a command.
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+:,./-]+|[/.-][A-Za-z0-9_@%+:,./=-]*")
 _RESERVED = frozenset(
     {"case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "namespace"}
 ) | {"select", "then", "time", "until", "while"}
