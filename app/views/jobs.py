@@ -23,6 +23,7 @@ from ..services import services
 from ..store import Job
 from ..store.disk import disk_errors, remove_tree
 from ..store.ids import new_id
+from ..store.jobs import POLLED
 from . import credentials, job_output, job_stages
 from .job_facts import Fact, facts
 from .job_sight import SightView, sight_of
@@ -156,7 +157,7 @@ def job_row(job: Job) -> Row:
         name=_title(job),
         kind=job.kind,
         state=job.state.value,
-        label="Cancelling" if job.cancel_requested and not job.state.final else job_stages.LABELS[job.state],
+        label=_label(job),
         text=job.progress_text or (job.reason or "" if job.state.final else ""),
         command=_asked_command(job),
         target=job.target if job.kind == "record" else "",
@@ -343,7 +344,7 @@ def job_page(job: Job, piece: job_output.Piece | None = None) -> JobPage:
         name=_title(job),
         kind=job.kind,
         state=job.state.value,
-        label="Cancelling" if job.cancel_requested and not job.state.final else job_stages.LABELS[job.state],
+        label=_label(job),
         final=job.state.final,
         stages=stages,
         elapsed=job_stages.elapsed(elapsed),
@@ -354,9 +355,9 @@ def job_page(job: Job, piece: job_output.Piece | None = None) -> JobPage:
         program="" if job.outcome and job.outcome.reasons else job_stages.outcome_text(job.outcome),
         reasons=job.outcome.reasons if job.outcome else (),
         waiting=waiting,
-        cancel_requested=job.cancel_requested,
+        cancel_requested=job.cancel_requested or _ending(job) > 1,
         stops=spec is not None and spec.scope is not Scope.COMMAND and job.state is JobState.RUNNING,
-        drops=job.kind == "record" and job.state in (JobState.COLLECTING, JobState.READING),
+        drops=job.kind == "record" and (job.state in (JobState.COLLECTING, JobState.READING) or _ending(job) == 1),
         result_url=result,
         open_url=best,
         incomplete=incomplete,
@@ -374,6 +375,16 @@ def job_page(job: Job, piece: job_output.Piece | None = None) -> JobPage:
         needs=needs,
         keys_known=bool(needs) and bool(credentials.workers()),
     )
+
+
+def _label(job: Job) -> str:
+    ending = job.cancel_requested or _ending(job)
+    return "Cancelling" if ending and not job.state.final else job_stages.LABELS[job.state]
+
+
+def _ending(job: Job) -> int:
+    """How often the end of a job at a target was asked for, and seen to."""
+    return int((job.details.get("ending") or {}).get("times", 0))
 
 
 def _title(job: Job) -> str:
@@ -408,15 +419,21 @@ def _output_path(id: str) -> Path:
 
 
 def _waiting(job: Job, now: float) -> str:
-    """Why a queued job is not taken up, where no worker is there to do it."""
-    if job.state is not JobState.QUEUED or now - job.created < QUEUED_LONG_S:
+    """Why nothing happens: no worker is there to do it, or the target cannot be reached."""
+    if job.state.final or now - job.created < QUEUED_LONG_S:
         return ""
-    if services().store.hosts.list(seen_since=now - HEARD_OF_SECONDS):
-        return ""
-    return (
-        "No worker is running, so nothing happens yet. Start one with “perfloom worker”, or “perfloom serve”, with "
-        f"--data {services().settings.data}. The job waits."
-    )
+    if (job.state is JobState.QUEUED or job.planned) and not _heard_of(now):
+        begun = f"What runs at {job.target} goes on." if job.state in POLLED else "The job waits."
+        return (
+            "No worker is running, so nothing happens now. Start one with “perfloom worker”, or “perfloom serve”, with "
+            f"--data {services().settings.data}. {begun}"
+        )
+    # A secret that it waits for is asked for by itself.
+    return job.progress_text if job.details.get("unreached") and not job.details.get("needs") else ""
+
+
+def _heard_of(now: float) -> bool:
+    return bool(services().store.hosts.list(seen_since=now - HEARD_OF_SECONDS))
 
 
 def _result(job: Job) -> tuple[str | None, str | None, tuple[str, ...]]:

@@ -317,3 +317,30 @@ def test_the_api_refuses_what_it_cannot_read(client: FlaskClient, store: Store) 
     assert api(client, "POST", "/api/v1/jobs", json={"scope": "system"}).status_code == 201
     assert store.jobs.latest() is not None
     assert Scope(store.jobs.list()[0].spec["scope"]) is Scope.SYSTEM
+
+
+def test_a_job_at_a_target_is_asked_to_end_and_then_dropped(browser_client: Browser, store: Store) -> None:
+    """The first request is seen to at the target, and taken off the job; the page then offers the second."""
+    planned = {"planned": True}
+    made = job(store, JobState.RUNNING, spec=JobSpec(target="cluster", command=("x",)), details=planned)
+    page = browser_client.page(f"/jobs/{made.id}")
+    assert re.search(r"data-cancel>Cancel<", page)
+    store.jobs.update(made.id, expected=JobState.RUNNING, details=planned | {"ending": {"times": 1}})
+    page = browser_client.page(f"/jobs/{made.id}")
+    assert re.search(r"data-cancel>Drop the recording<", page) and "Cancelling" in text_of(page)
+    store.jobs.update(made.id, expected=JobState.RUNNING, details=planned | {"ending": {"times": 2}})
+    assert re.search(r"data-cancel disabled>", browser_client.page(f"/jobs/{made.id}"))
+
+
+def test_a_target_that_cannot_be_reached_is_told_of(
+    browser_client: Browser, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "cluster does not answer. Tried again; without an answer since 2026-01-01 12:00 UTC."
+    details = {"planned": True, "unreached": 1.0}
+    made = job(store, JobState.RUNNING, spec=JobSpec(target="cluster", command=("x",)), details=details)
+    store.jobs.progress(made.id, None, text)
+    now = time.time()
+    monkeypatch.setattr("perfloom.views.jobs.time.time", lambda: now + 60)
+    assert "What runs at cluster goes on." in text_of(browser_client.page(f"/jobs/{made.id}"))
+    store.hosts.beat("node17", now + 55)
+    assert f'<p class="note" data-kind="warn">{text}</p>' in browser_client.page(f"/jobs/{made.id}")
