@@ -183,8 +183,8 @@ def test_a_file_of_another_size_than_was_said_is_not_taken(far: Transport, here:
     assert os.listdir(here) == []
 
 
-def test_it_says_how_far_it_is(there: Transport, here: Path, away: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "LOOK_S", 0.01)
+@pytest.mark.usefixtures("looks_often")
+def test_it_says_how_far_it_is(there: Transport, here: Path, away: Path) -> None:
     said: list[tuple[float | None, str]] = []
     big = file(here, "big", os.urandom(24 * MB))
     there.put([Copy(str(away / "big"), big)], lambda part, text: said.append((part, text)))

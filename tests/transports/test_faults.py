@@ -156,7 +156,8 @@ def test_a_server_that_ends_in_the_middle_is_reported_and_reached_again(
         seen = tmp_path / "seen"
 
         def hang_up(part: float | None, text: str) -> None:
-            host.hang_up()
+            if not text.endswith(" 0.0 MB so far"):
+                host.hang_up()
 
         big = tmp_path / "big"
         big.write_bytes(os.urandom(1 << 20) * 64)
@@ -196,7 +197,7 @@ def test_a_network_that_is_cut_is_noticed_and_mended(
     assert connections.ALIVE_S * (connections.ALIVE_TIMES + 1) <= 30
     monkeypatch.setattr(connections, "ALIVE_S", 0.3)
     source = tmp_path / "source"
-    source.write_bytes(os.urandom(1 << 20) * 256)
+    source.write_bytes(os.urandom(1 << 20) * 96)
     copy = Copy(str(source), tmp_path / "copy", source.stat().st_size)
     with open_transport(Target("far", ssh=net.ssh(connect_timeout_s=2.0))) as there:
         assert there.run("echo here").text == "here\n"

@@ -1,5 +1,6 @@
 """Logging in: keys, agents, passphrases, passwords, one-time codes. And that no secret is shown anywhere."""
 
+import contextlib
 import logging
 import os
 import subprocess
@@ -11,9 +12,13 @@ from typing import Any
 
 import pytest
 
+from perfloom.config import Settings
 from perfloom.domain.errors import Prompt, Refused, SecretNeeded
 from perfloom.domain.targets import Ssh
+from perfloom.sealing import KeyPair, seal
+from perfloom.store import open_store
 from perfloom.workers import transports
+from perfloom.workers.secrets import SealedSecrets
 from tests.sshd import WORD, Account, Sshd, key, make_key, public, sshd
 from tests.transports.asking import asker
 from tests.transports.refusals import failure, works
@@ -189,6 +194,23 @@ def test_several_questions_at_once_are_asked_for_together() -> None:
         pin = f"answer me@127.0.0.1, port {host.port} PIN"
         assert names(failure(host.ssh())) == ["password", pin]
         assert works(host.ssh(), Person({"password": WORD, pin: "123456"})) == "\n"
+
+
+@pytest.mark.usefixtures("nothing_shown", "no_home")
+def test_sealed_secrets_let_a_worker_in_and_a_code_does_so_once(tmp_path: Path) -> None:
+    settings = Settings.load(tmp_path / "data", environ={"HOME": str(tmp_path)})
+    settings.prepare()
+    pair, expires = KeyPair.generate(), time.time() + 60
+    with (
+        contextlib.closing(open_store(settings)) as store,
+        asker([["Password:", "PIN:"]], {"Password:": WORD, "PIN:": "123456"}, []) as host,
+    ):
+        pin = f"answer me@127.0.0.1, port {host.port} PIN"
+        box = seal(pair.public, {"password": WORD, pin: "123456"}, "job:abc", expires)
+        store.credentials.put("job:abc", "here", pair.key_id, box, expires)
+        given = SealedSecrets(store, ("job:abc", "target:far"), pair)
+        assert works(host.ssh(), given) == "\n"
+        assert names(failure(host.ssh(), given)) == ["password", pin]
 
 
 @pytest.mark.usefixtures("nothing_shown", "no_home")

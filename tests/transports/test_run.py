@@ -12,7 +12,7 @@ from perfloom.domain.errors import Refused, Unavailable, Unreachable
 from perfloom.domain.targets import Target
 from perfloom.launchers.quoting import quote
 from perfloom.workers import transports
-from perfloom.workers.transports import Done, Transport, open_transport
+from perfloom.workers.transports import Copy, Done, Transport, connections, open_transport
 from tests.parts import require
 from tests.sshd import Account, Sshd, sshd
 from tests.workers.waiting import until
@@ -124,7 +124,7 @@ def test_whoever_waits_can_be_interrupted(there: Transport, tmp_path: Path) -> N
     class Enough(Exception):
         pass
 
-    copies = [transports.Copy(str(tmp_path / "there"), tmp_path / "big")]
+    copies = [Copy(str(tmp_path / "there"), tmp_path / "big")]
     (tmp_path / "big").write_bytes(os.urandom(1 << 20) * 64)
 
     def stop(done: float | None, text: str) -> None:
@@ -158,6 +158,36 @@ def test_threads_share_a_connection(far_host: Sshd) -> None:
         thread.join()
     assert sorted(int(text.split()[0]) for text in found) == list(range(24))
     assert len({text.split()[2] for text in found}) == 1
+
+
+def test_a_host_that_allows_one_session_is_used_in_turns(make_host: Callable[..., Sshd], tmp_path: Path) -> None:
+    host = make_host(options=["MaxSessions 1"])
+    (tmp_path / "file").write_bytes(b"content")
+    found: list[str] = []
+
+    def work(number: int) -> None:
+        with open_transport(host.target()) as there:
+            found.append(there.run(f"sleep 0.1; echo {number}").text)
+            there.put([Copy(str(host.home / str(number)), tmp_path / "file")])
+            found.append(there.run(f"cat {host.home}/{number}").text)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == sorted([*(f"{number}\n" for number in range(4)), *["content"] * 4])
+
+
+def test_a_connection_that_nobody_uses_is_closed(
+    make_host: Callable[..., Sshd], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "IDLE_S", 0.05)
+    host = make_host()
+    with open_transport(host.target()) as there:
+        first = there.run("echo $SSH_CONNECTION").text
+        until(lambda: "Connection closed by" in host.log() or "Disconnected from" in host.log(), "it was closed")
+        assert there.run("echo $SSH_CONNECTION").text not in ("", first)
 
 
 def test_a_forked_child_makes_a_connection_of_its_own(far_host: Sshd, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -64,7 +64,10 @@ class Link:
     users: int = 0
     used: bool = False
     sessions: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SESSIONS))
+    running: int = 0
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
     sftp: Any = None
+    copying: int = 0
     sftp_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     closing: asyncio.TimerHandle | None = None
     proxies: list[Proxy] = field(default_factory=list)
@@ -285,22 +288,44 @@ def not_begun(link: Link, error: BaseException) -> Unreachable:
     return NotBegun(explain.broken(error, link.host, "before anything was done").message, fresh=not link.used)
 
 
-async def session(link: Link, factory: Callable[[], Any], command: str) -> tuple[Any, Any]:
-    """Start a command there. Raises Unreachable where that failed; then nothing was started."""
+async def opened(link: Link, open_it: Callable[[], Awaitable[T]]) -> T:
+    """What opens a session on a link, tried again where the host allows no more of them now. Raises Unreachable where
+    it failed for good; then nothing was started."""
     pauses = list(OPEN_AGAIN_S)
     while True:
+        link.ended.clear()
         try:
-            return await link.target.create_session(
-                factory, command, encoding=None, request_pty=False, send_env=None, x11_forwarding=False
-            )
+            return await open_it()
         except asyncssh.ChannelOpenError as error:
             if not link.alive:
                 raise not_begun(link, error) from None
-            if not pauses:
+            if not link.running and not pauses:
                 raise Unreachable(
-                    f"{link.host} opens no more sessions ({error.reason}): its sshd_config may allow fewer than "
-                    f"{SESSIONS} (MaxSessions), or it has no room for more processes. It is tried again."
+                    f"{link.host} opens no session ({error.reason}): its sshd_config may allow none (MaxSessions), or "
+                    "it has no room for more processes. It is tried again."
                 ) from None
         except explain.LOST as error:
+            if isinstance(error, asyncssh.SFTPError) and link.alive:
+                raise  # The program behind it ended, and nothing else.
             raise not_begun(link, error) from None
-        await asyncio.sleep(pauses.pop(0))
+        if link.running:
+            # Fewer are allowed than usual: wait for one of ours to end.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(link.ended.wait(), OPEN_AGAIN_S[-1])
+        elif link.sftp and not link.copying:
+            # It is one of them, and of no use at present.
+            link.sftp.exit()
+            link.sftp = None
+            await asyncio.sleep(OPEN_AGAIN_S[0])
+        else:
+            await asyncio.sleep(pauses.pop(0))
+
+
+async def session(link: Link, factory: Callable[[], Any], command: str) -> tuple[Any, Any]:
+    """Start a command there. Raises what `opened` does."""
+    return await opened(
+        link,
+        lambda: link.target.create_session(
+            factory, command, encoding=None, request_pty=False, send_env=None, x11_forwarding=False
+        ),
+    )

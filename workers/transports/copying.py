@@ -17,13 +17,13 @@ from typing import Any
 
 import asyncssh
 
-from perfloom.domain.errors import NotFound, PerfloomError, Refused, Unavailable
+from perfloom.domain.errors import NotFound, PerfloomError, Refused, Unavailable, Unreachable
 from perfloom.launchers.quoting import quote
 from perfloom.places import reason
 from perfloom.store.disk import unavailable
 from perfloom.workers.transports import explain, piping, sessions
 from perfloom.workers.transports.base import Copy, Progress
-from perfloom.workers.transports.connections import Link, drop, not_begun
+from perfloom.workers.transports.connections import Link, NotBegun, drop, opened
 from perfloom.workers.transports.local import whole
 
 FILES = 64
@@ -63,12 +63,10 @@ async def client(link: Link) -> Any:
         if link.sftp is None:
             try:
                 async with asyncio.timeout(START_S):
-                    link.sftp = await link.target.start_sftp_client(send_env=None)
-            except explain.LOST as error:
-                if not isinstance(error, asyncssh.SFTPConnectionLost | asyncssh.SFTPNoConnection) or not link.alive:
-                    raise not_begun(link, error) from None
-                link.sftp = False
-            except (asyncssh.Error, TimeoutError):
+                    link.sftp = await opened(link, lambda: link.target.start_sftp_client(send_env=None))
+            except NotBegun:
+                raise
+            except (asyncssh.Error, TimeoutError, Unreachable):
                 link.sftp = False
         return link.sftp
 
@@ -128,6 +126,7 @@ async def _each(
         while waiting:
             await one(waiting.popleft())
 
+    link.copying += 1
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(min(at_once, len(files))):
@@ -138,6 +137,8 @@ async def _each(
             drop(link)
             first = explain.broken(first, link.host, doing)
         raise first from None
+    finally:
+        link.copying -= 1
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -24,17 +24,17 @@ SYSTEM_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 @dataclass(frozen=True)
 class Hop:
     """One host on the way. name: as a person wrote it. key_files: private keys, in the order in which they are tried.
-    chosen: whether somebody chose those, so that they must be there. only: whether keys of the agent that are not
-    among them stay untried. agent: the agent's socket, empty for none. known_hosts: files. alias: the name under which
-    its key is known. config: files in which asyncssh looks up the rest. algorithms: whether those name kinds of host
-    keys. proxy_command: argv that leads there instead of a plain connection."""
+    certificates: files with certificates for them. only: whether keys of the agent that are not among them stay
+    untried. agent: the agent's socket, empty for none. known_hosts: files. alias: the name under which its key is
+    known. config: files in which asyncssh looks up the rest. algorithms: whether those name kinds of host keys.
+    proxy_command: argv that leads there instead of a plain connection."""
 
     name: str
     host: str
     port: int
     user: str
     key_files: tuple[str, ...]
-    chosen: bool
+    certificates: tuple[str, ...]
     only: bool
     agent: str
     known_hosts: tuple[str, ...]
@@ -133,7 +133,7 @@ def _look_up(ssh: Ssh, wanted: _Wanted, own: bool) -> tuple[Hop, tuple[str, ...]
         port=options.port,
         user=options.username,
         key_files=tuple(os.path.expanduser(name) for name in keys),
-        chosen=own and bool(mine),
+        certificates=tuple(name for name in _certificates(config) if os.access(name, os.R_OK)),
         only=bool((own and mine) or config.get("IdentitiesOnly")),
         agent=_agent(config.get("IdentityAgent")) if ssh.agent else "",
         known_hosts=(*(known or (str(home / "known_hosts"), str(home / "known_hosts2"))), *system),
@@ -162,6 +162,10 @@ def _options(files: Sequence[Path], wanted: _Wanted) -> asyncssh.SSHClientConnec
         ) from None
     except (ValueError, OSError) as error:
         raise Refused(f"The host {wanted.host} cannot be looked up: {error}.") from None
+
+
+def _certificates(config: Any) -> list[str]:
+    return [os.path.expanduser(str(name)) for name in config.get("CertificateFile", ())]
 
 
 def _config_files() -> tuple[Path, ...]:

@@ -133,15 +133,15 @@ class Login(asyncssh.SSHClient):
     async def _agent_keys(self) -> Sequence[Any]:
         if not self.hop.agent:
             return ()
-        wanted = None
-        if self.hop.only:
-            found = (_public_data(path) for path in self.hop.key_files)
-            wanted = [data for data in found if data is not None]
-            if not wanted:
-                return ()
+        found = (_public_data(path) for path in self.hop.key_files)
+        wanted = [data for data in found if data is not None]
+        if self.hop.only and not wanted:
+            return ()
         try:
             self._agent = await asyncssh.connect_agent(self.hop.agent)
-            return await self._agent.get_keys(wanted)
+            keys = await self._agent.get_keys(wanted if self.hop.only else None)
+            # A host hangs up after some wrong ones, so those that somebody named come first.
+            return sorted(keys, key=lambda one: one.public_data not in wanted)
         except (OSError, ValueError, asyncssh.Error):
             # An agent that has ended, as its session has; other keys may do.
             return ()
@@ -167,7 +167,7 @@ class Login(asyncssh.SSHClient):
                     if not str(error).startswith("Passphrase"):
                         raise
                     word = passphrase if _public_data(path) is not None else passphrase(path)
-                return pairs([path], word)  # type: ignore[no-any-return]
+                return pairs([path], word, self.hop.certificates)  # type: ignore[no-any-return]
 
             try:
                 # Decrypting takes long on purpose; and asking waits for a person.

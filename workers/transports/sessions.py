@@ -162,6 +162,7 @@ async def run(
         raise Unavailable("A script for a target holds a NUL character, which no shell takes.")
     async with link.sessions:
         channel, here = await session(link, lambda: _Session(limit_bytes, sink), COMMAND)
+        link.running += 1
         try:
             async with asyncio.timeout(timeout_s):
                 await _feed(channel, here, text, input)
@@ -181,6 +182,9 @@ async def run(
                 _ending.add(task)
                 task.add_done_callback(_ending.discard)
             raise _failure(link, here, error, timeout_s, limit_bytes) from None
+        finally:
+            link.running -= 1
+            link.ended.set()
 
 
 _ending: set[asyncio.Task[None]] = set()
