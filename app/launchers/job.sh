@@ -57,6 +57,7 @@ pl_press_on() {
     pl_kill KILL "PERFLOOM_JOB=$pl_id" $$
 }
 
+trap : PIPE
 for pl_each in TERM INT HUP USR1 USR2 XCPU; do
     # shellcheck disable=SC2064
     trap "pl_stop $pl_each" "$pl_each"

@@ -52,6 +52,14 @@ pl_stand_in() {
     exit "$pl_status"
 }
 
+# Our output may go to a starter that is gone: neither we nor perf, which talks before it has completed its file, are to
+# be ended by that. A pipe that we could read from, too, never breaks.
+trap : PIPE
+pl_never_break() {
+    if [ -p /proc/self/fd/1 ] && (exec 1<>/proc/self/fd/1) 2>/dev/null; then exec 1<>/proc/self/fd/1; fi
+    if [ -p /proc/self/fd/2 ] && (exec 2<>/proc/self/fd/2) 2>/dev/null; then exec 2<>/proc/self/fd/2; fi
+}
+
 pl_interrupted=''
 pl_outer=${3-}
 if [ -z "$pl_outer" ] && [ -n "$pl_flavour" ]; then pl_stand_in; fi
@@ -274,6 +282,7 @@ pl_until_stopped() {
     done
 }
 
+pl_never_break
 [ -z "$pl_flavour" ] || pl_find_rank
 pl_take_place
 pl_part=$pl_id/$pl_run/$pl_place/
