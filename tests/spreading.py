@@ -12,14 +12,19 @@ import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 # Beginnings of paths below tests/ -> the group that one process runs.
-TOGETHER: dict[str, str] = {}
+TOGETHER: dict[str, str] = {
+    "schedulers/": "a Slurm of its own",
+}
 
 # Beginnings of paths below tests/: the dearest first.
 FIRST: tuple[str, ...] = (
     "workers/test_celery",
+    "targeted/",
+    "schedulers/",
     "cli/test_serving",
     "workers/test_crashes",
     "web/test_job_browser",
+    "transports/",
     "test_architecture",
     "web/test_browser",
     "workers/test_reading",
