@@ -290,6 +290,17 @@ class Jobs:
             change = change.where(JobRow.attempt == expected_attempt)
         return self._changed(change.values({"changed": time.time()} | _plain(columns)))
 
+    def update_all(self, changes: Mapping[str, Mapping[str, Any]], expected: Collection[JobState]) -> None:
+        """Change columns of many jobs at once, by their ids; those in other states by now are left alone.
+
+        When each was last changed stays: it is for what changes all the time, such as a place in a queue.
+        """
+        states = [state.value for state in expected]
+        with self._database.write() as session:
+            for id, columns in changes.items():
+                change = update(JobRow).where(JobRow.id == id, JobRow.state.in_(states))
+                session.execute(change.values(_plain(dict(columns))))
+
     def progress(self, id: str, progress: float | None, text: str) -> bool:
         """Say how far the present state has got: 0–1 or null, and in words. False where the job has ended."""
         return self.update(id, progress=progress, progress_text=text)

@@ -20,7 +20,7 @@ from perfloom.workers.jobfiles import JobFiles
 from perfloom.workers.outcomes import Ending, no_recording
 from perfloom.workers.road import AGAIN_S, Progress, Road, Stopped, reporter
 from perfloom.workers.supervisor import read_json, write_json
-from perfloom.workers.targeted import leaving, polling
+from perfloom.workers.targeted import leaving, patience, polling
 from perfloom.workers.targeted.access import reach, slot
 from perfloom.workers.targeted.output import FarOutput
 from perfloom.workers.targeted.staging import PLAN_FILE
@@ -141,7 +141,7 @@ def _send_on(road: Road, job: Job, files: JobFiles) -> None:
     plan = read_json(files.artefacts / PLAN_FILE) or {}
     write_json(files.artefacts / PLAN_FILE, plan | {"told": outcome.cancelled or outcome.time_limit})
     short = [*job.details.get("short", ()), *([steps.NO_SAMPLE] if empty else [])]
-    details = job.details | {"short": short, "unreached": None, "needs": []}
+    details = patience.cleared(job.details) | {"short": short}
     due = time.time() + AGAIN_S
     road.store.jobs.move(job.id, JobState.COLLECTING, JobState.READING, due_at=due, details=details)
 

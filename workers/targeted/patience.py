@@ -6,8 +6,9 @@ the time that the settings give it is over, or when a person has asked twice for
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -85,6 +86,7 @@ def unreached(road: Road, jobs: Sequence[Job], error: PerfloomError) -> None:
     """Nobody knows how these jobs are; they wait, each for as long as it may."""
     now = time.time()
     oldest = now
+    changes = {}
     for job in jobs:
         files = JobFiles(road.store.jobs.directory(job.id))
         since = float(job.details.get("unreached") or now)
@@ -100,9 +102,15 @@ def unreached(road: Road, jobs: Sequence[Job], error: PerfloomError) -> None:
             if wishes.of(job).times:
                 text = f"Is to be ended. {text}"
             if (text, details) != (job.progress_text, job.details):
-                road.store.jobs.update(job.id, expected=job.state, details=details, progress_text=text)
+                changes[job.id] = {"details": details, "progress_text": text}
+    road.store.jobs.update_all(changes, {job.state for job in jobs})
     wait = ASKED_S if isinstance(error, SecretNeeded) else min(MOST_WAIT_S, max(AGAIN_S, (now - oldest) / 4))
     road.store.jobs.postpone([job.id for job in jobs], now + wait)
+
+
+def cleared(details: Mapping[str, Any]) -> dict[str, Any]:
+    """The details of a job whose target can be reached."""
+    return {key: value for key, value in details.items() if key not in ("unreached", "needs")}
 
 
 def _clock(at: float) -> str:

@@ -14,7 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from perfloom.domain.errors import PerfloomError
+from sqlalchemy.exc import SQLAlchemyError
+
+from perfloom.domain.errors import PerfloomError, Unavailable
 from perfloom.domain.jobs import JobState, Outcome
 from perfloom.domain.progress import Sight, SubmissionSight
 from perfloom.domain.targets import BatchState, BatchStatus, Target
@@ -106,9 +108,19 @@ def _look(road: Road, jobs: Sequence[Job], *, locked: bool) -> None:
     except PerfloomError as error:
         patience.unreached(road, jobs, error)
         return
+    # Most wait as they did; what is new of them is a word at most.
+    waiting = {job.id: text for job in jobs if job.id in seen and (text := _still_waits(road, job, seen[job.id]))}
+    said = {job.id: job.progress_text for job in jobs}
+    news = {id: {"progress_text": text} for id, text in waiting.items() if text != said[id]}
+    road.store.jobs.update_all(news, POLLED)
     for job in jobs:
-        if job.id in seen:
-            _apply(road, job, seen[job.id], locked=locked)
+        if job.id in seen and job.id not in waiting:
+            try:
+                _apply(road, job, seen[job.id], locked=locked)
+            except Unavailable as error:
+                if isinstance(error.__cause__, SQLAlchemyError):
+                    raise  # The catalogue does not answer for any of them.
+                road.store.jobs.update(job.id, expected=job.state, progress_text=error.message)
     now = time.time()
     pause = min(_pause(road, job, target, now) for job in jobs)
     road.store.jobs.postpone([job.id for job in jobs], now + pause)
@@ -229,6 +241,16 @@ def _see_to_wishes(
     return [changed.get(job.id, job) for job in jobs]
 
 
+def _still_waits(road: Road, job: Job, seen: Seen) -> str:
+    """What is to be said of a job that waits in the queue as it did when it was last seen; nothing of any other."""
+    if job.state is not JobState.PENDING or {"unreached", "needs", "quiet", "ending"} & job.details.keys():
+        return ""
+    if any(judging.phase(one) is not judging.Phase.WAITS for one in seen.sight.submissions):
+        return ""
+    _keep(JobFiles(road.store.jobs.directory(job.id)), seen.sight)
+    return judging.judge(job.job_spec, seen.sight, 0.0).text
+
+
 def _apply(road: Road, job: Job, seen: Seen, *, locked: bool) -> None:
     """Keep what was seen of a job, and move it on where that says so."""
     files = JobFiles(road.store.jobs.directory(job.id))
@@ -244,7 +266,8 @@ def _apply(road: Road, job: Job, seen: Seen, *, locked: bool) -> None:
 def _apply_alone(road: Road, job: Job, files: JobFiles, seen: Seen) -> None:
     now = time.time()
     ending = wishes.of(job)
-    details = {key: value for key, value in job.details.items() if key not in ("unreached", "needs", "quiet")}
+    details = patience.cleared(job.details)
+    details.pop("quiet", None)
     if not seen.there:
         reason = f"Its directory {job.details['directory']} is not there any more, and what it held is lost."
         outcome = Outcome(cancelled=bool(ending.times), reasons=(reason,))
@@ -285,9 +308,12 @@ def _apply_alone(road: Road, job: Job, files: JobFiles, seen: Seen) -> None:
 
 
 def _keep(files: JobFiles, sight: Sight) -> None:
-    """Write it down whole or not at all; it needs not outlast a power cut."""
+    """Write it down whole or not at all. It needs not outlast a power cut, and a full disk is no reason to stop."""
     path = files.run / SIGHT
     temporary = path.with_name(f".{SIGHT}.new")
-    with disk_errors(path):
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary.write_text(json.dumps(sight.to_json()), encoding="utf-8")
         os.replace(temporary, path)
+    except OSError as error:
+        log.warning("%s is not written: %s", path, error)

@@ -26,7 +26,7 @@ from perfloom.store.targets import StoredTarget
 from perfloom.workers.jobfiles import JobFiles, environment_of, forget_environment
 from perfloom.workers.road import Road, Stopped, reporter
 from perfloom.workers.supervisor import write_json
-from perfloom.workers.targeted import batch, inputs, wishes
+from perfloom.workers.targeted import batch, inputs, patience, wishes
 from perfloom.workers.targeted.access import reach, slot
 from perfloom.workers.transports import Copy, Transport
 
@@ -170,7 +170,7 @@ def _start_all(road: Road, job: Job, files: JobFiles, target: Target, there: Tra
         JobState.STAGING,
         JobState.PENDING if in_batch else JobState.RUNNING,
         outcome=Outcome(),
-        details=job.details | {"submissions": ids, "failures": 0, "unreached": None, "needs": []},
+        details=patience.cleared(job.details) | {"submissions": ids, "failures": 0},
         due_at=time.time() + first,
     )
 
