@@ -21,7 +21,7 @@ from tests.parts import require
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytest_plugins = ["tests.batch_fixtures", *(["tests.spreading"] if importlib.util.find_spec("xdist") else [])]
+pytest_plugins = ["tests.batch_fixtures", "tests.mpi_programs", *(["tests.spreading"] if importlib.util.find_spec("xdist") else [])]
 
 ROOT = Path(__file__).resolve().parent.parent
 

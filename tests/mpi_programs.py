@@ -1,0 +1,37 @@
+"""MPI programs for tests, compiled once for each run and flavour."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from perfloom.domain.jobs import MpiFlavour
+from tests.batch import folder
+from tests.parts import require
+
+SOURCE = Path(__file__).with_name("mpi") / "unequal.c"
+COMPILERS = {MpiFlavour.OPENMPI: "mpicc.openmpi", MpiFlavour.MPICH: "mpicc.mpich"}
+MpiProgram = Callable[[MpiFlavour], Path]
+
+
+def compiled(flavour: MpiFlavour, into: Path) -> Path:
+    """unequal.c, built with one flavour's compiler: rank 1 works twice as long as the others. See there for its
+    arguments."""
+    require("gcc")
+    require(str(flavour))
+    program = into / f"unequal.{flavour}"
+    argv = [COMPILERS[flavour], "-O1", "-g", "-o", program, SOURCE]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return program
+
+
+@pytest.fixture(scope="session")
+def mpi_program() -> Iterator[MpiProgram]:
+    """The path of the program for a flavour, in a folder that everybody may look into."""
+    with folder("pl-mpi-") as place:
+        yield cache(lambda flavour: compiled(flavour, place))
