@@ -1,6 +1,8 @@
 """Secrets on their way from a page to a worker: sealed, opened by that worker alone, gone with it."""
 
+import contextlib
 import os
+import pty
 import subprocess
 import sys
 import time
@@ -174,3 +176,26 @@ def test_without_a_terminal_nobody_is_asked() -> None:
     argv = ["setsid", sys.executable, "-c", code]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
     assert done.stdout == "None\n"
+
+
+def test_a_person_at_a_terminal_is_asked_and_what_they_type_is_not_shown() -> None:
+    code = (
+        "from perfloom.workers import secrets as s; from perfloom.domain.errors import Prompt; "
+        "print('got', len(s.ask_on_terminal(Prompt('password', 'Password of me on far')) or ''))"
+    )
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-c", code])
+    shown = b""
+    try:
+        # Echo is off from before the question until after the answer.
+        while b"Password of me on far: " not in shown:
+            shown += os.read(terminal, 1000)
+        os.write(terminal, b"open sesame\n")
+        with contextlib.suppress(OSError):
+            while piece := os.read(terminal, 1000):
+                shown += piece
+    finally:
+        os.close(terminal)
+        os.waitpid(pid, 0)
+    assert b"got 11" in shown and b"sesame" not in shown

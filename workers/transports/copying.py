@@ -99,6 +99,7 @@ async def get(link: Link, files: Sequence[Copy], tally: Tally) -> None:
     """See Transport.get."""
     sftp = await client(link)
     blocks = asyncio.Semaphore(BLOCKS)
+    left = {folder: _left_over(folder) for folder in {file.here.parent for file in files}}
 
     async def one(file: Copy) -> None:
         if whole(file):
@@ -108,7 +109,7 @@ async def get(link: Link, files: Sequence[Copy], tally: Tally) -> None:
             with _disk_here(file.here):
                 file.here.parent.mkdir(parents=True, exist_ok=True)
             if sftp:
-                await _get_one(link, sftp, file, blocks, tally)
+                await _get_one(link, sftp, file, left[file.here.parent], blocks, tally)
             else:
                 await piping.get(link, file, tally)
         tally.done += 1
@@ -227,7 +228,9 @@ async def _rename(sftp: Any, partial: bytes, there: bytes) -> None:
         await sftp.rename(partial, there)
 
 
-async def _get_one(link: Link, sftp: Any, file: Copy, blocks: asyncio.Semaphore, tally: Tally) -> None:
+async def _get_one(
+    link: Link, sftp: Any, file: Copy, left: Sequence[str], blocks: asyncio.Semaphore, tally: Tally
+) -> None:
     try:
         source = await sftp.open(os.fsencode(file.there), asyncssh.FXF_READ, encoding=None, block_size=0)
         try:
@@ -258,8 +261,16 @@ async def _get_one(link: Link, sftp: Any, file: Copy, blocks: asyncio.Semaphore,
         )
     with _disk_here(file.here):
         os.replace(partial, file.here)
-        for old in file.here.parent.glob(f".{_plain(file.here.name[:100])}.*-*.part"):
-            old.unlink(missing_ok=True)
+        for name in left:
+            if name.startswith(f".{file.here.name[:100]}."):
+                (file.here.parent / name).unlink(missing_ok=True)
+
+
+def _left_over(folder: Path) -> list[str]:
+    """What earlier tries left of files there, whatever has become of those."""
+    with contextlib.suppress(OSError):
+        return [name for name in os.listdir(folder) if name.startswith(".") and name.endswith(".part")]
+    return []
 
 
 async def _read_blocks(
@@ -302,11 +313,6 @@ def _write_all(handle: int, data: bytes, at: int) -> None:
 
 def _block(limit: int | None) -> int:
     return min(BLOCK, limit) if limit else UNKNOWN_BLOCK
-
-
-def _plain(name: str) -> str:
-    """A name in which no sign means anything to glob."""
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
 
 
 @contextlib.contextmanager
