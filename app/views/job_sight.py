@@ -238,7 +238,7 @@ def _run(run: RunSight, ranks: Sequence[RankSight], expected: int | None, events
     counted = Counter(cell.state for cell in cells)
     return RunRow(
         number=run.run,
-        label=RUN_LABELS.get(run.state, run.state.capitalize()),
+        label=RUN_LABELS.get(run.state, run.state[:20].capitalize()),
         state={"waiting": "pending", "running": "running", "ended": "stored"}.get(run.state, "pending"),
         events=", ".join(events),
         exit_text=_exit(run.exit_status),

@@ -1,0 +1,255 @@
+"""The job form and the page of a job for targets, in Chromium: fields that appear, ranks that change, passwords."""
+
+from __future__ import annotations
+
+import time
+import urllib.parse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfloom.domain.facts import HostFacts, PerfEvent
+from perfloom.domain.jobs import JobSpec, JobState, Mpi, MpiFlavour
+from perfloom.domain.progress import RankSight, RunSight, Sight, SubmissionSight
+from perfloom.domain.targets import BatchState, BatchStatus, Queue, SchedulerName, Ssh, Target, TargetFacts
+from perfloom.sealing import KeyPair
+from perfloom.store import Store, open_store
+from tests.web.conftest import HOSTILE
+from tests.web.serving import Served, served
+from tests.web.test_job_page import job
+from tests.web.test_job_sight import SPEC, ranks, seen
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+NARROW, WIDE = 400, 1700
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("targets"), filled=False) as here:
+        yield here
+
+
+@pytest.fixture(scope="module")
+def store(server: Served) -> Iterator[Store]:
+    store = open_store(server.settings, migrate=False)
+    store.targets.save(Target("ws", ssh=Ssh("ws3", user="ada", password=True), sudo=True))
+    store.targets.save(Target("cluster", ssh=Ssh("login"), scheduler=SchedulerName.SLURM))
+    store.targets.save(Target("farm", scheduler=SchedulerName.LSF))
+    events = (PerfEvent("cycles", "hardware", "of the cluster"),)
+    facts = TargetFacts(
+        HostFacts("login1", perf="/usr/bin/perf", perf_version="5.14", hardware_counters=True, events=events),
+        queues=(Queue("debug", default=True), Queue("<b>long", text="7 days")),
+    )
+    store.targets.note_check("cluster", facts, ())
+    yield store
+    store.close()
+
+
+def opened(page: Page, server: Served, path: str) -> None:
+    if not page.context.cookies():
+        page.goto(server.entry)
+    page.goto(server.url + path)
+
+
+def shown(page: Page, *names: str) -> list[str]:
+    return [name for name in names if page.is_visible(f"#f-{name}")]
+
+
+def faultless(page: Page) -> None:
+    """axe finds nothing against WCAG 2 A and AA."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa"]}).response["violations"]
+    assert not found, [(one["id"], [node["target"] for node in one["nodes"]]) for one in found]
+
+
+def fits(page: Page) -> None:
+    wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert wide <= 0, f"{page.url} is {wide} px wider than the window"
+
+
+def test_the_fields_of_a_target_appear_with_it(page: Page, server: Served, store: Store) -> None:
+    opened(page, server, "/jobs/new")
+    fields = ("queue", "nodes", "resources", "sudo", "ranks", "every", "events_per_run")
+    assert shown(page, *fields) == []
+    page.fill("#f-command", "./solver")
+    page.select_option("#f-target", "cluster")
+    assert shown(page, *fields) == ["queue", "nodes"]
+    assert page.inner_text("label[for=f-queue]") == "Partition"
+    # What is known of it comes with the next preview.
+    page.wait_for_selector("[data-place-text]:has-text('login1')")
+    assert page.eval_on_selector_all("#queues option", "(all) => all.map((one) => one.value)") == ["debug", "<b>long"]
+    page.fill("#f-queue", "typed before")
+    page.select_option("#f-target", "farm")
+    assert shown(page, *fields) == ["queue", "resources"]
+    assert page.input_value("#f-queue") == "typed before"
+    page.select_option("#f-target", "ws")
+    assert shown(page, *fields) == ["sudo"]
+    page.select_option("#f-mpi", "openmpi")
+    assert shown(page, *fields) == ["sudo", "ranks", "every"]
+    page.click("text=In their place the whole system")
+    assert shown(page, *fields) == ["sudo", "ranks"]
+    page.click("text=More events than counters")
+    page.click("text=All runs at once")
+    assert shown(page, "events_per_run") == ["events_per_run"]
+
+
+def test_the_whole_command_and_the_events_of_a_target(page: Page, server: Served, store: Store) -> None:
+    opened(page, server, "/jobs/new?target=cluster")
+    page.fill("#f-command", "./solver 'a b'")
+    page.select_option("#f-mpi", "openmpi")
+    page.fill("#f-ranks", "4")
+    page.wait_for_function(
+        """() => ['ssh login', 'sbatch', 'mpirun', 'perf record', "./solver 'a b'"].every(
+            (part) => document.querySelector('[data-preview-command]').innerText.includes(part))"""
+    )
+    depths = page.eval_on_selector_all(".preview__line", "(all) => all.map((one) => Number(one.dataset.depth))")
+    assert depths == sorted(depths) and depths[0] == 0 and depths[-1] > 2
+    page.click("#event-query")
+    page.wait_for_selector('[role="option"][data-event="cycles"]:has-text("of the cluster")')
+    page.keyboard.press("Escape")
+    page.click("text=As text")
+    page.fill("#f-events", "cycles,branches")
+    page.click("text=More events than counters")
+    page.click("text=A run for each group")
+    page.fill("#f-events_per_run", "1")
+    page.wait_for_function("() => document.querySelectorAll('[data-groups-list] li').length === 2")
+
+
+def test_a_password_goes_with_the_job_alone(page: Page, server: Served, store: Store) -> None:
+    pair = KeyPair.generate()
+    store.hosts.publish_key("node17", pair.key_id, pair.public)
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(f"{request.url} {request.post_data or ''}"))
+    opened(page, server, "/jobs/new")
+    assert not page.is_visible("input[type=password]")
+    page.fill("#f-command", "./solver")
+    page.select_option("#f-target", "ws")
+    page.fill("input[type=password]", "hush hush")
+    page.fill("#f-name", "with a password")
+    page.wait_for_function("() => document.querySelector('[data-preview-command]').innerText.includes('ssh ada@ws3')")
+    assert not any("hush" in one for one in sent)
+    page.click("[data-start]")
+    page.wait_for_selector("[data-summary]")
+    assert page.input_value("input[type=password]") == "", "the server does not give it back"
+    page.fill("input[type=password]", "hush hush")
+    store.hosts.beat("node17")
+    page.click("[data-start]:has-text('Start')")
+    page.wait_for_selector("[data-job]")
+    id = page.get_attribute("[data-job]", "data-job") or ""
+    (sealed,) = store.credentials.get(f"job:{id}")
+    assert pair.open(sealed.sealed, f"job:{id}", time.time()) == {"password": "hush hush"}
+    store.jobs.move(id, JobState.QUEUED, JobState.CANCELLED)
+    store.hosts.delete("node17")
+
+
+def test_ranks_change_while_one_looks(page: Page, server: Served, store: Store) -> None:
+    made = job(store, JobState.RUNNING, spec=SPEC, details={"planned": True})
+    seen(store, made, Sight((), (RunSight(0, "running"),), ranks(0, *["recording"] * 4), seen_at=time.time()))
+    opened(page, server, f"/jobs/{made.id}")
+    page.evaluate("window.sameDocument = true")
+    assert page.locator('.ranks-named .rank[data-state="recording"]').count() == 4
+    seen(
+        store, made, Sight((), (RunSight(0, "ended"),), ranks(0, "done", "done", "failed", "done"), seen_at=time.time())
+    )
+    page.wait_for_selector('.ranks-named .rank[data-state="done"]')
+    assert page.locator('.ranks-named .rank[data-state="done"]').count() == 3
+    assert page.evaluate("window.sameDocument")
+    store.jobs.move(made.id, JobState.RUNNING, JobState.CANCELLED)
+
+
+def test_what_is_typed_stays_while_the_page_follows(page: Page, server: Served, store: Store) -> None:
+    pair = KeyPair.generate()
+    store.hosts.publish_key("node17", pair.key_id, pair.public)
+    needs = [{"name": "password", "text": "Password of ada on ws3"}]
+    made = job(
+        store, JobState.STAGING, spec=JobSpec(target="ws", command=("x",)), details={"planned": True, "needs": needs}
+    )
+    opened(page, server, f"/jobs/{made.id}")
+    page.fill("input[type=password]", "hush")
+    faultless(page)
+    store.jobs.move(made.id, JobState.STAGING, JobState.RUNNING, details={"planned": True, "needs": needs})
+    page.wait_for_selector(".badge[data-state=running]")
+    assert page.input_value("input[type=password]") == "hush"
+    store.hosts.beat("node17")
+    page.click("text=Go on")
+    page.wait_for_load_state()
+    assert pair.open(store.credentials.get(f"job:{made.id}")[0].sealed, f"job:{made.id}", time.time())
+    store.jobs.move(made.id, JobState.RUNNING, JobState.CANCELLED)
+    store.hosts.delete("node17")
+
+
+def full(store: Store) -> list[str]:
+    """Jobs of which there is very much to show."""
+    spec = JobSpec(target="cluster", command=("x",), mpi=Mpi(MpiFlavour.SRUN, 1024))
+    many = job(store, JobState.RUNNING, spec=spec)
+    states = ("started", "recording", "ended", "reading", "done")
+    found = tuple(
+        RankSight(0, n, f"n{n // 48}", states[n % 5], recorded=n % 7 != 0, exit_status=n % 90 == 0) for n in range(1000)
+    )
+    batch = BatchStatus("4711", BatchState.RUNNING, "R", hosts=tuple(f"n{n}" for n in range(22)))
+    seen(
+        store,
+        many,
+        Sight((SubmissionSight(0, "4711", batch=batch),), (RunSight(0, "running"), RunSight(1, "waiting")), found),
+    )
+    evil = job(store, JobState.RUNNING, spec=JobSpec(target=HOSTILE[0], command=HOSTILE), name=HOSTILE[1])
+    word = "w" * 300
+    batch = BatchStatus(word, BatchState.PENDING, word, HOSTILE[1] + word, 3, hosts=(word, HOSTILE[0]))
+    rank = RankSight(0, 0, word, "recording", note=word + HOSTILE[2], exit_status=1)
+    notes = (HOSTILE[7], word)
+    seen(
+        store,
+        evil,
+        Sight((SubmissionSight(0, word, batch=batch),), (RunSight(0, word),), (rank,), notes=notes),
+        [(word,)],
+    )
+    return [many.id, evil.id]
+
+
+def test_everything_fits_and_is_accessible(browser: Browser, server: Served, store: Store) -> None:
+    ids = full(store)
+    form = urllib.parse.quote("cluster")
+    paths = [f"/jobs/new?target={form}", "/jobs/new?target=ws", *(f"/jobs/{id}" for id in ids), "/jobs", "/"]
+    for scheme, width in (("light", NARROW), ("dark", WIDE)):
+        context = browser.new_context(
+            color_scheme=scheme,  # type: ignore[arg-type]
+            viewport={"width": width, "height": 900},
+            reduced_motion="reduce",
+        )
+        page = context.new_page()
+        faults: list[str] = []
+        page.on(
+            "console",
+            lambda message, f=faults: f.append(message.text) if message.type in ("error", "warning") else None,
+        )
+        page.on("pageerror", lambda error, f=faults: f.append(str(error)))
+        for path in paths:
+            opened(page, server, path)
+            if "new" in path:
+                page.select_option("#f-mpi", "openmpi")
+                page.eval_on_selector_all("details.disclosure", "(all) => { for (const one of all) one.open = true; }")
+            faultless(page)
+            fits(page)
+            assert page.evaluate("window.pwned") is None
+        assert faults == []
+        context.close()
+    for id in ids:
+        store.jobs.move(id, JobState.RUNNING, JobState.CANCELLED)
+
+
+def test_another_target_without_scripts(browser: Browser, server: Served, store: Store) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    opened(page, server, "/jobs/new")
+    page.fill("#f-command", "./solver\n --size 3")
+    assert shown(page, "queue", "ranks") == ["ranks"]
+    page.select_option("#f-target", "cluster")
+    page.click("text=Show its fields")
+    assert shown(page, "queue", "nodes", "resources") == ["queue", "nodes"]
+    assert page.input_value("#f-command") == "./solver\n --size 3"
+    assert page.input_value("#f-target") == "cluster"
+    context.close()
