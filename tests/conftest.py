@@ -14,14 +14,17 @@ import hypothesis
 import pytest
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from perfloom.workers import transports
 from tests import servers, sshd
 from tests.parts import require
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytest_plugins = ["tests.batch_fixtures", "tests.mpi_programs", *(["tests.spreading"] if importlib.util.find_spec("xdist") else [])]
+pytest_plugins = [
+    "tests.batch_fixtures",
+    "tests.mpi_programs",
+    *(["tests.spreading"] if importlib.util.find_spec("xdist") else []),
+]
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -79,6 +82,8 @@ def postgres_database(postgres_url: str) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def far_host() -> Iterator[sshd.Sshd]:
     """A host reached over SSH, one for the whole run: `.target()`, `.ssh()`, `.home`."""
+    from perfloom.workers import transports
+
     with sshd.sshd() as far:
         yield far
     transports.close_all()

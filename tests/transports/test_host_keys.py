@@ -115,6 +115,9 @@ def test_a_certificate_of_a_known_authority_is_good(
     host = make_host(options=[f"HostKey {own}", f"HostCertificate {own}-cert.pub"])
     known_hosts(no_home, f"@cert-authority *,[127.0.0.1]:* {public(authority)}")
     assert works(host.ssh(host_keys=()))
+    # A host that shows no certificate is as unknown as any other.
+    plain = make_host()
+    assert isinstance(failure(plain.ssh(host_keys=())), HostKeyUnknown)
     # Another authority: its own key is what counts, and nobody knows that.
     known_hosts(no_home, f"@cert-authority [127.0.0.1]:* {public(key('client'))}")
     assert type(failure(host.ssh(host_keys=()))) is Refused

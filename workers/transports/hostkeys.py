@@ -91,8 +91,7 @@ def not_trusted(hop: Hop, known: Known, shown: asyncssh.SSHKey | None, on_the_wa
             "administrator."
         )
     mark = shown.get_fingerprint()
-    own = known.keys + known.authorities
-    if not own:
+    if not known.keys:
         text = (
             f"The key of {host} is not known yet. Its fingerprint is {mark} ({_kind(shown)}). Compare it with what the "
             "host's administrator says, and accept it if they are the same."
@@ -101,7 +100,7 @@ def not_trusted(hop: Hop, known: Known, shown: asyncssh.SSHKey | None, on_the_wa
         return HostKeyUnknown(text, hop.title, _without_comment(line), mark)
     expected = "; ".join(
         f"{key.get_fingerprint()} ({_kind(key)}, {known.sources.get(key.get_fingerprint(), 'a known_hosts file')})"
-        for key in own
+        for key in known.keys
     )
     return Refused(
         f"The key of {host} is another than before. Expected: {expected}. Shown: {mark} ({_kind(shown)}). Either the "
