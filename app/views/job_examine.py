@@ -17,6 +17,9 @@ from ..services import services
 from .job_places import Place, targets
 
 Groups = tuple[tuple[str, ...], ...]
+Lines = tuple[tuple[int, tuple[str, ...]], ...]
+DEEPEST = 6
+"""How far in a line of a command is shown at most."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,13 @@ class Examined:
         """A mark of the warnings, empty without one: who accepts them accepts these and no later ones."""
         texts = sorted(f"{f.field}\0{f.message}" for f in self.findings if f.level is Level.WARNING)
         return hashlib.sha256("\0\0".join(texts).encode()).hexdigest()[:16] if texts else ""
+
+
+def lines_of(command: str) -> Lines:
+    """The lines of a command: how far in each stands, and what is between its blanks, so that it is broken there rather
+    than behind a hyphen."""
+    lines = [(line, line.lstrip(" ")) for line in command.split("\n")] if command else []
+    return tuple((min(DEEPEST, (len(line) - len(text)) // 2), tuple(text.split(" "))) for line, text in lines)
 
 
 def examine(typed: JobFields, place: Place, *, ask_within_s: float | None) -> Examined:

@@ -21,15 +21,13 @@ from ..services import services
 from ..store import Job
 from ..store.ids import is_id, new_id
 from . import credentials, job_places
-from .job_examine import Examined, examine
+from .job_examine import Examined, Lines, examine, lines_of
 from .job_places import Place, TargetChoice, matches, place_of
 
 blueprint = Blueprint("job_form", __name__)
 CHECK_TIMEOUT_S = 3.0
 """How long a submit waits for the worker's look at paths and command."""
 PREVIEW_CHECK_TIMEOUT_S = 1.5
-DEEPEST = 6
-"""How far in a line of the command is shown at most."""
 
 SCOPES = (
     (Scope.COMMAND, "A command", "It is started, and recorded from its first instruction to its last."),
@@ -121,12 +119,9 @@ class FormPage(Page):
         return any(getattr(self.fields, name) != getattr(plain, name) or self.invalid(name) for name in names)
 
     @property
-    def command_lines(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
-        """The lines of the command: how far in each stands, and what is between its blanks, so that it is broken there
-        rather than behind a hyphen."""
-        lines = self.examined.command.split("\n") if self.examined and self.examined.command else []
-        bare = [(line, line.lstrip(" ")) for line in lines]
-        return tuple((min(DEEPEST, (len(line) - len(text)) // 2), tuple(text.split(" "))) for line, text in bare)
+    def command_lines(self) -> Lines:
+        """The command, line by line."""
+        return lines_of(self.examined.command if self.examined else "")
 
     def invalid(self, field: str) -> bool:
         """Whether a field has an error."""

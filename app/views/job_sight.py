@@ -14,7 +14,7 @@ from ..domain.progress import RankSight, RunSight, Sight, SubmissionSight
 from ..domain.targets import BatchState
 
 SIGHT = Path("run") / "sight.json"
-PLAN = Path("artefacts") / "plan.json"
+PLAN = Path("run") / "plan.json"
 MOST_CELLS = 8192
 """Ranks of all runs that are drawn, those of the first runs first."""
 MOST_NAMED = 24
@@ -149,12 +149,19 @@ def sight_of(directory: Path, expected: int | None) -> SightView | None:
     except (TypeError, ValueError, KeyError, AttributeError):
         # Written by another version.
         return None
-    return view(sight, expected, _events(directory / PLAN))
+    return view(sight, expected, _events(_read(directory / PLAN)))
+
+
+def command_of(directory: Path) -> str:
+    """The command lines that the job in `directory` was laid down as; empty where it was not (yet)."""
+    data = _read(directory / PLAN)
+    found = data.get("preview") if isinstance(data, dict) else None
+    return found if isinstance(found, str) else ""
 
 
 def view(sight: Sight, expected: int | None, events: dict[int, Sequence[str]]) -> SightView:
-    """A sight as the page shows it. events: of each run, where they are known."""
-    by_run: dict[int, list[RankSight]] = {run.run: [] for run in sight.runs}
+    """A sight as the page shows it. events: of each run that is planned, as far as that is known."""
+    by_run: dict[int, list[RankSight]] = {number: [] for number in (*events, *(run.run for run in sight.runs))}
     for rank in sight.ranks:
         by_run.setdefault(rank.run, []).append(rank)
     known = {run.run: run for run in sight.runs}
@@ -162,7 +169,7 @@ def view(sight: Sight, expected: int | None, events: dict[int, Sequence[str]]) -
     concerns: list[Concern] = []
     room = MOST_CELLS
     for number in sorted(by_run):
-        run = known.get(number, RunSight(number, "running"))
+        run = known.get(number, RunSight(number, "running" if by_run[number] else "waiting"))
         ranks = sorted(by_run[number], key=lambda rank: (rank.rank is None, rank.rank or 0, rank.host))
         row = _run(run, ranks, expected, events.get(number, ()), room)
         room -= len(row.cells)
@@ -319,8 +326,8 @@ def _read(path: Path) -> Any:
         return None
 
 
-def _events(path: Path) -> dict[int, Sequence[str]]:
-    data = _read(path)
+def _events(data: Any) -> dict[int, Sequence[str]]:
+    """The events of each run, by the plan of a job."""
     runs = data.get("runs") if isinstance(data, dict) else None
     found: dict[int, Sequence[str]] = {}
     for run in runs if isinstance(runs, list) else ():

@@ -25,8 +25,9 @@ from ..store.disk import disk_errors, remove_tree
 from ..store.ids import new_id
 from ..store.jobs import POLLED
 from . import credentials, job_output, job_stages
+from .job_examine import Lines, lines_of
 from .job_facts import Fact, facts
-from .job_sight import SightView, sight_of
+from .job_sight import SightView, command_of, sight_of
 from .job_stages import Stage
 from .tables import Pager, asked_page, attachment, here, pager
 
@@ -109,6 +110,7 @@ class JobPage(Page):
     open_url: str | None
     incomplete: tuple[str, ...]
     command: str
+    command_lines: Lines
     facts: tuple[Fact, ...]
     created_text: str
     created_iso: str
@@ -335,7 +337,9 @@ def job_page(job: Job, piece: job_output.Piece | None = None) -> JobPage:
     waiting = _waiting(job, now)
     result, best, incomplete = _result(job)
     spec = _spec(job)
-    sight = sight_of(services().store.jobs.directory(job.id), spec.mpi.ranks if spec and spec.mpi else None)
+    directory = services().store.jobs.directory(job.id)
+    sight = sight_of(directory, spec.mpi.ranks if spec and spec.mpi else None)
+    command = words.join(job.argv) if job.argv else command_of(directory)
     seen_s = max(0.0, now - sight.seen_at) if sight else 0.0
     needs = () if job.state.final else credentials.needed(job)
     wrong = job.state.final and job.state is not JobState.STORED
@@ -361,7 +365,8 @@ def job_page(job: Job, piece: job_output.Piece | None = None) -> JobPage:
         result_url=result,
         open_url=best,
         incomplete=incomplete,
-        command=words.join(job.argv) if job.argv else "",
+        command=command,
+        command_lines=lines_of(command),
         facts=facts(job, spec),
         created_text=utc_text(job.created),
         created_iso=utc_iso(job.created),

@@ -21,12 +21,12 @@ SPEC = JobSpec(name="ranks", target="cluster", command=("./solver",), mpi=Mpi(Mp
 def seen(store: Store, made: Job, sight: Sight, events: Any = None) -> None:
     """Write what the road would have."""
     directory = store.jobs.directory(made.id)
-    for folder in ("run", "artefacts"):
-        (directory / folder).mkdir(parents=True, exist_ok=True)
+    (directory / "run").mkdir(parents=True, exist_ok=True)
     (directory / "run" / "sight.json").write_text(json.dumps(sight.to_json()))
     if events is not None:
-        plan = {"runs": [{"run": n, "events": list(each), "command": []} for n, each in enumerate(events)]}
-        (directory / "artefacts" / "plan.json").write_text(json.dumps(plan))
+        planned = [{"run": n, "events": list(each), "command": []} for n, each in enumerate(events)]
+        shown = {"runs": planned, "preview": "ssh login\n  mpirun\n    perf record --\n      ./solver"}
+        (directory / "run" / "plan.json").write_text(json.dumps(shown))
 
 
 def ranks(run: int, *states: str, **more: Any) -> tuple[RankSight, ...]:
@@ -76,7 +76,9 @@ def test_a_few_ranks_are_named(browser_client: Browser, store: Store) -> None:
     crashed = RankSight(0, 3, "node1", "ended", exit_status=139, size=4)
     sight = Sight((), two, (*ranks(0, "done", "done", "reading"), crashed, *ranks(1, "recording", "started")[:2]))
     seen(store, made, sight, [("cycles", "instructions"), ("cache-misses",)])
-    text = text_of(browser_client.page(f"/jobs/{made.id}"))
+    page = browser_client.page(f"/jobs/{made.id}")
+    assert '<span class="preview__line" data-depth="3"><span>./solver</span></span>' in page
+    text = text_of(page)
     assert "Run 0 Ended cycles, instructions exit status 1" in text and "Run 1 Running cache-misses" in text
     assert "1 being read 2 done 1 failed" in text and "2 waiting 1 starting 1 running" in text
     assert "rank 3 node1 · signal 11" in text

@@ -74,7 +74,7 @@ def _lay_down(road: Road, job: Job, files: JobFiles, known: StoredTarget, there:
     there.put(_written(files, plan.files, directory))
     given = tuple(one for one in given if not _same(known.target, one, to))
     inputs.send(there, spec, files, given, to, own=not spec.cwd, progress=report)
-    _note_plan(files, facts, spec, plan)
+    _note_plan(files, known.target, facts, spec, plan)
     return job
 
 
@@ -130,8 +130,9 @@ def _same(target: Target, source: str, to: str) -> bool:
         return False
 
 
-def _note_plan(files: JobFiles, facts: TargetFacts | None, spec: JobSpec, plan: plans.Plan) -> None:
-    """What who reads the recordings must know of the plan. It lies with them before they are here."""
+def _note_plan(files: JobFiles, target: Target, facts: TargetFacts | None, spec: JobSpec, plan: plans.Plan) -> None:
+    """What who reads the recordings must know of the plan. It lies with them before they are here; what the job's page
+    shows of it stays when they have gone into the result."""
     runs = [{"run": run.number, "events": list(run.events), "command": list(run.command)} for run in plan.runs]
     known = {
         "runs": runs,
@@ -141,8 +142,10 @@ def _note_plan(files: JobFiles, facts: TargetFacts | None, spec: JobSpec, plan: 
         "recorder": spec.recorder.value,
         "clock_ns": facts.clock_ns if facts else None,
     }
+    shown = {"runs": runs, "preview": plans.preview(spec, target, facts)}
     with disk_errors(files.artefacts):
         write_json(files.artefacts / PLAN_FILE, known)
+        write_json(files.run / PLAN_FILE, shown)
 
 
 def _start_all(road: Road, job: Job, files: JobFiles, target: Target, there: Transport) -> None:
