@@ -169,6 +169,20 @@ def import_page(here: Here) -> None:
     here.take("import")
 
 
+def target(here: Here) -> None:
+    """A target, checked: this machine, under a name of its own."""
+    here.open("/targets/new", height=900)
+    here.page.get_by_label("Name", exact=True).fill("workstation")
+    here.page.get_by_label("This machine").check()
+    here.page.get_by_label("Directory of jobs").fill("/tmp/perfloom-jobs")
+    here.page.get_by_role("button", name="Add the target").click()
+    here.page.get_by_role("button", name="Check", exact=True).click()
+    here.page.get_by_text("The check is done.").wait_for(timeout=60_000)
+    here.open("/targets/workstation", height=640)
+    here.take("target")
+    Path("/tmp/perfloom-jobs").rmdir()
+
+
 PICTURES: dict[str, Callable[[Here], None]] = {
     "flame-graph": flame_graph,
     "narrowed": narrowed,
@@ -183,6 +197,7 @@ PICTURES: dict[str, Callable[[Here], None]] = {
     "counts-dark": counts,
     "import": import_page,
     "job": job,
+    "target": target,
 }
 
 

@@ -26,6 +26,8 @@ from . import credentials
 blueprint = Blueprint("target_checks", __name__)
 LOST_S = 600.0
 """A question that nobody has answered for so long is not answered any more: its message has expired."""
+SILENT_S = 90.0
+"""A look at a probe job that nobody has told of for so long is asked for anew."""
 LEAST_POLL_S = 1.0
 STATES = {
     BatchState.PENDING: "waits in the queue",
@@ -166,6 +168,9 @@ def asked_check(name: str, id: str) -> CheckView | None:
             asked, question = _ask(following), following
         return _waiting(name, asked, question, answer)
     if answer is None and question.job is not None:
+        if now - asked.created > SILENT_S:
+            # Its message is lost, or whoever took it was killed.
+            asked = _ask(question)
         return _waiting(name, asked, question, Answer(job=question.job))
     workers = bool(store.hosts.list(seen_since=now - HEARD_OF_SECONDS))
     if answer is None:
