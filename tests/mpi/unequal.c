@@ -1,11 +1,12 @@
 /* An MPI program in which rank 1 works twice as long as the others: work_ms of CPU time each, counted by the thread's
    own clock, so that a busy machine makes no difference. Who has done its work sleeps until all have: waiting inside
-   MPI would burn the CPU too. Arguments: [work_ms [what]]; what: "crash N" has rank N crash half way, "fail N" exit
+   MPI would burn the CPU too. Each rank calls itself by its number, so that nobody can take one for another. Arguments: [work_ms [what]]; what: "crash N" has rank N crash half way, "fail N" exit
    with status 3, "idle N" do no work, "on" go on until it is ended. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 static volatile unsigned sink;
@@ -37,11 +38,14 @@ int main(int argc, char **argv)
     double ms = argc > 1 ? atof(argv[1]) : 300;
     const char *what = argc > 2 ? argv[2] : "";
     int who = argc > 3 ? atoi(argv[3]) : -1;
+    char name[16];
     MPI_Request request;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    snprintf(name, sizeof name, "rank-%d", rank);
+    prctl(PR_SET_NAME, name);
     if (rank == 1)
         ms *= 2;
     if (rank == who) {
