@@ -28,6 +28,7 @@ from perfloom.workers.road import Road, Stopped, reporter
 from perfloom.workers.supervisor import write_json
 from perfloom.workers.targeted import batch, inputs, patience, wishes
 from perfloom.workers.targeted.access import reach, slot
+from perfloom.workers.targeted.finding import facts_of
 from perfloom.workers.transports import Copy, Transport
 
 PLAN = "plan"
@@ -61,7 +62,7 @@ def _lay_down(road: Road, job: Job, files: JobFiles, known: StoredTarget, there:
     files.prepare()
     directory = job.details.get("directory") or _place(there, known.target, job.id)
     spec = job.job_spec
-    facts = known.facts or (TargetFacts(road.facts()) if known.target.ssh is None else None)
+    facts = facts_of(road, known, there)
     plan = plans.plan(spec, known.target, facts, job.id, directory)
     given = inputs.names(spec.inputs, len(plan.groups))
     report(None, f"Prepares a directory on {there.where}")
