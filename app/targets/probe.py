@@ -341,7 +341,7 @@ def _srun_kinds(text: str) -> list[str]:
     found: list[str] = []
     for line in text.partition("specific pmix plugin")[0].splitlines():
         word = line.removeprefix("srun:").strip()
-        if re.fullmatch(r"[a-z][\w]*", word) and word not in found:
+        if re.fullmatch(r"[a-z]\w*", word) and word not in ("none", *found):
             found.append(word)
     return found
 

@@ -49,7 +49,7 @@ def test_a_login_node_of_red_hat_with_slurm_and_intel_mpi() -> None:
     assert facts.starters == {"intel": "mpirun", "srun": "srun"}
     assert facts.versions == {
         "intel": "Intel MPI 2021.10 Build 20230619",
-        "srun": "srun with none, cray_shasta, pmi2, pmix",
+        "srun": "srun with cray_shasta, pmi2, pmix",
     }
     assert (facts.schedulers, facts.scheduler_version, facts.missing) == (("slurm",), "Slurm 23.11.6", ())
     assert (facts.directory, facts.file_system) == ("/lustre/home/ada/.perfloom", "lustre")
