@@ -39,7 +39,7 @@ def _has_samples(profile: Profile) -> bool:
 
 
 def _has_threads(profile: Profile) -> bool:
-    return bool(profile.threads.num_rows)
+    return bool(profile.threads.num_rows or profile.ranks.num_rows > 1)
 
 
 def _has_values(profile: Profile) -> bool:

@@ -48,7 +48,12 @@ NOTES = {
     "an event the greatest value first. Intervals of one counter are added up.",
     "threads": "One row for each thread and event; a thread with neither samples nor counts has one row with zeros. "
     "Within an event the greatest value first.",
-    "events": "In the order of the recording.",
+    "events": "In the order of the recording. Values are of all ranks and runs together.",
+    "ranks": "One row for each rank, run and event; a rank of which nothing was measured has one row without an event. "
+    "Without ranks, one row for each host. What is known of a process (its end, its notes) is known of those that a "
+    "job started.",
+    "runs": "One row for each execution of the command: for each group of events of a job, and for each file of an "
+    "import of several.",
 }
 COMPARISON = """\
 ## Comparison

@@ -6,7 +6,7 @@ is left out where one is chosen. focus, ignore and hide are about stacks, which 
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,16 +16,8 @@ from ..domain.profile import Profile
 from ..domain.selection import NS_PER_MS, Selection
 from ..domain.tables import NO_ID, texts
 from .grouping import Group, groups_of
-from .picking import (
-    event_id,
-    event_names,
-    events_selected,
-    samples_kept,
-    samples_of,
-    threads_of,
-    threads_selected,
-    weights_on,
-)
+from .measured import Measured, counted, idle, in_table_order, measured, running_percent, sampled, total_of
+from .picking import event_id, event_names, events_selected, threads_of, threads_selected
 from .schema import Column, frame
 
 Array = np.ndarray[Any, Any]
@@ -38,6 +30,12 @@ _PID = Column("pid", "", "Process id.", "Int64")
 _TID = Column("tid", "", "Thread id.", "Int64")
 _RUN = Column("run", "", "Which execution of the command, from 0.", "Int64")
 _SAMPLES = Column("samples", "", "How many samples were taken.", "int64")
+_RUNNING = Column(
+    "running_percent",
+    "%",
+    "For what perf stat counted: share of the time in which the event had a counter; below 100 value is scaled up.",
+    "Float64",
+)
 
 SUMMARY = (
     Column("format", "", "The format the profile was read from."),
@@ -59,6 +57,10 @@ SUMMARY = (
     Column("command", "", "The command that was recorded."),
     Column("complete", "", "False where the recording was cut short.", "bool"),
     Column("reasons", "", "Why it is not complete."),
+    _RUNNING,
+    Column("ranks", "", "How many ranks are selected.", "int64"),
+    Column("hosts", "", "How many machines the selected threads and counts are of.", "int64"),
+    Column("runs", "", "How many executions of the command there are.", "int64"),
 )
 EVENTS = (
     _EVENT,
@@ -69,6 +71,14 @@ EVENTS = (
     Column("scaling", "", "The factor by which multiplexed counts were scaled up.", "Float64"),
     _SAMPLES,
     Column("value", "event", "Weight of the selected samples, or the sum of what was counted.", "number"),
+    _RUNNING,
+    Column(
+        "deviation_percent",
+        "%",
+        "For one count that perf stat repeated: the standard deviation of its mean, as a share of it.",
+        "Float64",
+    ),
+    Column("runs", "", "In which executions of the command it was measured, as in 0-2,4."),
 )
 COUNTS = (
     _EVENT,
@@ -89,7 +99,7 @@ COUNTS = (
     _RUN,
     Column("source", "", "sampled, or counted (perf stat)."),
     Column("status", "", "For a count: ok, or why there is no value."),
-    Column("running_percent", "%", "For a count: share of the time in which the event had a counter.", "Float64"),
+    _RUNNING,
     Column(
         "deviation_percent",
         "%",
@@ -112,6 +122,7 @@ THREADS = (
     Column("percent", "%", "value as a share of all the selection holds of this event.", "Float64"),
     Column("key", "", "The stable key rank/pid/tid, as the filter --thread takes it; missing for a count of all."),
     _RUN,
+    _RUNNING,
 )
 LOSSES = (
     Column("reason", "", "What could not be read, or why not."),
@@ -120,43 +131,15 @@ LOSSES = (
 )
 
 
-class _Key(NamedTuple):
-    """What the intervals of one counter have in common."""
-
-    event: int
-    thread: int
-    host: str | None
-    rank: int | None
-    run: int | None
-    cpu: int | None
-
-
-class _Measured(NamedTuple):
-    """Something measured, before names are put to its ids. thread -1: of all threads. cpu None: on all CPUs.
-
-    value None: the counter could not count. source: sampled or counted.
-    """
-
-    event: int
-    thread: int
-    host: str | None
-    rank: int | None
-    run: int | None
-    cpu: int | None
-    samples: int
-    value: int | float | None
-    source: str
-    status: str | None = None
-    running_percent: float | None = None
-    deviation_percent: float | None = None
-
-
 def summary(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row about the whole selection."""
     threads, chosen = threads_of(profile), threads_selected(profile, selection)
     inside = range(len(threads.key)) if chosen is None else np.flatnonzero(chosen).tolist()
     main = event_id(profile, selection.event)
-    measured = _measured(profile, selection)
+    rows = measured(profile, selection)
+    mine = [m for m in rows if m.event == main]
+    hosts = {threads.host[i] for i in inside} | {m.host for m in rows}
+    ranks = {int(threads.rank[i]) for i in inside} | {m.rank for m in rows if m.rank is not None}
     meta = profile.meta
     return frame(
         SUMMARY,
@@ -164,18 +147,22 @@ def summary(profile: Profile, selection: Selection) -> pd.DataFrame:
             "format": [meta.format],
             "duration_ms": [_duration_ms(profile, selection)],
             "threads": [len(inside)],
-            "samples": [sum(m.samples for m in measured)],
+            "samples": [sum(m.samples for m in rows)],
             "slices": [0],
             "events": [len(events_selected(profile, selection))],
             "losses": [sum(profile.losses.column("count").to_pylist())],
-            "counts": [sum(m.source == "counted" for m in measured)],
+            "counts": [sum(m.source == "counted" for m in rows)],
             "processes": [len({(threads.host[i], int(threads.rank[i]), threads.pid[i]) for i in inside})],
             "main_event": [event_names(profile)[main] if main != NO_ID else None],
             "unit": [texts(profile.events, "unit")[main] if main != NO_ID else None],
-            "value": [_sum(m.value for m in measured if m.event == main)],
+            "value": [total_of(m.value for m in mine)],
             "command": [meta.command],
             "complete": [meta.complete],
             "reasons": ["; ".join(meta.reasons) or None],
+            "running_percent": [running_percent(mine)],
+            "ranks": [len(ranks - {-1})],
+            "hosts": [len(hosts - {None, ""})],
+            "runs": [max(1, profile.runs.num_rows)],
         },
     )
 
@@ -190,7 +177,9 @@ def losses(profile: Profile, selection: Selection) -> pd.DataFrame:
 def events(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each event, in the order of the recording."""
     chosen = events_selected(profile, selection)
-    measured = _measured(profile, selection)
+    rows: dict[int, list[Measured]] = {event: [] for event in chosen}
+    for m in measured(profile, selection):
+        rows[m.event].append(m)
     table = profile.events.take(pa.array(chosen, pa.int64()))
     return frame(
         EVENTS,
@@ -198,8 +187,13 @@ def events(profile: Profile, selection: Selection) -> pd.DataFrame:
             "event": texts(table, "name"),
             "unit": texts(table, "unit"),
             **{name: table.column(name).to_pylist() for name in ("sampling", "rate", "weighted", "scaling")},
-            "samples": [sum(m.samples for m in measured if m.event == event) for event in chosen],
-            "value": [_sum(m.value for m in measured if m.event == event) for event in chosen],
+            "samples": [sum(m.samples for m in rows[event]) for event in chosen],
+            "value": [total_of(m.value for m in rows[event]) for event in chosen],
+            "running_percent": [running_percent(rows[event]) for event in chosen],
+            "deviation_percent": [
+                rows[event][0].deviation_percent if len(rows[event]) == 1 else None for event in chosen
+            ],
+            "runs": [numbered(m.run for m in rows[event]) or None for event in chosen],
         },
     )
 
@@ -209,7 +203,7 @@ def counts(profile: Profile, selection: Selection) -> pd.DataFrame:
 
     Sorted by event, then the greatest value first.
     """
-    rows = _sorted(_measured(profile, selection))
+    rows = in_table_order(measured(profile, selection))
     table = threads_of(profile)
     return frame(
         COUNTS,
@@ -219,7 +213,6 @@ def counts(profile: Profile, selection: Selection) -> pd.DataFrame:
             "cpu": [m.cpu for m in rows],
             "source": [m.source for m in rows],
             "status": [m.status for m in rows],
-            "running_percent": [m.running_percent for m in rows],
             "deviation_percent": [m.deviation_percent for m in rows],
         },
     )
@@ -230,14 +223,14 @@ def threads(profile: Profile, selection: Selection) -> pd.DataFrame:
 
     Sorted by event, then the greatest value first.
     """
-    rows = _sampled(profile, selection) + _counted(profile, selection, each_cpu=False)
-    rows = _sorted(rows + _idle(profile, selection, {m.thread for m in rows}))
+    rows = sampled(profile, selection) + counted(profile, selection, each_cpu=False)
+    rows = in_table_order(rows + idle(profile, selection, {m.thread for m in rows}))
     table = threads_of(profile)
     whole: dict[int, int | float] = {}
     for m in rows:
         whole[m.event] = whole.get(m.event, 0) + (m.value or 0)
 
-    def of_counter(m: _Measured, all_threads: str, one_cpu: str) -> str:
+    def of_counter(m: Measured, all_threads: str, one_cpu: str) -> str:
         return all_threads if m.cpu is None else one_cpu.format(m.cpu)
 
     return frame(
@@ -258,19 +251,43 @@ def threads(profile: Profile, selection: Selection) -> pd.DataFrame:
     )
 
 
-def measured_values(profile: Profile, selection: Selection, event: int, by: str) -> dict[str, int | float]:
-    """What was counted (not sampled) of an event, by the label of its process or thread; "(all)" for all of them."""
-    groups = groups_of(profile, Group.PROCESS if by == "process" else Group.THREAD)
+def measured_values(
+    profile: Profile, selection: Selection, event: int, group: Group
+) -> tuple[dict[str, int | float], float | None]:
+    """What was counted (not sampled) of an event, by the label of its process, thread, rank or host, "(all)" for all
+    of them; and for which share of the time there was a counter, in percent."""
+    groups = groups_of(profile, group)
     found: dict[str, int | float] = {}
-    for m in _counted(profile, selection, each_cpu=False):
-        if m.event == event and m.value is not None:
-            label = groups.labels[groups.of_thread[m.thread]] if m.thread >= 0 else "(all)"
-            label = label if m.cpu is None else f"CPU {m.cpu}"
+    rows = [m for m in counted(profile, selection, each_cpu=False) if m.event == event]
+    for m in rows:
+        if m.value is not None:
+            label = groups.labels[groups.of_thread[m.thread]] if m.thread >= 0 else _of_all(m, group)
             found[label] = found.get(label, 0) + m.value
-    return found
+    return found, running_percent(rows)
 
 
-def _common(profile: Profile, rows: list[_Measured]) -> dict[str, list[Any]]:
+def _of_all(m: Measured, group: Group) -> str:
+    """The label of a count of all threads."""
+    if group is Group.RANK:
+        return "no rank" if m.rank is None else f"rank {m.rank}"
+    if group is Group.HOST:
+        return m.host or "unknown host"
+    label = "(all)" if m.cpu is None else f"CPU {m.cpu}"
+    return label if m.rank is None else f"{label} · rank {m.rank}"
+
+
+def numbered(numbers: Iterable[int | None]) -> str:
+    """Numbers as in 0-2,4."""
+    parts: list[list[int]] = []
+    for number in sorted({number for number in numbers if number is not None and number >= 0}):
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
+
+
+def _common(profile: Profile, rows: list[Measured]) -> dict[str, list[Any]]:
     """The columns that counts and threads share."""
     table, names, units = threads_of(profile), event_names(profile), texts(profile.events, "unit")
     return {
@@ -283,126 +300,8 @@ def _common(profile: Profile, rows: list[_Measured]) -> dict[str, list[Any]]:
         "rank": [m.rank for m in rows],
         "run": [m.run for m in rows],
         "value": [m.value for m in rows],
+        "running_percent": [m.running_percent for m in rows],
     }
-
-
-def _measured(profile: Profile, selection: Selection) -> list[_Measured]:
-    return _sampled(profile, selection) + _counted(profile, selection)
-
-
-def _sampled(profile: Profile, selection: Selection) -> list[_Measured]:
-    samples, chosen = samples_of(profile), events_selected(profile, selection)
-    rows = samples_kept(profile, selection, chosen[0] if len(chosen) == 1 else None)
-    size = profile.threads.num_rows
-    where = samples.event[rows].astype(np.int64) * size + samples.thread[rows]
-    cells = size * profile.events.num_rows
-    weight = weights_on(where, samples.weight[rows], cells, samples.peak)
-    number = np.bincount(where, minlength=cells)
-    shown = np.flatnonzero(number)
-    event, thread = np.divmod(shown, max(size, 1))
-    threads, run = threads_of(profile), profile.threads.column("run").to_pylist()
-    return [
-        _Measured(
-            event=e,
-            thread=t,
-            host=threads.host[t],
-            rank=int(threads.rank[t]) if threads.rank[t] >= 0 else None,
-            run=run[t],
-            cpu=None,
-            samples=n,
-            value=w,
-            source="sampled",
-        )
-        for e, t, n, w in zip(
-            event.tolist(), thread.tolist(), number[shown].tolist(), weight[shown].tolist(), strict=True
-        )
-    ]
-
-
-def _counted(profile: Profile, selection: Selection, each_cpu: bool = True) -> list[_Measured]:
-    """What was counted, the intervals of one counter summed. each_cpu false: threads' counts summed over CPUs."""
-    if not profile.counts.num_rows:
-        return []
-    wanted, chosen = set(events_selected(profile, selection)), threads_selected(profile, selection)
-    cells: dict[_Key, list[dict[str, Any]]] = {}
-    for row in profile.counts.to_pylist():
-        if row["event"] in wanted and _inside(row, selection, chosen):
-            by_cpu = row["cpu"] is not None and row["cpu"] >= 0 and (each_cpu or row["thread"] < 0)
-            cpu = row["cpu"] if by_cpu else None
-            key = _Key(row["event"], row["thread"], row["host"], row["rank"], row["run"], cpu)
-            cells.setdefault(key, []).append(row)
-    return [
-        _Measured(
-            event=key.event,
-            thread=key.thread,
-            host=key.host,
-            rank=key.rank,
-            run=key.run,
-            cpu=key.cpu,
-            samples=0,
-            value=_sum(row["value"] for row in rows),
-            source="counted",
-            status="ok" if any(row["value"] is not None for row in rows) else rows[0]["status"],
-            running_percent=_running_percent(rows),
-            deviation_percent=rows[0]["deviation_percent"] if len(rows) == 1 else None,
-        )
-        for key, rows in cells.items()
-    ]
-
-
-def _inside(row: dict[str, Any], selection: Selection, chosen: Array | None) -> bool:
-    if chosen is not None:
-        if row["thread"] >= 0:
-            if not chosen[row["thread"]]:
-                return False
-        elif selection.threads or not any(
-            row["rank"] is not None and low <= row["rank"] <= high for low, high in selection.ranks
-        ):
-            return False
-    if selection.start_ns is None and selection.end_ns is None:
-        return True
-    start = row["start_ns"]
-    if start is None:
-        return False
-    return (selection.start_ns is None or start >= selection.start_ns) and (
-        selection.end_ns is None or start < selection.end_ns
-    )
-
-
-def _idle(profile: Profile, selection: Selection, busy: set[int]) -> list[_Measured]:
-    threads, chosen = threads_of(profile), threads_selected(profile, selection)
-    event, run = event_id(profile, selection.event), profile.threads.column("run").to_pylist()
-    return [
-        _Measured(
-            event=event,
-            thread=t,
-            host=threads.host[t],
-            rank=int(threads.rank[t]) if threads.rank[t] >= 0 else None,
-            run=run[t],
-            cpu=None,
-            samples=0,
-            value=0,
-            source="sampled",
-        )
-        for t in range(len(threads.key))
-        if t not in busy and (chosen is None or chosen[t])
-    ]
-
-
-def _sorted(rows: list[_Measured]) -> list[_Measured]:
-    return sorted(rows, key=lambda m: (m.event, m.value is None, -(m.value or 0)))
-
-
-def _sum(values: Iterable[int | float | None]) -> int | float | None:
-    """Σ of those that are known, exact for integers; None where none is."""
-    known = [value for value in values if value is not None]
-    return sum(int(value) if float(value).is_integer() else value for value in known) if known else None
-
-
-def _running_percent(rows: list[dict[str, Any]]) -> float | None:
-    known = [row for row in rows if row["enabled_ns"] is not None and row["running_ns"] is not None]
-    enabled = sum(row["enabled_ns"] for row in known)
-    return 100.0 * sum(row["running_ns"] for row in known) / enabled if enabled else None
 
 
 def _duration_ms(profile: Profile, selection: Selection) -> float | None:

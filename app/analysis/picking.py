@@ -110,6 +110,16 @@ def threads_of(profile: Profile) -> Threads:
     return remembered(profile, "threads", build, pin=True)
 
 
+def ranks_of(profile: Profile) -> Array:
+    """The ranks there are, ascending: of threads, of counts, and those of which nothing was measured."""
+
+    def build() -> Array:
+        tables = (profile.threads, profile.counts, profile.ranks)
+        return np.unique(np.concatenate([table.column("rank").drop_null().to_numpy() for table in tables]))
+
+    return remembered(profile, "ranks", build, pin=True)
+
+
 def event_names(profile: Profile) -> list[str]:
     """The names of the events, by id."""
     return remembered(profile, "event names", lambda: texts(profile.events, "name"), pin=True)
@@ -173,8 +183,8 @@ def threads_selected(profile: Profile, selection: Selection) -> Array | None:
         inside = np.zeros(len(threads.key), bool)
         for low, high in selection.ranks:
             inside |= (threads.rank >= low) & (threads.rank <= high)
-        if not inside.any():
-            ranks = threads.rank[threads.rank >= 0]
+        ranks = ranks_of(profile)
+        if not any(bool(((ranks >= low) & (ranks <= high)).any()) for low, high in selection.ranks):
             have = f"its ranks are {ranks.min()} to {ranks.max()}" if len(ranks) else "it has no ranks at all"
             raise InvalidRequest(f"None of these ranks is in this result; {have}.", "rank")
         chosen &= inside

@@ -1,6 +1,6 @@
 """The tables of a profile: what `perfloom report`, the API and the pages show. Rows are never cut."""
 
-from . import counting
+from . import counting, ranks
 from .hotspots import COLUMNS as HOTSPOTS
 from .hotspots import hotspots
 from .schema import Column, Table, records
@@ -16,6 +16,8 @@ TABLES: dict[str, Table] = {
         Table("counts", "Event counts", counting.COUNTS, counting.counts),
         Table("threads", "Threads", counting.THREADS, counting.threads),
         Table("events", "Events", counting.EVENTS, counting.events),
+        Table("ranks", "Ranks", ranks.RANKS, ranks.ranks),
+        Table("runs", "Runs", ranks.RUNS, ranks.runs),
     )
 }
 """Every table by its name on the command line and in URLs."""

@@ -27,7 +27,7 @@ from ..domain.tables import NO_ID, ROOT, texts
 from ..domain.units import percent, quantity
 
 Array = np.ndarray[Any, Any]
-BY = ("process", "thread")
+BY = ("process", "thread", "rank", "host")
 TOP = 8
 BARS = 24
 WIDTH, ROW, LEGEND_ROW, AXIS = 960, 30, 20, 34
@@ -55,6 +55,7 @@ class BarData:
     """Bars of one event, the longest first. labels: of the bars. left_out: how many more bars there are, and what they
     weigh in all (left_out_value). total: of the event, bars that are left out included. by_function: False where
     nothing of the event was sampled, so that nothing tells its functions and the bars are of one colour.
+    running_percent: of what was counted, for which share of the time there was a counter.
     """
 
     event: str
@@ -66,12 +67,13 @@ class BarData:
     left_out: int
     left_out_value: int | float
     by_function: bool = True
+    running_percent: float | None = None
 
 
 def count_bars(
     profile: Profile, selection: Selection, by: str = "process", *, top: int = TOP, bars: int = BARS
 ) -> BarData:
-    """The bars of the selected event (None: the main one) by process or thread, stacked by function.
+    """The bars of the selected event (None: the main one) by process, thread, rank or host, stacked by function.
 
     A sample counts for its innermost function that is not hidden. The `top` functions with the greatest self weight
     have a series of their own; the rest, samples without a stack and what was counted without sampling are "other".
@@ -81,7 +83,7 @@ def count_bars(
         raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by!r}.", "by")
     event = event_id(profile, selection.event)
     labels, weight, functions = _sampled(profile, selection, event, by, top)
-    counted = measured_values(profile, selection, event, by)
+    counted, running = measured_values(profile, selection, event, Group(by))
     names = list(dict.fromkeys([*labels, *counted]))
     place = {name: n for n, name in enumerate(names)}
     table: list[list[int | float]] = [[0] * (len(functions) + 1) for _ in names]
@@ -115,6 +117,7 @@ def count_bars(
         left_out=len(rest),
         left_out_value=sum(sum(table[n]) for n in rest),
         by_function=bool(weight.any()) or not counted,
+        running_percent=running,
     )
 
 
@@ -122,7 +125,7 @@ def _sampled(
     profile: Profile, selection: Selection, event: int, by: str, top: int
 ) -> tuple[tuple[str, ...], Array, list[int]]:
     """(labels of groups, weight by group and top function with the rest in the last column, the top functions)."""
-    groups = groups_of(profile, Group.PROCESS if by == "process" else Group.THREAD)
+    groups = groups_of(profile, Group(by))
     samples = samples_of(profile)
     rows = samples_kept(profile, selection, event)
     tree = call_tree(profile, selection.hide, kinds=False)

@@ -226,8 +226,8 @@ def delete(data: Path | None, ids: tuple[str, ...]) -> int:
 def report(form: str, data: Path | None, arguments: tuple[str, ...], **words: Any) -> int:
     """Print TABLE of a file or stored result; several SOURCEs are the ranks of one run.
 
-    Tables: summary, hotspots, threads, counts, events, losses. A SOURCE that exists as a path is a file, else it is
-    an id; - is standard input.
+    Tables: summary, hotspots, threads, counts, events, ranks, runs, losses. A SOURCE that exists as a path is a file,
+    else it is an id; - is standard input.
     """
     *sources, name = arguments
     from ..analysis.tables import TABLES, records

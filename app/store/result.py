@@ -23,12 +23,14 @@ MAX_TAGS = 50
 
 @dataclass(frozen=True)
 class EventTotal:
-    """The total of an event. total: in `unit`, null where it could not be counted. samples: 0 for counted events."""
+    """The total of an event. total: in `unit`, null where it could not be counted. samples: 0 for counted events.
+    scaling: the factor by which counts were scaled up, because events took turns (null: they did not)."""
 
     name: str
     unit: str
     total: int | float | None
     samples: int
+    scaling: float | None = None
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,15 @@ def event_totals(profile: Profile) -> tuple[EventTotal, ...]:
             sums[i] += (int(high[i]) << 32) + int(low[i])
     counted = _counted(profile.counts, events)
     return tuple(
-        EventTotal(name, unit, sums[i] if samples[i] else counted.get(i, 0), int(samples[i]))
-        for i, (name, unit) in enumerate(zip(texts(profile.events, "name"), texts(profile.events, "unit"), strict=True))
+        EventTotal(name, unit, sums[i] if samples[i] else counted.get(i, 0), int(samples[i]), scaling)
+        for i, (name, unit, scaling) in enumerate(
+            zip(
+                texts(profile.events, "name"),
+                texts(profile.events, "unit"),
+                profile.events.column("scaling").to_pylist(),
+                strict=True,
+            )
+        )
     )
 
 

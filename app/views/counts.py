@@ -13,8 +13,10 @@ from ..analysis.tables import TABLES
 from ..charts.bars import BY, BarData, count_bars, draw
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
+from ..domain.selection import Selection
 from ..domain.units import Quantity, quantity, scale_for
 from ..rendering import Page, render
+from .caveats import caveat
 from .frame import Frame, Link, open_frame
 from .tables import (
     PAGE_SIZE,
@@ -35,6 +37,7 @@ blueprint = Blueprint("counts", __name__)
 SORTS = ("event", "process", "thread", "host", "rank", "pid", "tid", "cpu", "run", "value", "running_percent")
 OPTIONAL = ("host", "rank", "pid", "tid", "cpu", "run", "running_percent")
 MOST_CHARTS = 8
+MOST_NAMED = 6
 PERCENTS = scale_for(100, "percent")
 
 
@@ -50,6 +53,7 @@ class Row:
     bar: float
     why: str
     sampled: bool
+    caveat: str
 
 
 @dataclass(frozen=True)
@@ -58,18 +62,20 @@ class Chart:
 
     event: str
     total: Quantity
+    caveat: str
     svg: Markup
 
 
 @dataclass(frozen=True)
 class CountsPage(Page):
     """`/results/<id>/counts`. reading: what the colours of the bars say. optional: the columns shown beside event,
-    process, thread and value."""
+    process, thread and value. notes: what is to be said of events that were measured in several runs."""
 
     template: ClassVar[str] = "results/counts.html"
     frame: Frame
     charts: tuple[Chart, ...]
     reading: str
+    notes: tuple[str, ...]
     left_out: int
     by: str
     choices: tuple[Link, ...]
@@ -86,7 +92,8 @@ class CountsPage(Page):
 def show(id: str) -> Response:
     """Charts and a page of the table: of the event selected, else of all."""
     frame, profile = open_frame(id, "counts")
-    by, order, page = _by(), asked_order(SORTS, "event"), asked_page()
+    usual = _usual(profile)
+    by, order, page = _by(usual), asked_order(SORTS, "event"), asked_page()
     rows = _rows(frame, profile, order)
     chosen = [frame.event] if frame.selection.event is not None else [link.key for link in frame.events if link.key]
     optional = tuple(name for name in OPTIONAL if _says_something(rows, name))
@@ -96,13 +103,15 @@ def show(id: str) -> Response:
     return render(
         CountsPage(
             frame=frame,
-            charts=tuple(_chart(event, data) for event, data in bars.items()),
+            charts=tuple(_chart(event, data, rows) for event, data in bars.items()),
+            notes=run_notes(profile, frame.selection.only(event=None)),
             reading=_reading(list(bars.values())),
             left_out=max(0, len(chosen) - MOST_CHARTS),
             by=by,
             choices=tuple(
-                Link(word, f"By {word}", here(("by", None if word == BY[0] else word), ("page", None)), word == by)
+                Link(word, f"By {word}", here(("by", None if word == usual else word), ("page", None)), word == by)
                 for word in BY
+                if word in (*BY[:2], by) or len(_groups(profile, word)) > 1
             ),
             search=request.args.get("search", ""),
             hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),
@@ -122,16 +131,58 @@ def as_csv(id: str) -> Response:
     return csv_response(f"{frame.name} counts.csv", _rows(frame, profile, asked_order(SORTS, "event")))
 
 
-def _by() -> str:
-    by = request.args.get("by") or BY[0]
+def _groups(profile: Profile, word: str) -> set[Any]:
+    """The ranks or hosts there are."""
+    tables = (profile.threads, profile.counts, profile.ranks)
+    return {value for table in tables for value in table.column(word).unique().to_pylist() if value is not None}
+
+
+def _usual(profile: Profile) -> str:
+    """What bars are of where nothing was asked for: ranks where there are several."""
+    return "rank" if len(_groups(profile, "rank")) > 1 else BY[0]
+
+
+def run_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
+    """What is to be said of events that were measured in different runs, or in several."""
+    if profile.runs.num_rows < 2:
+        return ()
+    rows = [row for row in records(TABLES["events"].compute(profile, selection)) if row["runs"]]
+    of_runs: dict[str, list[str]] = {}
+    for row in rows:
+        of_runs.setdefault(row["runs"], []).append(row["event"])
+    notes = []
+    if len(of_runs) > 1:
+        told = "; ".join(
+            f"{', '.join(events[:MOST_NAMED])}{' …' if len(events) > MOST_NAMED else ''} in run {runs}"
+            for runs, events in list(of_runs.items())[:MOST_NAMED]
+        )
+        more = f"; and {len(of_runs) - MOST_NAMED} more" if len(of_runs) > MOST_NAMED else ""
+        notes.append(
+            f"Not all events were measured in the same run of the command: {told}{more}. A number made of events of "
+            "different runs, such as instructions per cycle, is of two executions."
+        )
+    if any(not runs.isdecimal() for runs in of_runs):
+        notes.append("What was measured in several runs is the sum of them.")
+    return tuple(notes)
+
+
+def _by(usual: str) -> str:
+    by = request.args.get("by") or usual
     if by not in BY:
         raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
     return by
 
 
-def _chart(event: str, data: BarData) -> Chart:
-    # `draw` escapes every name and uses neither script nor style; tests hold it to that.
-    return Chart(event=event, total=quantity(data.total, data.unit), svg=Markup(draw(data)))
+def _chart(event: str, data: BarData, rows: pd.DataFrame) -> Chart:
+    mine = rows[rows["event"] == event]
+    deviation = mine["deviation_percent"].iloc[0] if len(mine) == 1 else None
+    return Chart(
+        event=event,
+        total=quantity(data.total, data.unit),
+        caveat=caveat(data.running_percent, None if pd.isna(deviation) else deviation),
+        # `draw` escapes every name and uses neither script nor style; tests hold it to that.
+        svg=Markup(draw(data)),
+    )
 
 
 def _reading(charts: list[BarData]) -> str:
@@ -202,4 +253,5 @@ def _row(row: dict[str, Any], optional: tuple[str, ...], largest: float) -> Row:
         bar=100.0 * max(0, row["value"] or 0) / largest if largest else 0.0,
         why="" if status in (None, "ok") else status,
         sampled=row["source"] == "sampled",
+        caveat=caveat(row["running_percent"], row["deviation_percent"]),
     )

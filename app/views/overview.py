@@ -18,8 +18,10 @@ from ..readers import READERS
 from ..rendering import Page, render
 from ..services import services
 from ..store import Job
+from .caveats import caveat
 from .frame import Frame, open_frame
 from .functions import FunctionRow, function_rows
+from .taking import Taking, hosts_text, taking
 
 blueprint = Blueprint("overview", __name__)
 TOP_FUNCTIONS = 12
@@ -28,10 +30,11 @@ TOP_THREADS = 8
 
 @dataclass(frozen=True)
 class Tile:
-    """A number that stands out."""
+    """A number that stands out. caveat: what is to be said of it."""
 
     label: str
     quantity: Quantity
+    caveat: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class EventRow:
     sampling: str
     samples: Quantity
     value: Quantity
+    caveat: str
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,10 @@ class ThreadRow:
 
     name: str
     process: str
+    rank: str
     url: str
     value: Quantity
+    caveat: str
     bar: float
     percent: Quantity
 
@@ -111,6 +117,7 @@ class OverviewPage(Page):
     function_count: int
     threads: tuple[ThreadRow, ...]
     thread_count: int
+    taking: Taking | None
     losses: tuple[Loss, ...]
     originals: tuple[File, ...]
     exports: tuple[Export, ...]
@@ -135,7 +142,7 @@ def show(id: str) -> Response:
             observed=observed,
             recorder=shlex.join(job.argv) if job and job.argv else "",
             job=job,
-            host=frame.result.host,
+            host=hosts_text(profile) or frame.result.host,
             started_text=utc_text(started / 1e9) if started else "",
             started_iso=utc_iso(started / 1e9) if started else "",
             stored_text=utc_text(frame.result.created),
@@ -148,6 +155,7 @@ def show(id: str) -> Response:
             function_count=len(top) if top is not None else 0,
             threads=_threads(frame, threads[:TOP_THREADS]),
             thread_count=len(threads),
+            taking=taking(profile),
             losses=tuple(
                 Loss(row["reason"] or "", quantity(row["count"], "count"), row["example"] or "")
                 for row in records(TABLES["losses"].compute(profile, Selection()))
@@ -177,12 +185,15 @@ def _tiles(frame: Frame, profile: Profile, selection: Selection) -> tuple[Tile, 
     milliseconds = row["duration_ms"]
     found = [
         Tile("Duration", quantity(None if milliseconds is None else milliseconds * 1e6, "ns")),
-        Tile(frame.event or "Total", quantity(row["value"], frame.unit)),
+        Tile(frame.event or "Total", quantity(row["value"], frame.unit), caveat(row["running_percent"])),
     ]
     if profile.samples.num_rows or not row["counts"]:
         found.append(Tile("Samples", quantity(row["samples"], "count")))
     if row["counts"]:
         found.append(Tile("Counted values", quantity(row["counts"], "count")))
+    for word in ("runs", "hosts", "ranks"):
+        if row[word] > 1:
+            found.append(Tile(word.capitalize(), quantity(row[word], "count")))
     if profile.threads.num_rows:
         found.append(Tile("Processes", quantity(row["processes"], "count")))
         found.append(Tile("Threads", quantity(row["threads"], "count")))
@@ -192,14 +203,16 @@ def _tiles(frame: Frame, profile: Profile, selection: Selection) -> tuple[Tile, 
 def _events(frame: Frame, profile: Profile) -> tuple[EventRow, ...]:
     links = {link.key: link for link in frame.events}
     rows = records(TABLES["events"].compute(profile, frame.selection.only(event=None)))
+    several = profile.runs.num_rows > 1
     return tuple(
         EventRow(
             name=row["event"],
             url=links[row["event"]].url,
             current=links[row["event"]].current,
-            sampling=_sampling(row),
+            sampling=_sampling(row) + (f", in run {row['runs']}" if several and row["runs"] else ""),
             samples=quantity(row["samples"], "count"),
             value=quantity(row["value"], row["unit"]),
+            caveat=caveat(row["running_percent"], row["deviation_percent"]),
         )
         for row in rows
     )
@@ -215,7 +228,8 @@ def _sampling(row: dict[str, Any]) -> str:
         words = "every one" if rate == 1 else f"every {rate:,.0f}th"
     else:
         words = "sampled" if row["weighted"] else "sampled, each weighs 1"
-    return words + (f", scaled ×{row['scaling']:.3g}" if row["scaling"] is not None else "")
+    told = row["scaling"] is not None and row["running_percent"] is None
+    return words + (f", scaled ×{row['scaling']:.3g}" if told else "")
 
 
 def _threads(frame: Frame, rows: list[dict[str, Any]]) -> tuple[ThreadRow, ...]:
@@ -225,8 +239,10 @@ def _threads(frame: Frame, rows: list[dict[str, Any]]) -> tuple[ThreadRow, ...]:
         ThreadRow(
             name=row["name"] or row["key"] or "",
             process=row["process"] or "",
+            rank="" if row["rank"] is None else str(row["rank"]),
             url=frame.narrowed("hotspots", threads=(row["key"],)) if row["key"] else frame.url("hotspots"),
             value=quantity(row["value"], frame.unit),
+            caveat=caveat(row["running_percent"]),
             bar=100.0 * (row["value"] or 0) / largest if largest else 0.0,
             percent=percents.quantity(row["percent"]),
         )

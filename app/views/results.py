@@ -16,6 +16,7 @@ from ..pages import result_url
 from ..rendering import Page, render
 from ..services import services
 from ..store import Job, Result
+from .caveats import caveat
 from .tables import Heading, Pager, asked_order, asked_page, attachment, heading, here, pager
 
 blueprint = Blueprint("results", __name__)
@@ -40,6 +41,7 @@ class Row:
     notes: str
     event: str
     total: Quantity
+    caveat: str
     duration: Quantity
     samples: Quantity
     size: Quantity
@@ -204,6 +206,7 @@ def _row(result: Result) -> Row:
         notes=result.notes,
         event=main.name if main else "",
         total=quantity(main.total if main else None, main.unit if main else "count"),
+        caveat=caveat(100.0 / main.scaling if main and main.scaling else None),
         duration=quantity(result.duration_ns, "ns"),
         samples=quantity(result.samples, "count"),
         size=quantity(result.bytes, "bytes"),

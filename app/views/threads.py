@@ -5,13 +5,16 @@ from typing import Any, ClassVar
 
 import pandas as pd
 from flask import Blueprint, request
+from markupsafe import Markup
 from werkzeug.wrappers import Response
 
 from ..analysis.schema import records
 from ..analysis.tables import TABLES
+from ..charts.ranks import RankValue, balance, draw
 from ..domain.profile import Profile
-from ..domain.units import Quantity, Scale, scale_for
+from ..domain.units import Quantity, Scale, quantity, scale_for
 from ..rendering import Page, render
+from .caveats import caveat
 from .frame import Frame, open_frame
 from .tables import (
     PAGE_SIZE,
@@ -29,7 +32,9 @@ from .tables import (
 )
 
 blueprint = Blueprint("threads", __name__)
-SORTS = ("name", "process", "host", "rank", "pid", "tid", "samples", "value")
+UNEVEN = 1.1
+"""From here on the greatest value by rank is said to be above the mean."""
+SORTS = ("name", "process", "host", "rank", "run", "pid", "tid", "samples", "value")
 
 
 @dataclass(frozen=True)
@@ -43,20 +48,40 @@ class Row:
     process: str
     host: str
     rank: str
+    run: str
     pid: str
     tid: str
     kind: str
     samples: Quantity
     value: Quantity
     percent: Quantity
+    caveat: str
     bar: float
     only: str | None
     flamegraph: str | None
 
 
 @dataclass(frozen=True)
+class RankChart:
+    """How even the ranks are. svg: without script or style of its own. uneven: more than a tenth above the mean.
+
+    table: where the numbers are, as CSV.
+    """
+
+    event: str
+    summary: str
+    most: str
+    most_url: str
+    over_mean: str
+    uneven: bool
+    svg: Markup
+    table: str
+
+
+@dataclass(frozen=True)
 class ThreadsPage(Page):
-    """`/results/<id>/threads`. with_hosts, with_ranks: whether any thread has one."""
+    """`/results/<id>/threads`. with_hosts, with_ranks, with_runs: whether there are several of them. ranks: None
+    where there are none to compare."""
 
     template: ClassVar[str] = "results/threads.html"
     frame: Frame
@@ -66,6 +91,8 @@ class ThreadsPage(Page):
     rows: tuple[Row, ...]
     with_hosts: bool
     with_ranks: bool
+    with_runs: bool
+    ranks: RankChart | None
     pager: Pager
     csv: str
 
@@ -89,6 +116,7 @@ def show(id: str) -> Response:
                 "process": heading(order, "process", "Process", css="name name--second"),
                 "host": heading(order, "host", "Host", css="fit"),
                 "rank": heading(order, "rank", "Rank", css="num fit"),
+                "run": heading(order, "run", "Run", css="num fit"),
                 "pid": heading(order, "pid", "PID", css="num fit"),
                 "tid": heading(order, "tid", "TID", css="num fit"),
                 "samples": heading(order, "samples", "Samples", numeric=True, css="fit"),
@@ -97,6 +125,8 @@ def show(id: str) -> Response:
             rows=tuple(_row(frame, row, scale, largest) for row in records(window)),
             with_hosts=bool(rows["host"].notna().any()),
             with_ranks=bool(rows["rank"].notna().any()),
+            with_runs=bool(rows["run"].nunique() > 1),
+            ranks=_rank_chart(frame, profile),
             pager=pager(page, len(rows), PAGE_SIZE, noun="thread"),
             csv=here(("page", None)).replace(f"/results/{id}/threads", f"/results/{id}/threads.csv", 1),
         )
@@ -109,6 +139,41 @@ def as_csv(id: str) -> Response:
     frame, profile = open_frame(id, "threads")
     rows = _rows(frame, profile, asked_order(SORTS, "-value"))
     return csv_response(f"{frame.name} threads.csv", rows)
+
+
+@blueprint.get("/results/<id>/ranks.csv")
+def ranks_as_csv(id: str) -> Response:
+    """What each rank measured; columns as `perfloom report` names them."""
+    frame, profile = open_frame(id, "threads")
+    return csv_response(f"{frame.name} ranks.csv", TABLES["ranks"].compute(profile, frame.selection))
+
+
+def _rank_chart(frame: Frame, profile: Profile) -> RankChart | None:
+    """The selected event by rank, over all runs that measured it."""
+    found: dict[int, RankValue] = {}
+    for row in records(TABLES["ranks"].compute(profile, frame.selection.only(event=frame.event or None))):
+        rank = row["rank"]
+        if rank is None or row["recorded"] is False:
+            continue
+        before = found.get(rank, RankValue(rank, None))
+        value = before.value if row["value"] is None else (before.value or 0) + row["value"]
+        found[rank] = RankValue(rank, value, row["host"] or before.host, row["note"] or before.note)
+    values = [found[rank] for rank in sorted(found)]
+    told = balance(values)
+    if told is None:
+        return None
+    hosts = f" on {told.hosts:,} hosts" if told.hosts > 1 else ""
+    return RankChart(
+        event=frame.event,
+        summary=f"{told.ranks:,} ranks{hosts}, {quantity(told.mean, frame.unit).text} on average",
+        most=f"rank {told.most.rank}",
+        most_url=frame.narrowed(None, ranks=((told.most.rank, told.most.rank),)),
+        over_mean=f"{told.over_mean:.2f}" if told.over_mean is not None else "",
+        uneven=told.over_mean is not None and told.over_mean > UNEVEN,
+        # `draw` escapes every name and uses neither script nor style; tests hold it to that.
+        svg=Markup(draw(frame.event, frame.unit, values, told)),
+        table=frame.url("ranks.csv"),
+    )
 
 
 def _rows(frame: Frame, profile: Profile, order: Order) -> pd.DataFrame:
@@ -127,12 +192,14 @@ def _row(frame: Frame, row: dict[str, Any], scale: Scale, largest: float) -> Row
         process=row["process"] or "",
         host=row["host"] or "",
         rank=number("rank"),
+        run=number("run"),
         pid=number("pid"),
         tid=number("tid"),
         kind=row["kind"] or "",
         samples=scale_for(0, "count").quantity(row["samples"]),
         value=scale.quantity(row["value"]),
         percent=scale_for(100, "percent").quantity(row["percent"]),
+        caveat=caveat(row["running_percent"]),
         bar=100.0 * max(0, row["value"] or 0) / largest if largest else 0.0,
         only=frame.narrowed("hotspots", threads=(key,)) if key else None,
         flamegraph=frame.narrowed("flamegraph", threads=(key,)) if key and row["samples"] else None,

@@ -58,7 +58,7 @@ def test_numbers(profile: Profile, by: str, hide: str | None, top: int, bars: in
     event = profile.meta.main_event
     assert event is not None
     samples = brute.selected(profile, selection, event=event)
-    group = Group.PROCESS if by == "process" else Group.THREAD
+    group = Group(by)
     functions, cells, sums = Counter[tuple[str, str]](), Counter[object](), Counter[str]()
     for sample in samples:
         label = brute.group_of(profile, sample, group)

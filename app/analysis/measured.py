@@ -1,0 +1,248 @@
+"""What was measured, sampled or counted, by event, thread, rank and run: what the tables of totals are made of."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..domain.profile import Profile
+from ..domain.selection import Selection
+from ..domain.tables import column
+from .picking import (
+    EXACT,
+    event_id,
+    events_selected,
+    samples_kept,
+    samples_of,
+    threads_of,
+    threads_selected,
+    weights_on,
+)
+from .remember import remembered
+
+Array = np.ndarray[Any, Any]
+
+
+class Measured(NamedTuple):
+    """Something measured, before names are put to its ids. thread -1: of all threads. cpu None: on all CPUs.
+
+    value None: the counter could not count. source: sampled or counted. enabled_ns, running_ns: for how long it was to
+    be counted and for how long there was a counter, 0 where that is not known.
+    """
+
+    event: int
+    thread: int
+    host: str | None
+    rank: int | None
+    run: int | None
+    cpu: int | None
+    samples: int
+    value: int | float | None
+    source: str
+    status: str | None = None
+    enabled_ns: int = 0
+    running_ns: int = 0
+    deviation_percent: float | None = None
+
+    @property
+    def running_percent(self) -> float | None:
+        """Share of the time in which there was a counter."""
+        return running_percent([self])
+
+
+def measured(profile: Profile, selection: Selection) -> list[Measured]:
+    """Everything that was measured of a selection."""
+    return sampled(profile, selection) + counted(profile, selection)
+
+
+def running_percent(rows: Iterable[Measured]) -> float | None:
+    """The share of the time in which there was a counter, of all of these; None where nothing tells."""
+    enabled = running = 0
+    for row in rows:
+        enabled, running = enabled + row.enabled_ns, running + row.running_ns
+    return 100.0 * running / enabled if enabled else None
+
+
+def sampled(profile: Profile, selection: Selection) -> list[Measured]:
+    """What was sampled, by event and thread."""
+    samples, chosen = samples_of(profile), events_selected(profile, selection)
+    rows = samples_kept(profile, selection, chosen[0] if len(chosen) == 1 else None)
+    size = profile.threads.num_rows
+    where = samples.event[rows].astype(np.int64) * size + samples.thread[rows]
+    cells = size * profile.events.num_rows
+    weight = weights_on(where, samples.weight[rows], cells, samples.peak)
+    number = np.bincount(where, minlength=cells)
+    shown = np.flatnonzero(number)
+    event, thread = np.divmod(shown, max(size, 1))
+    threads, run = threads_of(profile), profile.threads.column("run").to_pylist()
+    return [
+        Measured(
+            event=e,
+            thread=t,
+            host=threads.host[t],
+            rank=int(threads.rank[t]) if threads.rank[t] >= 0 else None,
+            run=run[t],
+            cpu=None,
+            samples=n,
+            value=w,
+            source="sampled",
+        )
+        for e, t, n, w in zip(
+            event.tolist(), thread.tolist(), number[shown].tolist(), weight[shown].tolist(), strict=True
+        )
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """The table `counts` as arrays. -1 for null in ints; value NaN where there is none. host, status: numbers of the
+    texts in `hosts` and `statuses`. timed: whether it has enabled and running."""
+
+    event: Array
+    thread: Array
+    host: Array
+    rank: Array
+    run: Array
+    cpu: Array
+    start_ns: Array
+    value: Array
+    enabled_ns: Array
+    running_ns: Array
+    timed: Array
+    deviation: Array
+    status: Array
+    hosts: list[str | None]
+    statuses: list[str]
+
+
+def _counts_of(profile: Profile) -> _Counts:
+    def build() -> _Counts:
+        table = profile.counts
+        numbers = {
+            name: table.column(name).fill_null(-1).to_numpy()
+            for name in ("thread", "rank", "run", "cpu", "start_ns", "enabled_ns", "running_ns")
+        }
+        host = table.column("host").combine_chunks().dictionary_encode()
+        status = table.column("status").combine_chunks().dictionary_encode()
+        return _Counts(
+            event=column(table, "event"),
+            value=table.column("value").to_numpy(),
+            timed=(numbers["enabled_ns"] >= 0) & (numbers["running_ns"] >= 0),
+            deviation=table.column("deviation_percent").to_numpy(),
+            host=host.indices.fill_null(len(host.dictionary)).to_numpy(),
+            status=status.indices.to_numpy(),
+            hosts=[*host.dictionary.to_pylist(), None],
+            statuses=status.dictionary.to_pylist(),
+            **numbers,
+        )
+
+    return remembered(profile, "counts", build, pin=True)
+
+
+def counted(profile: Profile, selection: Selection, each_cpu: bool = True) -> list[Measured]:
+    """What was counted, the intervals of one counter summed. each_cpu false: threads' counts summed over CPUs."""
+    wanted, chosen = events_selected(profile, selection), threads_selected(profile, selection)
+    if not profile.counts.num_rows:
+        return []
+    table = _counts_of(profile)
+    rows = np.flatnonzero(np.isin(table.event, wanted) & _inside(table, selection, chosen))
+    if not len(rows):
+        return []
+    cpu = table.cpu[rows]
+    if not each_cpu:
+        cpu = np.where(table.thread[rows] < 0, cpu, -1)
+    keys = (table.event[rows], table.thread[rows], table.host[rows], table.rank[rows], table.run[rows], cpu)
+    order = np.lexsort(keys)
+    edge = np.ones(len(rows), bool)
+    edge[1:] = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
+    starts = np.flatnonzero(edge)
+    rows, lengths = rows[order], np.diff(np.append(starts, len(rows)))
+    first = rows[starts]
+    value, timed = table.value[rows], table.timed[rows]
+    known = ~np.isnan(value)
+    sums, some = (np.add.reduceat(v, starts) for v in (np.where(known, value, 0.0), known.astype(np.int64)))
+    enabled, running = (
+        np.add.reduceat(np.where(timed, times[rows], 0), starts) for times in (table.enabled_ns, table.running_ns)
+    )
+    found = []
+    # In the order in which they were counted first.
+    for n in np.argsort(np.minimum.reduceat(rows, starts), kind="stable").tolist():
+        row = int(first[n])
+        inside = slice(int(starts[n]), int(starts[n]) + int(lengths[n]))
+        # Floats add integers up exactly as long as they are small enough.
+        exact = lengths[n] > 1 and abs(sums[n]) >= EXACT
+        total = total_of(value[inside][known[inside]].tolist() if exact else [float(sums[n])] if some[n] else [])
+        alone = table.deviation[row] if lengths[n] == 1 else np.nan
+        found.append(
+            Measured(
+                event=int(table.event[row]),
+                thread=int(table.thread[row]),
+                host=table.hosts[int(table.host[row])],
+                rank=_or_none(table.rank[row]),
+                run=_or_none(table.run[row]),
+                cpu=_or_none(cpu[order][starts[n]]),
+                samples=0,
+                value=total,
+                source="counted",
+                status="ok" if some[n] else table.statuses[int(table.status[row])],
+                enabled_ns=int(enabled[n]),
+                running_ns=int(running[n]),
+                deviation_percent=None if np.isnan(alone) else float(alone),
+            )
+        )
+    return found
+
+
+def _or_none(number: Any) -> int | None:
+    return int(number) if number >= 0 else None
+
+
+def _inside(table: _Counts, selection: Selection, chosen: Array | None) -> Array:
+    """Which rows are selected. A count of all threads is of its rank, and of no single thread."""
+    inside = np.ones(len(table.event), bool)
+    if chosen is not None:
+        of_rank = np.zeros(len(table.event), bool)
+        if not selection.threads:
+            for low, high in selection.ranks:
+                of_rank |= (table.rank >= low) & (table.rank <= high)
+        inside &= np.where(table.thread >= 0, np.append(chosen, False)[table.thread], of_rank)
+    if selection.start_ns is not None or selection.end_ns is not None:
+        inside &= table.start_ns >= 0
+        if selection.start_ns is not None:
+            inside &= table.start_ns >= selection.start_ns
+        if selection.end_ns is not None:
+            inside &= table.start_ns < selection.end_ns
+    return inside
+
+
+def idle(profile: Profile, selection: Selection, busy: set[int]) -> list[Measured]:
+    """Threads that are selected and not in `busy`, with nothing."""
+    threads, chosen = threads_of(profile), threads_selected(profile, selection)
+    event, run = event_id(profile, selection.event), profile.threads.column("run").to_pylist()
+    return [
+        Measured(
+            event=event,
+            thread=t,
+            host=threads.host[t],
+            rank=int(threads.rank[t]) if threads.rank[t] >= 0 else None,
+            run=run[t],
+            cpu=None,
+            samples=0,
+            value=0,
+            source="sampled",
+        )
+        for t in range(len(threads.key))
+        if t not in busy and (chosen is None or chosen[t])
+    ]
+
+
+def in_table_order(rows: list[Measured]) -> list[Measured]:
+    """By event, the greatest value first, what has none at the end."""
+    return sorted(rows, key=lambda m: (m.event, m.value is None, -(m.value or 0)))
+
+
+def total_of(values: Iterable[int | float | None]) -> int | float | None:
+    """Σ of those that are known, exact for integers; None where none is."""
+    known = [value for value in values if value is not None]
+    return sum(int(value) if float(value).is_integer() else value for value in known) if known else None

@@ -1,0 +1,110 @@
+"""How evenly an event lies on the ranks: a column for each, or for a few that are neighbours, beside their mean.
+
+An SVG without script or inline style, as small for a hundred thousand ranks as for a hundred; colours come from
+static/css/bars.css by class.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from xml.etree import ElementTree
+
+from ..domain.units import quantity
+from .bars import clean
+
+WIDTH, HEIGHT, ROOM = 960, 96, 14
+MOST_COLUMNS = 256
+
+
+@dataclass(frozen=True)
+class RankValue:
+    """What a rank measured: None where nothing is known of it, which `note` says."""
+
+    rank: int
+    value: int | float | None
+    host: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Balance:
+    """What is to be said of values by rank. mean: of those that are known. most, least: the first rank with the
+    greatest and the least. over_mean: the greatest value as a multiple of the mean; None where that is 0."""
+
+    ranks: int
+    hosts: int
+    mean: float
+    most: RankValue
+    least: RankValue
+    over_mean: float | None
+
+
+def balance(values: list[RankValue]) -> Balance | None:
+    """How even values are; None where fewer than two are known."""
+    known = [one for one in values if one.value is not None]
+    if len(known) < 2:
+        return None
+    mean = sum(one.value or 0 for one in known) / len(known)
+    most, least = (pick(known, key=lambda one: one.value or 0) for pick in (max, min))
+    return Balance(
+        ranks=len(values),
+        hosts=len({one.host for one in values if one.host}),
+        mean=mean,
+        most=most,
+        least=least,
+        over_mean=(most.value or 0) / mean if mean > 0 else None,
+    )
+
+
+def draw(event: str, unit: str, values: list[RankValue], told: Balance) -> str:
+    """The columns as SVG. values: in the order of ranks."""
+    size = -(-len(values) // MOST_COLUMNS)
+    columns = [values[start : start + size] for start in range(0, len(values), size)]
+    top = max(float(told.most.value or 0), 0.0)
+    step = WIDTH / len(columns)
+    wide = step - min(2.0, step / 5)
+    svg = _element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "ranks", "role": "img"})
+    svg.set("viewBox", f"0 0 {WIDTH} {HEIGHT + ROOM}")
+    _element(svg, "title", {}).text = clean(f"{event} by rank: {quantity(told.mean, unit).text} on average")
+    for number, column in enumerate(columns):
+        known = [float(one.value) for one in column if one.value is not None]
+        drawn = _element(svg, "g", {"class": "ranks-column"})
+        _element(drawn, "title", {}).text = clean(_words(column, unit, told))
+        x = f"{number * step:.2f}"
+        if not known:
+            _element(drawn, "rect", _box(x, HEIGHT - 4, wide, 4) | {"class": "ranks-missing"})
+            continue
+        high, low = (HEIGHT * max(0.0, pick(known)) / top if top else 0.0 for pick in (max, min))
+        _element(drawn, "rect", _box(x, HEIGHT - high, wide, high) | {"class": "ranks-most"})
+        if len(column) > 1:
+            _element(drawn, "rect", _box(x, HEIGHT - low, wide, low) | {"class": "ranks-least"})
+    if top and told.mean >= 0:
+        level = f"{HEIGHT - HEIGHT * told.mean / top:.2f}"
+        _element(svg, "path", {"d": f"M0 {level}H{WIDTH}", "class": "ranks-mean"})
+    for at, anchor, one in ((0, "start", values[0]), (WIDTH, "end", values[-1])):
+        text = _element(svg, "text", {"x": str(at), "y": str(HEIGHT + ROOM - 2), "text-anchor": anchor})
+        text.text = f"rank {one.rank}"
+    return ElementTree.tostring(svg, encoding="unicode")
+
+
+def _words(column: list[RankValue], unit: str, told: Balance) -> str:
+    first, last = column[0], column[-1]
+    known = [one.value for one in column if one.value is not None]
+    if first is last:
+        where = f" on {first.host}" if first.host else ""
+        if first.value is None:
+            return f"rank {first.rank}{where}: {first.note or 'nothing is known of it'}"
+        share = f", {first.value / told.mean:.2f} × the mean" if told.mean else ""
+        return f"rank {first.rank}{where}: {quantity(first.value, unit).text}{share}"
+    low, high = (quantity(pick(known), unit).text if known else "nothing" for pick in (min, max))
+    return f"ranks {first.rank} to {last.rank}: {low} to {high}"
+
+
+def _box(x: str, y: float, width: float, height: float) -> dict[str, str]:
+    return {"x": x, "y": f"{y:.2f}", "width": f"{width:.2f}", "height": f"{height:.2f}"}
+
+
+def _element(parent: Any, name: str, attributes: Mapping[str, str]) -> Any:
+    if parent is None:
+        return ElementTree.Element(name, dict(attributes))
+    return ElementTree.SubElement(parent, name, dict(attributes))
