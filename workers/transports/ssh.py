@@ -38,13 +38,13 @@ class SshTransport:
     def put(self, files: Sequence[Copy], progress: Progress | None = None) -> None:
         """See Transport."""
         sizes = [_size(file) for file in files]
-        tally = Tally(len(files), None if None in sizes else sum(size or 0 for size in sizes))
+        tally = Tally(len(files), None if None in sizes else sum(size or 0 for size in sizes), name=_name(files))
         connections.call(self._copy(copying.put, files, tally), _look(tally, progress, "Copies"))
 
     def get(self, files: Sequence[Copy], progress: Progress | None = None) -> None:
         """See Transport."""
         known = all(file.bytes is not None for file in files)
-        tally = Tally(len(files), sum(file.bytes or 0 for file in files) if known else None)
+        tally = Tally(len(files), sum(file.bytes or 0 for file in files) if known else None, name=_name(files))
         connections.call(self._copy(copying.get, files, tally), _look(tally, progress, "Fetches"))
 
     async def _copy(self, how: copying.Way, files: Sequence[Copy], tally: Tally) -> None:
@@ -72,3 +72,7 @@ def _size(file: Copy) -> int | None:
         return file.here.stat().st_size
     except OSError:
         return None
+
+
+def _name(files: Sequence[Copy]) -> str:
+    return files[0].there.rpartition("/")[2] if files else ""
