@@ -216,11 +216,10 @@ def _follow(
             tail.finish()
             return job
         _grant(store, queue if own is None else None, job, files, wishes)
-        if (typed.asking or courier.asking) and wishes.count > bool(job.details.get("begun")):
-            # Who is asked does not answer, and the step that waits for it cannot be broken off.
-            store.jobs.move(
-                job.id, job.state, JobState.CANCELLED, reason="It was cancelled while a secret was asked for."
-            )
+        if (reason := _unanswered(job, typed, courier, wishes)) is not None:
+            # The step that waits for an answer cannot be broken off; what it does later finds a job that has ended.
+            state = JobState.CANCELLED if wishes.count else JobState.FAILED
+            store.jobs.move(job.id, job.state, state, reason=reason)
             return store.jobs.get(job.id)
         if own is None and courier.see_to(job):
             queue.ring(job)
@@ -233,6 +232,15 @@ def _follow(
             # What it stumbled over was the catalogue; here it is asked too, and raises.
             own = _begin_own_steps(settings, store, job.id, typed)
         time.sleep(LOOK_S)
+
+
+def _unanswered(job: Job, typed: Typed, courier: Courier, wishes: Wishes) -> str | None:
+    """Why a job is given up that a secret is asked for; None where it is not."""
+    if wishes.count > bool(job.details.get("begun")) and (typed.asking or courier.asking):
+        return "It was cancelled while a secret was asked for."
+    if not job.details.get("begun") and job.details.get("needs") and (typed.declined or courier.declined):
+        return f"{job.progress_text} Nobody did. Record from a terminal, or use a key that an agent holds."
+    return None
 
 
 def _grant(store: Store, queue: Queue | None, job: Job, files: JobFiles, wishes: Wishes) -> None:

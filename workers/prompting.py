@@ -18,13 +18,17 @@ KEPT_S = 3600.0
 
 
 class Typed:
-    """What was typed, by the name of its prompt; asked for when first needed, and again where it was wrong."""
+    """What was typed, by the name of its prompt; asked for when first needed, and again where it was wrong.
+
+    asking: whether somebody is typing now. declined: whether nothing was typed, or nobody is there.
+    """
 
     def __init__(self, ask: Secrets) -> None:
         self._ask = ask
         self._known: dict[str, str] = {}
         self._lock = threading.Lock()
         self.asking = False
+        self.declined = False
 
     def __call__(self, prompt: Prompt) -> str | None:
         with self._lock:
@@ -35,6 +39,7 @@ class Typed:
                 finally:
                     self.asking = False
                 if found is None:
+                    self.declined = True
                     return None
                 self._known[prompt.name] = found
             return self._known[prompt.name]
@@ -51,9 +56,10 @@ class Courier:
     def __init__(self, store: Store, ask: Secrets) -> None:
         self._store = store
         self._ask = ask
-        self._asked: object = None
+        self._brought_at = 0.0
         self._thread: threading.Thread | None = None
         self._typed: dict[str, str] = {}
+        self.declined = False
 
     @property
     def asking(self) -> bool:
@@ -62,26 +68,23 @@ class Courier:
 
     def see_to(self, job: Job) -> bool:
         """Ask for what a job newly waits for. True once it was typed and sealed: then a worker is to be rung for."""
-        needs = job.details.get("needs") or []
         if self.asking:
             return False
         if self._thread is not None:
             self._thread = None
             return bool(self._typed) and self._seal(job)
-        # The same text again means the same question; what was wrong is asked for in other words, or after success.
-        now = (job.progress_text, [one["name"] for one in needs])
-        if needs and now != self._asked:
-            self._asked = now
+        needs = job.details.get("needs") or []
+        # Whoever asks again after something was brought found it wrong.
+        if needs and not self.declined and float(job.details.get("needed", 0.0)) > self._brought_at:
             prompts = [Prompt(str(one["name"]), str(one["text"])) for one in needs]
             self._thread = threading.Thread(target=self._read, args=(prompts,), name="asking", daemon=True)
             self._thread.start()
-        elif not needs:
-            self._asked = None
         return False
 
     def _read(self, prompts: list[Prompt]) -> None:
         found = {prompt.name: self._ask(prompt) for prompt in prompts}
         self._typed = {name: value for name, value in found.items() if value is not None}
+        self.declined = len(self._typed) < len(found)
 
     def _seal(self, job: Job) -> bool:
         expires = time.time() + KEPT_S
@@ -93,4 +96,5 @@ class Courier:
                 self._store.credentials.put(subject, host.name, host.key_id, box, expires)
                 sealed = True
         self._typed = {}
+        self._brought_at = time.time()
         return sealed

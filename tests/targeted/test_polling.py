@@ -1,5 +1,6 @@
 """Many jobs in a queue are looked at together: one question to the batch system, and nobody waits in a worker."""
 
+import dataclasses
 import json
 import sys
 import time
@@ -12,7 +13,6 @@ from perfloom.domain.targets import SchedulerName, Target
 from perfloom.queue import POLL_TASK, Queue, task_of
 from perfloom.store import Store
 from perfloom.store.models import JobRow
-from perfloom.workers import steps
 from perfloom.workers.facts_probe import host_name
 from perfloom.workers.road import Road
 from perfloom.workers.sweep import Sweeper
@@ -141,12 +141,8 @@ def test_a_batch_system_that_does_not_answer(road: Road, busy: Target, tmp_path:
     assert all("Waits in the queue" in job.progress_text for job in road.store.jobs.together(busy.name))
 
 
-def test_many_that_wait_hold_no_worker(
-    road: Road, busy: Target, redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_that_wait_hold_no_worker(road: Road, busy: Target, redis_server: RedisServer, tmp_path: Path) -> None:
     """With real workers: the batch system is asked as often as it is to be, and other jobs are recorded meanwhile."""
-    import dataclasses
-
     settings = dataclasses.replace(road.settings, broker_url=redis_server.url)
     queue = Queue(settings, road.store)
     with running(settings, tmp_path / "log", "worker"):
@@ -159,4 +155,3 @@ def test_many_that_wait_hold_no_worker(
         assert _calls(tmp_path) <= 2 + (time.monotonic() - began) / busy.poll_s
     queue.close()
     assert json.loads((files_of(road, road.store.jobs.get("busy00000002")).run / "sight.json").read_text())
-    assert steps.ALL

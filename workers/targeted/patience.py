@@ -97,7 +97,8 @@ def unreached(road: Road, jobs: Sequence[Job], error: PerfloomError) -> None:
             _given_up(road, job, files, JobState.LOST, f"{error.message} So it was since {_clock(since)}. {CANNOT_SAY}")
         else:
             needs = [asdict(prompt) for prompt in error.prompts] if isinstance(error, SecretNeeded) else []
-            details = job.details | {"unreached": since, "needs": needs}
+            # When it was asked for last tells who gave something before that it was wrong.
+            details = job.details | {"unreached": since, "needs": needs} | ({"needed": now} if needs else {})
             text = error.message if needs else f"{error.message} Tried again; without an answer since {_clock(since)}."
             if wishes.of(job).times:
                 text = f"Is to be ended. {text}"
@@ -110,7 +111,7 @@ def unreached(road: Road, jobs: Sequence[Job], error: PerfloomError) -> None:
 
 def cleared(details: Mapping[str, Any]) -> dict[str, Any]:
     """The details of a job whose target can be reached."""
-    return {key: value for key, value in details.items() if key not in ("unreached", "needs")}
+    return {key: value for key, value in details.items() if key not in ("unreached", "needs", "needed")}
 
 
 def _clock(at: float) -> str:

@@ -67,6 +67,7 @@ def _lay_down(road: Road, job: Job, files: JobFiles, known: StoredTarget, there:
     given = inputs.names(spec.inputs, len(plan.groups))
     report(None, f"Prepares a directory on {there.where}")
     # Before anything is made there, so that it is found again.
+    job = replace(job, details=patience.cleared(job.details))
     job = _commit(road, job, directory=directory, runs=[list(part) for part in plan.submissions])
     _run(there, plans.make_script(directory), "The job's directory cannot be made")
     to = spec.cwd or f"{directory}/work"
