@@ -62,6 +62,20 @@ pl_find_scratch() {
     fi
 }
 
+# pl_as_found COMMAND …: become it, with PATH and umask as they were for us.
+pl_as_found() {
+    PATH=$pl_path
+    umask "$pl_umask"
+    exec "$@"
+}
+
+# pl_full DIRECTORY: whether its disk has less than a MB left.
+pl_full() {
+    pl_free=$(df -P -k "$1" 2>/dev/null | tail -n 1 | sed 's/.* \([0-9][0-9]*\)  *[0-9]*% .*/\1/')
+    case $pl_free in '' | *[!0-9]*) return 1 ;; esac
+    [ "$pl_free" -lt 1024 ]
+}
+
 # pl_bring FROM TO: what was recorded, from this host's own disk to where it belongs.
 pl_bring() {
     [ "$1" != "$2" ] || return 0
@@ -333,12 +347,12 @@ pl_read() {
     pl_with_fields=$pl_fields pl_with_options=$pl_options
     while [ "$pl_try" -lt 12 ]; do
         pl_try=$((pl_try + 1))
-        : >"$pl_in/.status" || break
+        { : >"$pl_in/.status"; } 2>/dev/null || break
         # shellcheck disable=SC2086
         {
             pl_script -F "$pl_with_fields" $pl_with_options 2>"$pl_in/.errors"
             pl_status=$?
-            echo "$pl_status" >"$pl_in/.status"
+            { echo "$pl_status" >"$pl_in/.status"; } 2>/dev/null
             [ "$pl_status" -eq 0 ] || pl_defect "$(tail -n 1 "$pl_in/.errors") (status $pl_status)"
             [ -z "$pl_cut" ] || pl_defect "perf was ended before it could complete its file"
         } | $pl_packer >"$pl_part" 2>"$pl_in/.packing" || break
@@ -347,9 +361,10 @@ pl_read() {
         pl_said=$(head -c 4000 "$pl_in/.errors")
         pl_less || break
     done
-    read -r pl_status <"$pl_in/.status" || pl_status=1
+    { read -r pl_status <"$pl_in/.status"; } 2>/dev/null || pl_status=1
     if [ -s "$pl_in/.packing" ] || [ ! -s "$pl_part" ]; then
-        pl_bad "it could not be written: $(head -c 300 "$pl_in/.packing") Is the disk of $pl_in full?"
+        pl_said=$(head -c 300 "$pl_in/.packing" 2>/dev/null)
+        pl_bad "The text of the recording could not be written to $pl_in: ${pl_said:-is its disk full?}"
     elif pl_unpack "$pl_part" 2>/dev/null | LC_ALL=C grep -q '^[^#]'; then
         pl_good "perf script did not come to the end of the recording (status $pl_status)."
     else
@@ -370,9 +385,10 @@ pl_defect() {
 }
 
 # pl_mend FILE: of a recording whose perf was killed the header says that there is nothing in it, and perf script reads
-# nothing. Say that all is data that stands behind the header, and that no sections follow it. Fails where nothing was
-# to be mended. Layout: perf.data-file-format.txt; 8 bytes each: magic, size of the header, …, at 40 where the data
-# begin and how long they are, at 72 which sections there are.
+# nothing. Say that all is data that stands behind the header, but for a last record that lacks its end (perf reads on
+# behind it and crashes), and that no sections follow. Fails where nothing was to be mended. Layout:
+# perf.data-file-format.txt; 8 bytes each: magic, size of the header, …, at 40 where the data begin and how long they
+# are, at 72 which sections there are.
 pl_mend() {
     [ "$(head -c 8 "$1")" = PERFILE2 ] || return 1
     # Words of 8 bytes, lowest byte first; on another machine the size of the header reads otherwise.
@@ -382,14 +398,26 @@ pl_mend() {
     [ "$(printf '\001\000' | od -A n -t u2 | tr -d ' ')" = 1 ] || return 1
     pl_rest=$(($(wc -c <"$1") - $6))
     [ "$pl_rest" -gt 0 ] || return 1
+    pl_whole=''
+    [ "$pl_rest" -gt 100000000 ] || pl_whole=$(pl_whole_records "$1" "$6")
+    : "${pl_whole:=$pl_rest}"
     pl_bytes=''
     while [ "${#pl_bytes}" -lt 32 ]; do
-        pl_bytes="$pl_bytes\\$(printf %03o $((pl_rest % 256)))"
-        pl_rest=$((pl_rest / 256))
+        pl_bytes="$pl_bytes\\$(printf %03o $((pl_whole % 256)))"
+        pl_whole=$((pl_whole / 256))
     done
     # shellcheck disable=SC2059
     printf "$pl_bytes" | dd of="$1" bs=1 seek=48 conv=notrunc 2>/dev/null &&
         dd if=/dev/zero of="$1" bs=1 seek=72 count=32 conv=notrunc 2>/dev/null
+}
+
+# pl_whole_records FILE OFFSET: how many bytes of whole records stand there from OFFSET on. A record begins with a type
+# (4 bytes), flags (2) and its size (2), of which each is a multiple of 8. Prints nothing for others (compressed ones).
+pl_whole_records() {
+    od -A n -v -t u2 -w8 -j "$2" "$1" 2>/dev/null | awk '
+        NF == 4 { units++ }
+        NF == 4 && units > end { if ($4 < 8 || $4 % 8) { odd = 1; exit } start = end; end += $4 / 8 }
+        END { if (!odd) printf "%.0f\n", 8 * (end > units ? start : end) }'
 }
 
 pl_good() {

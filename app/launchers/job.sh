@@ -165,7 +165,8 @@ pl_one_run() {
     if [ -n "$pl_flavour" ]; then
         (pl_launch) </dev/null >>"$pl_directory/output" 2>&1 &
     else
-        /bin/sh "$pl_directory/rank.sh" "$pl_directory" "$pl_run" </dev/null >>"$pl_directory/output" 2>&1 &
+        (pl_as_found /bin/sh "$pl_directory/rank.sh" "$pl_directory" "$pl_run") \
+            </dev/null >>"$pl_directory/output" 2>&1 &
     fi
     pl_child=$!
     # A signal may have come while there was nobody to tell it to.

@@ -25,7 +25,7 @@ pl_stand_in() {
     # We hold its only writing end, so who reads it knows when we are gone, however that came. As standard input, since
     # MPI tells ranks by number which of the other descriptors are theirs.
     exec <>"$pl_fifo/life"
-    PATH=$pl_path setsid /bin/sh "$pl_directory/rank.sh" "$pl_directory" "$pl_run" $$ </dev/null &
+    (pl_as_found setsid /bin/sh "$pl_directory/rank.sh" "$pl_directory" "$pl_run" $$) </dev/null &
     pl_child=$!
     pl_born "$pl_child"
     # shellcheck disable=SC2016
@@ -314,6 +314,8 @@ if [ "$pl_recorded" -eq 0 ]; then
 elif [ -n "$pl_sudo" ]; then
     pl_child=''
 else
+    # Room for what is to be said and read when the recording has filled the disk.
+    { head -c 131072 /dev/zero >"$pl_out/.reserve"; } 2>/dev/null
     (pl_recording) &
     pl_child=$!
 fi
@@ -333,6 +335,13 @@ pl_child=''
 pl_forget "$pl_limit"
 pl_forget "$pl_press"
 pl_ended=$pl_status
+rm -f "$pl_out/.reserve"
+if [ "$pl_recorded" -eq 1 ] && [ -z "$pl_stopped" ] && [ "$pl_ended" -ne 0 ] && pl_full "$pl_out"; then
+    # perf ends its program where it cannot write any more.
+    pl_stopped=disk
+    pl_say stopped disk
+    pl_note "The disk of $pl_out on $pl_host is full. The recording ends there."
+fi
 if [ -n "$pl_stopped" ]; then
     :
 elif [ "$pl_ended" -gt 128 ] && [ "$pl_ended" -le 192 ]; then
@@ -361,6 +370,10 @@ fi
 
 if [ -s "$pl_out/perf.data" ]; then
     pl_say state reading
+    if pl_full "$pl_out"; then
+        pl_bring "$pl_out" "$pl_home"
+        pl_out=$pl_home
+    fi
     if pl_read "$pl_out" && [ -z "$pl_keep" ]; then rm -f "$pl_out/perf.data"; fi
 fi
 pl_bring "$pl_out" "$pl_home"
@@ -368,5 +381,6 @@ pl_say state 'done'
 case $pl_stopped in
 '') exit "$pl_ended" ;;
 limit) exit 0 ;;
+disk) exit "$pl_ended" ;;
 *) exit 143 ;;
 esac

@@ -34,7 +34,7 @@ class PlannedJob:
     id: str = field(default_factory=new_id)
     shell: Path = Path("/bin/sh")
     facts: TargetFacts | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
+    host_environment: Mapping[str, str] = field(default_factory=dict)
     prefix: Sequence[str | Path] = ()
     natives: list[str] = field(default_factory=list)
     output: bytes = b""
@@ -45,7 +45,7 @@ class PlannedJob:
             [*self.prefix, self.shell, "-c", script],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            env={**os.environ, **self.environment},
+            env={**os.environ, **self.host_environment},
             cwd="/",
             timeout=LIMIT_S,
         )
