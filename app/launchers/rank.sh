@@ -217,7 +217,7 @@ pl_without_recording() {
 pl_with_sudo() {
     pl_hold=$pl_out/.hold
     pl_words=$pl_out/.words
-    mkfifo "$pl_hold" || return 1
+    mkfifo "$pl_hold" && : >"$pl_words" || exit 125
     if [ -n "$pl_has_command" ]; then
         (pl_enter_program && pl_command "$pl_run" pl_plain /bin/sh -c 'kill -s STOP $$; exec "$@"' sh) </dev/null &
         pl_program=$!
@@ -247,12 +247,15 @@ pl_with_sudo() {
             [ "$pl_status" -ne 0 ] || pl_status=255
             return 0
         fi
+        pl_say_now start
         kill -s CONT "$pl_program"
     elif [ -n "$pl_pid" ]; then
         # perf stat would wait for its own command only.
         (while [ -d "/proc/$pl_pid" ]; do sleep 1; done; kill -s ALRM $$) </dev/null >/dev/null 2>&1 &
         pl_watch=$!
     fi
+    pl_say pid "$pl_child"
+    pl_say state recording
     pl_wait "$pl_child"
     pl_ended=$pl_status
     pl_let_go
@@ -305,7 +308,8 @@ trap 'pl_stop limit' ALRM
 # What stands in for us with the starter was killed.
 trap 'pl_stop starter' HUP
 
-pl_say state recording
+# With sudo it takes a while until perf observes it.
+if [ "$pl_recorded" -eq 0 ] || [ -z "$pl_sudo" ]; then pl_say state recording; fi
 pl_say_now start
 if [ "$pl_recorded" -eq 0 ]; then
     (pl_without_recording) &

@@ -103,8 +103,8 @@ class PlannedJob:
         return self.until(lambda sight: all(one.exit_status is not None for one in sight.submissions))
 
     def until_recording(self, count: int = 1) -> Sight:
-        """The sight when so many ranks' programs run."""
-        return self.until(lambda sight: sum(bool(programs(self.id, one)) for one in sight.ranks) >= count)
+        """The sight when so many ranks' programs run, with perf there to see it."""
+        return self.until(lambda sight: sum(running(self.id, one) for one in sight.ranks) >= count)
 
     def end(self, *, gently: bool) -> None:
         """Have it ended."""
@@ -127,7 +127,7 @@ class PlannedJob:
 
     def samples(self, path: str) -> int:
         """How many samples a rank's recording has."""
-        return sum(1 for line in self.text(path).splitlines() if line[:1] not in "#\t " and "cpu-clock" in line)
+        return sum(1 for line in self.text(path).splitlines() if "cpu-clock" in line and not line.startswith("#"))
 
     def log(self) -> str:
         """All it has to say, for a failure's message."""
@@ -160,7 +160,8 @@ def marked(text: str) -> list[str]:
     return found
 
 
-def programs(job_id: str, rank: RankSight) -> list[str]:
-    """What runs of one rank: its program, with perf around it."""
-    place = f"on-{rank.host}" if rank.rank is None and not rank.recorded else "all" if rank.rank is None else rank.rank
-    return [line for line in marked(f"PERFLOOM_PART={job_id}/{rank.run}/{place}/") if " record " not in line]
+def running(job_id: str, rank: RankSight) -> bool:
+    """Whether a rank's program runs; perf has its environment too."""
+    place = "all" if rank.rank is None else rank.rank
+    mark = f"PERFLOOM_PART={job_id}/{rank.run}/{place}/"
+    return rank.state == "recording" and any(" record " not in line for line in marked(mark))
