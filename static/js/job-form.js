@@ -120,7 +120,7 @@ function showPlace(place) {
     return option;
   }));
   for (const span of form.querySelectorAll('[data-default-events]')) {
-    span.textContent = place.default_events[span.dataset.defaultEvents];
+    span.textContent = `Without one: ${place.default_events[span.dataset.defaultEvents]}.`;
   }
   form.querySelector('#event-query').placeholder = `Search ${place.host ? `the events of ${place.host}` : 'events'}`;
   showSecrets(place.secrets);

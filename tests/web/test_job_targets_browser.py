@@ -15,6 +15,7 @@ from perfloom.domain.progress import RankSight, RunSight, Sight, SubmissionSight
 from perfloom.domain.targets import BatchState, BatchStatus, Queue, SchedulerName, Ssh, Target, TargetFacts
 from perfloom.sealing import KeyPair
 from perfloom.store import Store, open_store
+from tests.accessible import faults
 from tests.web.conftest import HOSTILE
 from tests.web.serving import Served, served
 from tests.web.test_job_page import job
@@ -56,14 +57,6 @@ def opened(page: Page, server: Served, path: str) -> None:
 
 def shown(page: Page, *names: str) -> list[str]:
     return [name for name in names if page.is_visible(f"#f-{name}")]
-
-
-def faultless(page: Page) -> None:
-    """axe finds nothing against WCAG 2 A and AA."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa"]}).response["violations"]
-    assert not found, [(one["id"], [node["target"] for node in one["nodes"]]) for one in found]
 
 
 def fits(page: Page) -> None:
@@ -170,7 +163,7 @@ def test_what_is_typed_stays_while_the_page_follows(page: Page, server: Served, 
     )
     opened(page, server, f"/jobs/{made.id}")
     page.fill("input[type=password]", "hush")
-    faultless(page)
+    assert faults(page) == []
     store.jobs.move(made.id, JobState.STAGING, JobState.RUNNING, details={"planned": True, "needs": needs})
     page.wait_for_selector(".badge[data-state=running]")
     assert page.input_value("input[type=password]") == "hush"
@@ -221,21 +214,21 @@ def test_everything_fits_and_is_accessible(browser: Browser, server: Served, sto
             reduced_motion="reduce",
         )
         page = context.new_page()
-        faults: list[str] = []
+        said: list[str] = []
         page.on(
             "console",
-            lambda message, f=faults: f.append(message.text) if message.type in ("error", "warning") else None,
+            lambda message, said=said: said.append(message.text) if message.type in ("error", "warning") else None,
         )
-        page.on("pageerror", lambda error, f=faults: f.append(str(error)))
+        page.on("pageerror", lambda error, said=said: said.append(str(error)))
         for path in paths:
             opened(page, server, path)
             if "new" in path:
                 page.select_option("#f-mpi", "openmpi")
                 page.eval_on_selector_all("details.disclosure", "(all) => { for (const one of all) one.open = true; }")
-            faultless(page)
+            assert faults(page) == [], path
             fits(page)
             assert page.evaluate("window.pwned") is None
-        assert faults == []
+        assert said == []
         context.close()
     for id in ids:
         store.jobs.move(id, JobState.RUNNING, JobState.CANCELLED)
