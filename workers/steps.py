@@ -16,6 +16,7 @@ import logging
 import shlex
 import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,12 +129,13 @@ def _step(road: Road, job: Job, files: JobFiles) -> None:
     except Unavailable as error:
         if isinstance(error.__cause__, SQLAlchemyError):
             raise  # The catalogue does not answer: nothing is known to have failed, and the sweep rings again.
-        try_again(road, job, error.message)
+        try_again(road, _noted(road, job), error.message)
     except PerfloomError as error:
+        job = _noted(road, job)
         details = job.details | {"kind": type(error).__name__}
         end(road, job, files, JobState.FAILED, error.message, details=details)
     except OSError as error:
-        try_again(road, job, unavailable(files.root, error).message)
+        try_again(road, _noted(road, job), unavailable(files.root, error).message)
     except SQLAlchemyError:
         raise
     except Exception as error:
@@ -142,7 +144,13 @@ def _step(road: Road, job: Job, files: JobFiles) -> None:
             f"Perfloom itself failed while {job.state}: {type(error).__name__}. Submit the job again; should it fail "
             "again, report it with what the worker's log says."
         )
-        try_again(road, job, text)
+        try_again(road, _noted(road, job), text)
+
+
+def _noted(road: Road, job: Job) -> Job:
+    """The job with what its step noted down before it failed, as where it lies at its target."""
+    present = road.store.jobs.find(job.id)
+    return job if present is None else replace(job, details=present.details)
 
 
 def try_again(road: Road, job: Job, reason: str) -> None:

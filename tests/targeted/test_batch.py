@@ -10,7 +10,7 @@ from perfloom.domain.targets import BatchState, Target
 from perfloom.store.jobs import POLLED
 from perfloom.workers import steps
 from perfloom.workers.road import Road
-from perfloom.workers.targeted import wishes
+from perfloom.workers.targeted import judging, wishes
 from tests.batch import BatchSystem, LsfDouble
 from tests.targeted.driving import at, far, files_of, nothing_left, run, sight_of, submit, to_the_end, until_job
 
@@ -101,7 +101,7 @@ def test_a_queue_that_does_not_exist(road: Road, queue: Target, name: str) -> No
     job = run(road, at(queue, "true", batch=Batch(queue=name)))
     assert (job.state, job.result_id) == (JobState.FAILED, None)
     assert "refused" in (job.reason or ""), job.reason
-    assert nothing_left(job)
+    assert nothing_left(job) and not list(Path(queue.directory).iterdir())
 
 
 def test_the_time_limit_of_the_batch_system(road: Road, queue: Target, system: BatchSystem) -> None:
@@ -131,3 +131,16 @@ def test_the_answer_of_the_batch_system_is_lost(road: Road, queue: Target, syste
     assert job.state is JobState.STORED, job.reason
     assert (tmp_path / "starts").read_text() == "x\n" and nothing_left(job)
     assert job.details["submissions"]["0"].isdigit()
+
+
+def test_a_job_that_the_batch_system_forgot(
+    road: Road, queue: Target, system: BatchSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing knows of it, and it has written nothing."""
+    monkeypatch.setattr(judging, "GONE_S", 0.6)
+    job = until_job(road, submit(road.store, waiting(queue, system)), lambda job: "queue" in job.progress_text)
+    system.run(system.scheduler.cancel([job.details["submissions"]["0"]], gently=False))
+    road.store.jobs.update(job.id, details=job.details | {"submissions": {"0": "99999"}})
+    job = to_the_end(road, job, 60)
+    assert job.state is JobState.LOST and judging.FORGOTTEN in (job.reason or ""), job
+    assert nothing_left(job)
