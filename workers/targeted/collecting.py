@@ -35,6 +35,8 @@ RECORDING = "perf.data"
 STATE = "state"
 RECORDERS = {RecorderName.PERF_RECORD: "perf record", RecorderName.PERF_STAT: "perf stat"}
 MOST_NOTES = 5
+OURS = "perfloom: "
+"""Before what our own scripts say in the output of a job."""
 
 
 def collect(road: Road, job: Job, files: JobFiles) -> None:
@@ -165,9 +167,18 @@ def nothing(road: Road, job: Job, files: JobFiles) -> None:
         reason = " ".join((*outcome.reasons, *notes, "Nothing was recorded until then. Submit the job again."))
         steps.end(road, job, files, JobState.LOST, reason)
     else:
-        ending = Ending(outcome, outcome.reasons)
-        wrote = any(path.name != STATE for path in files.brought())
-        reason = no_recording(ending, files.tail(), RECORDERS[job.job_spec.recorder], wrote=wrote)
-        if "cannot be executed" not in reason:
-            reason = " ".join((reason, *notes))
-        steps.end(road, job, files, JobState.FAILED, reason)
+        reason = _why(job, files)
+        # A program that is not there explains everything else that went wrong.
+        more = () if "cannot be executed" in reason else notes
+        steps.end(road, job, files, JobState.FAILED, " ".join((reason, *more)))
+
+
+def _why(job: Job, files: JobFiles) -> str:
+    """Why nothing was recorded: what our own scripts said, else what who ended with a bad status did."""
+    spec, outcome, said = job.job_spec, job.outcome or Outcome(), files.tail()
+    own = [line.removeprefix(OURS) for line in said.splitlines() if line.startswith(OURS)]
+    if own:
+        return " ".join(dict.fromkeys(own))
+    starter = f"The starter of the ranks ({spec.mpi.flavour})" if spec.mpi else RECORDERS[spec.recorder]
+    wrote = any(path.name != STATE for path in files.brought())
+    return no_recording(Ending(outcome, outcome.reasons), said, starter, wrote=wrote)

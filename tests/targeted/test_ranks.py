@@ -1,0 +1,71 @@
+"""Ranks that come to a bad end, or tell nothing: what the others recorded is kept, and the result says what is missing."""
+
+import pytest
+
+from perfloom.domain.jobs import JobState, Mpi, MpiFlavour, RecorderName
+from perfloom.domain.targets import Target
+from perfloom.workers.road import Road
+from tests.mpi_programs import MpiProgram
+from tests.targeted.driving import at, files_of, nothing_left, run, sight_of, submit, to_the_end, until_job
+
+both = pytest.mark.parametrize("flavour", [MpiFlavour.OPENMPI, MpiFlavour.MPICH])
+
+
+@both
+def test_a_rank_that_crashes(road: Road, here: Target, mpi_program: MpiProgram, flavour: MpiFlavour) -> None:
+    job = run(road, at(here, str(mpi_program(flavour)), "150", "crash", "2", mpi=Mpi(flavour, 3), frequency=999), 60)
+    assert job.state is JobState.STORED and job.outcome is not None and job.outcome.exit_status, job
+    result = road.store.results.get(job.id)
+    assert not result.complete and any("ank 2" in reason and "SIGSEGV" in reason for reason in result.reasons), result
+    ranks = set(road.store.results.open(job.id).threads.column("rank").to_pylist())
+    assert ranks == {0, 1, 2} and nothing_left(job)
+
+
+def test_a_rank_that_does_no_work(road: Road, here: Target, mpi_program: MpiProgram) -> None:
+    flavour = MpiFlavour.OPENMPI
+    job = run(road, at(here, str(mpi_program(flavour)), "100", mpi=Mpi(flavour, 3, only="0,2"), frequency=999))
+    assert job.state is JobState.STORED, job.reason
+    assert set(road.store.results.open(job.id).threads.column("rank").to_pylist()) == {0, 2}
+    assert [rank.recorded for rank in sight_of(road, job).ranks] == [True, False, True]
+
+
+@both
+def test_cancelled_ranks_keep_what_they_recorded(
+    road: Road, here: Target, mpi_program: MpiProgram, flavour: MpiFlavour
+) -> None:
+    job = submit(road.store, at(here, str(mpi_program(flavour)), "50", "on", mpi=Mpi(flavour, 3), frequency=999))
+    until_job(road, job, lambda job: files_of(road, job).tail().count("rank ") >= 3)
+    road.store.jobs.request_cancel(job.id)
+    job = to_the_end(road, job, 60)
+    assert (job.state, job.reason) == (JobState.CANCELLED, "It was cancelled."), job
+    assert set(road.store.results.open(job.id).threads.column("rank").to_pylist()) == {0, 1, 2}
+    assert nothing_left(job)
+
+
+def test_the_starter_is_not_there(road: Road, here: Target, mpi_program: MpiProgram) -> None:
+    mpi = Mpi(MpiFlavour.OPENMPI, 2, program="/no/mpirun")
+    job = run(road, at(here, str(mpi_program(MpiFlavour.OPENMPI)), mpi=mpi))
+    assert job.state is JobState.FAILED and "No program that starts ranks" in (job.reason or ""), job.reason
+    assert nothing_left(job)
+
+
+def test_a_program_that_no_rank_can_start(road: Road, here: Target) -> None:
+    job = run(road, at(here, "/no/such/program", mpi=Mpi(MpiFlavour.MPICH, 2)))
+    assert job.state is JobState.FAILED and "/no/such/program" in (job.reason or ""), job.reason
+    assert nothing_left(job)
+
+
+def test_counts_of_ranks(road: Road, here: Target, mpi_program: MpiProgram) -> None:
+    flavour = MpiFlavour.MPICH
+    spec = at(
+        here,
+        *(str(mpi_program(flavour)), "100"),
+        mpi=Mpi(flavour, 3),
+        recorder=RecorderName.PERF_STAT,
+        events=("task-clock:u",),
+        frequency=None,
+    )
+    job = run(road, spec)
+    assert job.state is JobState.STORED, job.reason
+    counts = {row["rank"]: row["value"] for row in road.store.results.open(job.id).counts.to_pylist()}
+    assert sorted(counts) == [0, 1, 2] and 1.3 < counts[1] / counts[0] < 2.5, counts
