@@ -71,13 +71,13 @@ def draw(event: str, unit: str, values: list[RankValue], told: Balance) -> str:
         drawn = _element(svg, "g", {"class": "ranks-column"})
         _element(drawn, "title", {}).text = clean(_words(column, unit, told))
         x = f"{number * step:.2f}"
-        if not known:
-            _element(drawn, "rect", _box(x, HEIGHT - 4, wide, 4) | {"class": "ranks-missing"})
-            continue
-        high, low = (HEIGHT * max(0.0, pick(known)) / top if top else 0.0 for pick in (max, min))
-        _element(drawn, "rect", _box(x, HEIGHT - high, wide, high) | {"class": "ranks-most"})
-        if len(column) > 1:
+        high, low = (HEIGHT * max(0.0, pick(known, default=0.0)) / top if top else 0.0 for pick in (max, min))
+        if high > low:
+            _element(drawn, "rect", _box(x, HEIGHT - high, wide, high) | {"class": "ranks-most"})
+        if known:
             _element(drawn, "rect", _box(x, HEIGHT - low, wide, low) | {"class": "ranks-least"})
+        if len(known) < len(column):
+            _element(drawn, "rect", _box(x, HEIGHT - 4, wide, 4) | {"class": "ranks-missing"})
     if top and told.mean >= 0:
         level = f"{HEIGHT - HEIGHT * told.mean / top:.2f}"
         _element(svg, "path", {"d": f"M0 {level}H{WIDTH}", "class": "ranks-mean"})
@@ -96,8 +96,10 @@ def _words(column: list[RankValue], unit: str, told: Balance) -> str:
             return f"rank {first.rank}{where}: {first.note or 'nothing is known of it'}"
         share = f", {first.value / told.mean:.2f} × the mean" if told.mean else ""
         return f"rank {first.rank}{where}: {quantity(first.value, unit).text}{share}"
-    low, high = (quantity(pick(known), unit).text if known else "nothing" for pick in (min, max))
-    return f"ranks {first.rank} to {last.rank}: {low} to {high}"
+    missing = len(column) - len(known)
+    words = f"{quantity(min(known), unit).text} to {quantity(max(known), unit).text}" if known else ""
+    words += (", " if known and missing else "") + (f"nothing is known of {missing}" if missing else "")
+    return f"ranks {first.rank} to {last.rank}: {words}"
 
 
 def _box(x: str, y: float, width: float, height: float) -> dict[str, str]:

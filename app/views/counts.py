@@ -13,11 +13,11 @@ from ..analysis.tables import TABLES
 from ..charts.bars import BY, BarData, count_bars, draw
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
-from ..domain.selection import Selection
 from ..domain.units import Quantity, quantity, scale_for
 from ..rendering import Page, render
 from .caveats import caveat
 from .frame import Frame, Link, open_frame
+from .run_notes import run_notes
 from .tables import (
     PAGE_SIZE,
     Heading,
@@ -37,7 +37,6 @@ blueprint = Blueprint("counts", __name__)
 SORTS = ("event", "process", "thread", "host", "rank", "pid", "tid", "cpu", "run", "value", "running_percent")
 OPTIONAL = ("host", "rank", "pid", "tid", "cpu", "run", "running_percent")
 MOST_CHARTS = 8
-MOST_NAMED = 6
 PERCENTS = scale_for(100, "percent")
 
 
@@ -140,30 +139,6 @@ def _groups(profile: Profile, word: str) -> set[Any]:
 def _usual(profile: Profile) -> str:
     """What bars are of where nothing was asked for: ranks where there are several."""
     return "rank" if len(_groups(profile, "rank")) > 1 else BY[0]
-
-
-def run_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
-    """What is to be said of events that were measured in different runs, or in several."""
-    if profile.runs.num_rows < 2:
-        return ()
-    rows = [row for row in records(TABLES["events"].compute(profile, selection)) if row["runs"]]
-    of_runs: dict[str, list[str]] = {}
-    for row in rows:
-        of_runs.setdefault(row["runs"], []).append(row["event"])
-    notes = []
-    if len(of_runs) > 1:
-        told = "; ".join(
-            f"{', '.join(events[:MOST_NAMED])}{' …' if len(events) > MOST_NAMED else ''} in run {runs}"
-            for runs, events in list(of_runs.items())[:MOST_NAMED]
-        )
-        more = f"; and {len(of_runs) - MOST_NAMED} more" if len(of_runs) > MOST_NAMED else ""
-        notes.append(
-            f"Not all events were measured in the same run of the command: {told}{more}. A number made of events of "
-            "different runs, such as instructions per cycle, is of two executions."
-        )
-    if any(not runs.isdecimal() for runs in of_runs):
-        notes.append("What was measured in several runs is the sum of them.")
-    return tuple(notes)
 
 
 def _by(usual: str) -> str:

@@ -21,6 +21,7 @@ from ..store import Job
 from .caveats import caveat
 from .frame import Frame, open_frame
 from .functions import FunctionRow, function_rows
+from .run_notes import run_notes
 from .taking import Taking, hosts_text, taking
 
 blueprint = Blueprint("overview", __name__)
@@ -118,6 +119,7 @@ class OverviewPage(Page):
     threads: tuple[ThreadRow, ...]
     thread_count: int
     taking: Taking | None
+    notes: tuple[str, ...]
     losses: tuple[Loss, ...]
     originals: tuple[File, ...]
     exports: tuple[Export, ...]
@@ -156,6 +158,7 @@ def show(id: str) -> Response:
             threads=_threads(frame, threads[:TOP_THREADS]),
             thread_count=len(threads),
             taking=taking(profile),
+            notes=run_notes(profile, Selection()),
             losses=tuple(
                 Loss(row["reason"] or "", quantity(row["count"], "count"), row["example"] or "")
                 for row in records(TABLES["losses"].compute(profile, Selection()))

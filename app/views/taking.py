@@ -8,7 +8,6 @@ from ..analysis.tables import TABLES, records
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.units import Quantity, quantity
-from .counts import run_notes
 
 MOST_RUNS, MOST_ODD, MOST_HOSTS = 12, 12, 4
 
@@ -49,7 +48,6 @@ class Taking:
     more_runs: int
     odd: tuple[RankRow, ...]
     more_odd: int
-    notes: tuple[str, ...]
 
 
 def hosts_text(profile: Profile) -> str:
@@ -79,7 +77,6 @@ def taking(profile: Profile) -> Taking | None:
         more_runs=max(0, len(rows) - MOST_RUNS),
         odd=tuple(_rank_row(row) for row in odd[:MOST_ODD]),
         more_odd=max(0, len(odd) - MOST_ODD),
-        notes=run_notes(profile, Selection()),
     )
 
 

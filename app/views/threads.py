@@ -151,7 +151,8 @@ def ranks_as_csv(id: str) -> Response:
 def _rank_chart(frame: Frame, profile: Profile) -> RankChart | None:
     """The selected event by rank, over all runs that measured it."""
     found: dict[int, RankValue] = {}
-    for row in records(TABLES["ranks"].compute(profile, frame.selection.only(event=frame.event or None))):
+    selection = frame.selection.only(event=frame.event or None)
+    for row in records(TABLES["ranks"].compute(profile, selection)):
         rank = row["rank"]
         if rank is None or row["recorded"] is False:
             continue
@@ -163,9 +164,11 @@ def _rank_chart(frame: Frame, profile: Profile) -> RankChart | None:
     if told is None:
         return None
     hosts = f" on {told.hosts:,} hosts" if told.hosts > 1 else ""
+    mean = f"{quantity(told.mean, frame.unit).text} on average"
+    scaled = caveat(records(TABLES["events"].compute(profile, selection))[0]["running_percent"]) if frame.event else ""
     return RankChart(
         event=frame.event,
-        summary=f"{told.ranks:,} ranks{hosts}, {quantity(told.mean, frame.unit).text} on average",
+        summary=f"{told.ranks:,} ranks{hosts}, {', '.join(filter(None, (mean, scaled)))}",
         most=f"rank {told.most.rank}",
         most_url=frame.narrowed(None, ranks=((told.most.rank, told.most.rank),)),
         over_mean=f"{told.over_mean:.2f}" if told.over_mean is not None else "",
