@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from perfloom.domain.jobs import Mpi, MpiFlavour, RecorderName
@@ -9,7 +12,7 @@ from perfloom.domain.progress import Sight
 from tests.launchers.conftest import MakeJob
 from tests.launchers.jobs import PlannedJob
 from tests.mpi_programs import MpiProgram
-from tests.parts import require
+from tests.parts import missing, require
 
 FLAVOURS = (MpiFlavour.OPENMPI, MpiFlavour.MPICH)
 both = pytest.mark.parametrize("flavour", FLAVOURS)
@@ -126,3 +129,20 @@ def test_a_starter_that_is_not_there_is_named(make_job: MakeJob, mpi_program: Mp
     sight = job.until_ended()
     assert sight.submissions[0].exit_status == 125
     assert "No program that starts ranks of MPICH (Hydra) is on PATH" in job.output.decode()
+
+
+def test_one_recording_of_each_host(make_job: MakeJob, mpi_program: MpiProgram) -> None:
+    if os.geteuid() != 0 and int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) > 0:
+        missing("permission to record the whole system", "sudo sysctl kernel.perf_event_paranoid=0")
+    job = job_of(make_job, mpi_program, MpiFlavour.MPICH, "150", ranks=3, per_host=True).start()
+    sight = job.until_ended()
+    assert sight.submissions[0].exit_status == 0, job.log()
+    assert [(rank.rank, rank.recorded, rank.exit_status) for rank in sight.ranks] == [
+        (0, False, 0),
+        (1, False, 0),
+        (2, False, 0),
+        (None, True, 0),
+    ]
+    [recorded] = [path for path in job.listed() if path.endswith("/perf.data")]
+    assert recorded == f"run0/on-{sight.ranks[-1].host}/perf.data"
+    assert "unequal.mpich" in job.text(str(Path(recorded).parent))
