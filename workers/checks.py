@@ -76,7 +76,8 @@ def _command(spec: JobSpec, host: str, environment: Mapping[str, str], files: Jo
         return
     name = spec.command[0]
     cwd = working_directory(spec, files)
-    if command_path(spec, cwd, environment) is not None:
+    path = ":".join((*spec.path, environment.get("PATH", os.defpath)))
+    if command_path(spec, cwd, {**environment, "PATH": path}) is not None:
         return
     # It may come with the input files.
     if "/" in name and Path(name).name in {Path(given).name for given in spec.inputs}:

@@ -25,6 +25,11 @@ FIELD = "secret:"
 PASSWORD = "password"
 """The name of the password of the target's own host, whatever ~/.ssh/config of the worker makes of user and host."""
 LONGEST = 10_000
+NOBODY = (
+    "No worker is there that a password could be sealed for, so it was not kept.",
+    "Start one with “perfloom worker” or “perfloom serve”, then type it again; or leave it empty.",
+)
+"""What is wrong then, and what to do."""
 
 
 def asked_at(target: Target | None) -> tuple[Prompt, ...]:
@@ -59,10 +64,7 @@ def keep(subject: str, secrets: Mapping[str, str]) -> None:
     """Seal `secrets` for "job:<id>" or "target:<name>" to each worker that is there. Raises Unavailable without one."""
     there = workers()
     if not there:
-        raise Unavailable(
-            "No worker is there that a password could be sealed for, so it was not kept. Start one with “perfloom "
-            "worker” or “perfloom serve”, then type it again."
-        )
+        raise Unavailable(" ".join(NOBODY))
     expires = time.time() + KEPT_SECONDS
     for host in there:
         assert host.public_key is not None and host.key_id is not None

@@ -11,7 +11,7 @@ from ..forms.job import JobFields, parse
 from ..forms.relevance import field_of
 from ..launchers import command_line
 from ..launchers.plan import check, planned, preview, recording_host
-from ..launchers.runs import runs
+from ..launchers.runs import numbered, runs
 from ..recorders.preflight import Finding, Level, preflight
 from ..services import services
 from .job_places import Place, targets
@@ -78,13 +78,13 @@ def examine_spec(spec: JobSpec, place: Place, *, ask_within_s: float | None) -> 
 def _judged(spec: JobSpec, found: list[Finding], place: Place, target: Target, ask_within_s: float | None) -> Examined:
     found += preflight(spec, place.recording)
     found += at_target(spec, target, place.facts)
-    if ask_within_s is not None:
-        found += _asked(spec, target, ask_within_s)
     command, groups, note = "", Groups(), ""
     try:
         command, groups, note = composed(spec, place, target)
     except InvalidRequest as error:
         found.append(Finding(Level.ERROR, error.field or "", error.message, ""))
+    if ask_within_s is not None:
+        found += _asked(spec, target, len(groups) > 1, ask_within_s)
     found = [replace(finding, field=field_of(finding.field)) for finding in found]
     order = list(Level)
     found.sort(key=lambda finding: order.index(finding.level))
@@ -105,10 +105,11 @@ def composed(spec: JobSpec, place: Place, target: Target) -> tuple[str, Groups, 
     return preview(spec, target, facts), groups, "The directory of the job there is still to be named."
 
 
-def _asked(spec: JobSpec, target: Target, timeout_s: float) -> list[Finding]:
+def _asked(spec: JobSpec, target: Target, several: bool, timeout_s: float) -> list[Finding]:
     """What the worker says about paths and command; that it says nothing is a warning.
 
-    What lies at another place is looked at there, when the job starts.
+    What lies at another place is looked at there, when the job starts. several: there are runs, so that the number of
+    one stands in for each: of the first.
     """
     queue = services().queue
     advice = "The job waits in the queue until one does: start it with “perfloom worker”, or “perfloom serve”."
@@ -117,7 +118,15 @@ def _asked(spec: JobSpec, target: Target, timeout_s: float) -> list[Finding]:
             return [Finding(Level.WARNING, "", "No worker answers now.", advice)]
         text = f"Command and paths are looked at on “{target.name}” when the job starts there."
         return [Finding(Level.HINT, "", text, "")]
+    if several:
+        spec = replace(spec, command=_numbered(spec.command), inputs=_numbered(spec.inputs))
     answer = queue.check(spec.to_json(), timeout_s)
     if answer is not None:
-        return answer
+        # Where a program is found is not known before modules are loaded.
+        loaded = spec.modules or target.modules
+        return [one for one in answer if not (loaded and one.field == "command" and "/" not in spec.command[0])]
     return [Finding(Level.WARNING, "", "No worker answers now, so command and paths are not checked.", advice)]
+
+
+def _numbered(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(numbered(text, 0) for text in texts)

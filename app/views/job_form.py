@@ -1,7 +1,7 @@
 """The job form: what was typed is examined, shown as the command it means, and queued when nothing is in its way."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from flask import Blueprint, Response, jsonify, redirect, request
@@ -162,10 +162,13 @@ def submit() -> AnyResponse:
     examined = examine(typed, place, ask_within_s=CHECK_TIMEOUT_S)
     if action == "preview":
         return form_page(typed, examined=examined, place=place)
+    secrets = credentials.given(credentials.asked_at(place.target), request.form)
+    if secrets and not credentials.workers():
+        missing = Finding(Level.ERROR, "", *credentials.NOBODY)
+        examined = replace(examined, findings=(missing, *examined.findings))
     accepted = request.form.get("accepted", "")
     if examined.spec is None or examined.blocked or examined.warned not in ("", accepted):
         return form_page(typed, examined=examined, place=place, tried=True, status=422)
-    secrets = credentials.given(credentials.asked_at(place.target), request.form)
     return redirect(f"/jobs/{queue_job(examined.spec, request.form.get('id', ''), secrets).id}", 303)
 
 

@@ -10,11 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from flask import Flask
 from flask.testing import FlaskClient
 
 from perfloom.domain.facts import PerfEvent
 from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour, Splitting
 from perfloom.domain.targets import Queue, SchedulerName, Ssh, Target, TargetFacts
+from perfloom.recorders.preflight import Finding, Level
 from perfloom.store import Store
 from tests.web.conftest import TOKEN, Browser
 from tests.web.test_job_form import FACTS, answering, host, jobs_in, value_of
@@ -131,6 +133,24 @@ def test_nothing_is_asked_of_this_machine_for_another(
     answer = browser_client.post("/jobs/preview", target="cluster", command="/only/there", check="1").get_json()
     assert answering == []
     assert not [one for one in answer["findings"] if one["level"] == "error"]
+
+
+def test_a_planned_job_here_is_checked_as_it_will_run(
+    browser_client: Browser, answering: list[Any], monkeypatch: pytest.MonkeyPatch, app: Flask
+) -> None:
+    runs = {"splitting": "sequential", "events_per_run": "1", "events": "cpu-clock,context-switches"}
+    browser_client.post("/jobs/preview", command="x out{run}", inputs="/data/in{run}", check="1", **runs)
+    assert (answering[-1]["command"], answering[-1]["inputs"]) == (("x", "out0"), ("/data/in0",))
+    found = [Finding(Level.ERROR, "command", "x is not found in PATH.", ""), Finding(Level.ERROR, "cwd", "No.", "")]
+    monkeypatch.setattr(app.extensions["perfloom"].queue, "check", lambda spec, timeout: list(found))
+
+    def errors(**typed: str) -> set[str]:
+        answer = browser_client.post("/jobs/preview", check="1", **typed).get_json()
+        return {one["field"] for one in answer["findings"] if one["level"] == "error"}
+
+    assert errors(command="x") == {"command", "cwd"}
+    assert errors(command="x", modules="solver/1.0") == {"cwd"}, "a module may bring it"
+    assert errors(command="/opt/x", modules="solver/1.0") == {"command", "cwd"}
 
 
 def test_the_api_takes_targets(client: FlaskClient, store: Store, cluster: Target) -> None:
