@@ -28,7 +28,7 @@ class Measured(NamedTuple):
     """Something measured, before names are put to its ids. thread -1: of all threads. cpu None: on all CPUs.
 
     value None: the counter could not count. source: sampled or counted. enabled_ns, running_ns: for how long it was to
-    be counted and for how long there was a counter, 0 where that is not known.
+    be counted and for how long there was a counter, 0 where that is not known; then there is scaling, of its event.
     """
 
     event: int
@@ -43,6 +43,7 @@ class Measured(NamedTuple):
     status: str | None = None
     enabled_ns: int = 0
     running_ns: int = 0
+    scaling: float | None = None
     deviation_percent: float | None = None
 
     @property
@@ -59,9 +60,11 @@ def measured(profile: Profile, selection: Selection) -> list[Measured]:
 def running_percent(rows: Iterable[Measured]) -> float | None:
     """The share of the time in which there was a counter, of all of these; None where nothing tells."""
     enabled = running = 0
+    scaling: float | None = None
     for row in rows:
         enabled, running = enabled + row.enabled_ns, running + row.running_ns
-    return 100.0 * running / enabled if enabled else None
+        scaling = scaling or row.scaling
+    return 100.0 * running / enabled if enabled else 100.0 / scaling if scaling else None
 
 
 def sampled(profile: Profile, selection: Selection) -> list[Measured]:
@@ -166,6 +169,7 @@ def counted(profile: Profile, selection: Selection, each_cpu: bool = True) -> li
         np.add.reduceat(np.where(timed, times[rows], 0), starts) for times in (table.enabled_ns, table.running_ns)
     )
     found = []
+    scaling = profile.events.column("scaling").to_pylist()
     # In the order in which they were counted first.
     for n in np.argsort(np.minimum.reduceat(rows, starts), kind="stable").tolist():
         row = int(first[n])
@@ -188,6 +192,7 @@ def counted(profile: Profile, selection: Selection, each_cpu: bool = True) -> li
                 status="ok" if some[n] else table.statuses[int(table.status[row])],
                 enabled_ns=int(enabled[n]),
                 running_ns=int(running[n]),
+                scaling=scaling[int(table.event[row])],
                 deviation_percent=None if np.isnan(alone) else float(alone),
             )
         )

@@ -158,3 +158,15 @@ def test_sums_of_counts_are_exact_past_what_floats_hold() -> None:
     for value in (float(1 << 60), 1.0, 2.0):
         builder.count(run=0, thread=-1, cpu=-1, event=event, start_ns=0, end_ns=1, value=value, status="ok")
     assert rows_of("counts", builder.finish())[0]["value"] == (1 << 60) + 3
+
+
+def test_what_has_no_times_is_scaled_as_its_event_is() -> None:
+    """The text that perf stat prints for people tells a percentage alone."""
+    builder = ProfileBuilder("perf-stat")
+    for name, scaling in (("cycles", 4.0), ("faults", None)):
+        builder.count(
+            run=0, thread=-1, cpu=-1, event=builder.event(name, "count", scaling=scaling), value=5.0, status="ok"
+        )
+    profile = builder.finish()
+    for table in ("events", "counts", "threads", "ranks"):
+        assert [row["running_percent"] for row in rows_of(table, profile)] == [25, None], table
