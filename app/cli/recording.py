@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..domain.errors import JobFailed
-from ..domain.jobs import CallGraph, JobSpec, MpiFlavour, Scope, Splitting
+from ..domain.jobs import CallGraph, JobSpec, JobState, MpiFlavour, Scope, Splitting
 from .grouped import GroupedCommand, in_group
 from .options import data_option, settings_of
 
@@ -119,10 +119,17 @@ def record(context: click.Context, /, data: Path | None, command: tuple[str, ...
         job = following.record(settings, spec, name, progress.show, ask=ask_on_terminal)
     if job.result_id is None:
         raise JobFailed(job.reason or f"The job ended as {job.state}, without a result.")
-    if job.reason:
-        click.echo(f"perfloom: {job.reason}", err=True)
+    for text in _told(job):
+        click.echo(f"perfloom: {text}", err=True)
     click.echo(job.result_id)
     return 0
+
+
+def _told(job: "Job") -> list[str]:
+    """What is to be said of a job that has a result: why that is not whole, and what else was seen."""
+    reason = job.reason or ""
+    more = [text for text in (job.outcome.reasons if job.outcome else ()) if text not in reason]
+    return [reason, *more] if reason else more
 
 
 def _typed(context: click.Context, name: str) -> bool:
@@ -137,11 +144,12 @@ def default_name(spec: JobSpec) -> str:
 
 
 class Progress:
-    """What a person sees while waiting: on a terminal one line that changes, else a line for each state."""
+    """What a person sees while waiting: on a terminal one line that changes, else a line for each state, and for each
+    reason why it waits."""
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
-        self._state = ""
+        self._said = ""
         self._shown = 0
 
     def __enter__(self) -> "Progress":
@@ -163,15 +171,23 @@ class Progress:
             sys.stderr.write(text[:width])
             sys.stderr.flush()
             self._shown = len(text[:width])
-        elif job.state != self._state:
-            click.echo(text, err=True)
-        self._state = job.state
+        else:
+            if job.progress_text and not job.state.final and _waits(job):
+                text += f", {job.progress_text}"
+            if text != self._said:
+                click.echo(text, err=True)
+                self._said = text
 
     def _clear(self) -> None:
         if self._shown:
             sys.stderr.write("\r" + " " * self._shown + "\r")
             sys.stderr.flush()
             self._shown = 0
+
+
+def _waits(job: "Job") -> bool:
+    """Whether its words tell what it waits for, and not how far it is."""
+    return job.state is JobState.PENDING or bool(job.details.get("unreached") or job.details.get("failures"))
 
 
 commands: list[click.Command] = [record]

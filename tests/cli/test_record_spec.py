@@ -44,7 +44,7 @@ def asked(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Asked:
         found.append(spec)
 
         class Ended:
-            result_id, reason, state = "000000000000", None, JobState.STORED
+            result_id, reason, outcome, state = "000000000000", None, None, JobState.STORED
 
         return Ended()
 

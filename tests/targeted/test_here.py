@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from perfloom.domain.errors import Unreachable
 from perfloom.domain.jobs import JobState, RecorderName, Splitting
 from perfloom.domain.targets import Target
 from perfloom.workers import processes, steps, supervised
 from perfloom.workers.jobfiles import MARK, keep_environment
 from perfloom.workers.road import Road
-from perfloom.workers.targeted import patience, wishes
+from perfloom.workers.targeted import leaving, patience, polling, wishes
 from tests.targeted.driving import at, far, files_of, nothing_left, run, sight_of, submit, to_the_end, until_job
 from tests.workers.waiting import until
 
@@ -106,7 +107,8 @@ def test_a_working_directory_there(road: Road, here: Target, tmp_path: Path) -> 
         ({"inputs": ("/does/not/exist",)}, "/does/not/exist does not exist"),
         ({"inputs": ("relative",)}, "no full path"),
         ({"command": ("/no/such/program",)}, "/no/such/program"),
-        ({"command": ("no-such-program",)}, "no-such-program"),
+        ({"command": ("no-such-program",)}, "looked for on PATH at here"),
+        ({"command": ("./no-such-program",)}, "looked for in the job's own directory at here"),
         ({"command": ()}, "no command"),
         ({"events": ("nonsense-event",)}, "nonsense-event"),
         ({"sudo": True}, "does not allow sudo"),
@@ -120,7 +122,7 @@ def test_a_job_that_cannot_work_says_why(road: Road, here: Target, changes: dict
     assert nothing_left(job)
 
 
-def test_without_perf_there(road: Road, store: object, tmp_path: Path) -> None:
+def test_without_perf_there(road: Road, tmp_path: Path) -> None:
     bare = Target("bare", directory=str(tmp_path / "jobs"), perf="/no/perf/here")
     road.store.targets.save(bare)
     job = run(road, at(bare, "true"))
@@ -249,23 +251,16 @@ def test_a_planned_job_takes_one_of_the_places(road: Road, here: Target) -> None
     assert to_the_end(road, third).state is JobState.CANCELLED
 
 
-def test_a_full_disk_here_waits_for_room(road: Road, here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_here_waits_for_room(road: Road, here: Target) -> None:
     job = until_job(road, submit(road.store, at(here, *BUSY)), lambda job: job.state is JobState.RUNNING)
-    poor = road.__class__(road.settings.__class__(**(vars(road.settings) | {"reserve_bytes": 10**18})), *_parts(road))
+    poor = dataclasses.replace(road, settings=dataclasses.replace(road.settings, reserve_bytes=10**18))
     until(lambda: (steps.advance(poor, job.id), "no room" in road.store.jobs.get(job.id).progress_text)[1], "no room")
     assert road.store.jobs.get(job.id).state is JobState.COLLECTING
     assert to_the_end(road, job).state is JobState.STORED
 
 
-def _parts(road: Road) -> tuple[object, ...]:
-    return road.store, road.queue, road.host, road.worker
-
-
 def test_words_for_a_target_that_is_gone_for_good(road: Road, here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lost after the time that the settings say; the directory is removed when the target is there again."""
-    from perfloom.domain.errors import Unreachable
-    from perfloom.workers.targeted import leaving, polling
-
     job = until_job(road, submit(road.store, at(here, *ENDLESS)), lambda job: job.state is JobState.RUNNING)
     with monkeypatch.context() as away:
         for module in (polling, leaving):
@@ -281,10 +276,7 @@ def test_words_for_a_target_that_is_gone_for_good(road: Road, here: Target, monk
     assert leaving.targets(road.settings) == ("here",) and far(job).exists()
     polling.poll(road, "here")
     assert leaving.targets(road.settings) == () and nothing_left(job)
-    assert Unreachable.exit_status == 4
 
 
 def _nobody(*_: object) -> object:
-    from perfloom.domain.errors import Unreachable
-
     raise Unreachable("The way is broken.")

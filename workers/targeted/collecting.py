@@ -21,7 +21,7 @@ from perfloom.workers.outcomes import Ending, no_recording
 from perfloom.workers.road import AGAIN_S, Progress, Road, Stopped, reporter
 from perfloom.workers.supervisor import read_json, write_json
 from perfloom.workers.targeted import leaving, patience, polling
-from perfloom.workers.targeted.access import reach, slot
+from perfloom.workers.targeted.access import collecting_slot, reach
 from perfloom.workers.targeted.output import FarOutput
 from perfloom.workers.targeted.staging import PLAN_FILE
 from perfloom.workers.transports import Copy, Transport
@@ -45,7 +45,7 @@ def collect(road: Road, job: Job, files: JobFiles) -> None:
         raise Stopped
     if not job.details.get("collected"):
         target = road.store.targets.get(job.target).target
-        with slot(), reach(road, target, [job]) as there:
+        with collecting_slot(), reach(road, target, [job]) as there:
             _fetch(road, job, files, there, reporter(road, job))
         job = _commit(road, job, collected=True)
     if not job.details.get("left"):
@@ -169,8 +169,23 @@ def nothing(road: Road, job: Job, files: JobFiles) -> None:
     else:
         reason = _why(job, files)
         # A program that is not there explains everything else that went wrong.
-        more = () if "cannot be executed" in reason else notes
-        steps.end(road, job, files, JobState.FAILED, " ".join((reason, *more)))
+        more = [_looked_for(job.job_spec)] if "cannot be executed" in reason else [*sight.notes[:MOST_NOTES], *notes]
+        steps.end(road, job, files, JobState.FAILED, " ".join((reason, *filter(None, more))))
+
+
+def _looked_for(spec: JobSpec) -> str:
+    """Where a command that does not exist was looked for: not where it was typed."""
+    name = spec.command[0] if spec.command else "/"
+    if name.startswith("/"):
+        return ""
+    if "/" not in name:
+        return f"It was looked for on PATH at {spec.target}."
+    if spec.cwd:
+        return f"It was looked for in {spec.cwd} at {spec.target}."
+    return (
+        f"It was looked for in the job's own directory at {spec.target}: give its full path or a working directory, or "
+        "have it copied there as an input file."
+    )
 
 
 def _why(job: Job, files: JobFiles) -> str:
