@@ -36,6 +36,9 @@ KEPT = (
 )
 """Options that would make something else of it than one job that runs once, and that is found again."""
 
+ALONE = ("-B", "-N", "-Ne", "-x", "-hl", "-rn", "-ul", "-tty", "-ti", "-XF", "-datachk")
+"""Options without a value."""
+
 FEW_TRIES = """
 LSB_NTRIES=${LSB_NTRIES:-3}; export LSB_NTRIES
 """
@@ -90,6 +93,7 @@ class Lsf:
     def submit(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:
         batch, mpi = spec.batch, spec.mpi
         refuse(self.title, "bsub", batch.arguments, KEPT)
+        _refuse_commands(batch.arguments)
         # -rn: never run again, even where the queue would.
         argv = ["bsub", "-J", job_name, "-o", output, "-rn"]
         if batch.queue:
@@ -193,6 +197,22 @@ class Lsf:
             Queue(row[1], row[1] in default[:1], row[3] == "Open" and row[4] == "Active", None, _counts(row[5]))
             for row in rows
         )
+
+
+def _refuse_commands(arguments: Sequence[str]) -> None:
+    """Raises InvalidRequest for a word that is neither an option nor the value of one. To bsub the command would begin
+    with it, and its shell would have every word from there on, quoted by nobody."""
+    may_be_value = False
+    for word in arguments:
+        option = len(word) > 1 and word.startswith("-")
+        if not option and not may_be_value:
+            raise InvalidRequest(
+                f"LSF would take {word[:80]!r} for the command itself, as it belongs to no option. Remove it from the "
+                "further arguments of bsub, or put the option before it that it is the value of.",
+                "batch_arguments",
+            )
+        # A value that is glued to its option leaves no room for another.
+        may_be_value = option and word not in ALONE and re.fullmatch(r"-[A-Za-z_]+", word) is not None
 
 
 def _resources(batch: Batch, mpi: Mpi | None) -> str:

@@ -99,3 +99,13 @@ def test_no_word_of_ours_or_theirs_is_part_of_a_script(name: str) -> None:
     ):
         place = 2 if argv[0] == "sh" else 0
         assert word in argv and word not in argv[place]
+
+
+@pytest.mark.parametrize(
+    "before", [(), ("-x",), ("-M500",), ("-M", "500")], ids=["alone", "no-value", "glued", "value"]
+)
+def test_a_word_that_lsf_would_take_for_the_command(before: tuple[str, ...]) -> None:
+    """bsub hands all words from the first that is no option on to a shell."""
+    with pytest.raises(InvalidRequest) as refused:
+        LSF.submit(JobSpec(batch=Batch(arguments=(*before, "$(touch /tmp/x)"))), "n", SCRIPT, "/o")
+    assert refused.value.field == "batch_arguments"
