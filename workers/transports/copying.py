@@ -236,6 +236,9 @@ async def _get_one(
         try:
             known = await source.stat()
             size, changed = int(known.size or 0), int(known.mtime or 0)
+            # Before anything is fetched: no more comes here than there is room for.
+            if file.bytes is not None and size != file.bytes:
+                raise piping.changed(link, file, size)
             partial = file.here.parent / f".{file.here.name[:100]}.{size}-{changed}.part"
             with _disk_here(file.here):
                 flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -253,12 +256,6 @@ async def _get_one(
         if isinstance(error, explain.LOST):
             raise
         raise not_read_there(link, file.there, error) from None
-    if file.bytes is not None and size != file.bytes:
-        partial.unlink(missing_ok=True)
-        raise Unavailable(
-            f"{file.there} on {link.host} has {size} bytes and not {file.bytes}: it was changed meanwhile. "
-            "Fetch it again."
-        )
     with _disk_here(file.here):
         os.replace(partial, file.here)
         for name in left:

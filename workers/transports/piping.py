@@ -79,8 +79,10 @@ async def get(link: Link, file: Copy, tally: Moved) -> None:
                 rest = rest[os.write(handle, rest) :]
             tally.moved += len(data)
 
+        # With room for words on what is wrong.
+        limit = MOST if file.bytes is None else file.bytes - start + (1 << 16)
         try:
-            done = await sessions.run(link, script, timeout_s=HOURS_S, limit_bytes=MOST, sink=take)
+            done = await sessions.run(link, script, timeout_s=HOURS_S, limit_bytes=limit, sink=take)
         except OSError as error:
             if isinstance(error, TimeoutError):
                 raise
@@ -96,14 +98,18 @@ async def get(link: Link, file: Copy, tally: Moved) -> None:
     if file.bytes is not None and size != file.bytes:
         with contextlib.suppress(OSError):
             partial.unlink()
-        raise Unavailable(
-            f"{file.there} on {link.host} has {size} bytes and not {file.bytes}: it was changed meanwhile. "
-            "Fetch it again."
-        )
+        raise changed(link, file, size)
     try:
         await asyncio.to_thread(os.replace, partial, file.here)
     except OSError as error:
         raise unavailable(file.here, error) from error
+
+
+def changed(link: Link, file: Copy, size: int) -> Unavailable:
+    """The error where a file there has another size than it was said to have."""
+    return Unavailable(
+        f"{file.there} on {link.host} has {size} bytes and not {file.bytes}: it was changed meanwhile. Fetch it again."
+    )
 
 
 def not_written(link: Link, path: str, words: str) -> PerfloomError:
