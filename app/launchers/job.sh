@@ -4,7 +4,7 @@
 
 pl_directory=$1
 pl_number=$2
-# shellcheck source=app/launchers/common.sh
+# shellcheck source=common.sh
 . "$pl_directory/common.sh" || exit 125
 # shellcheck source=/dev/null
 . "$pl_directory/plan.sh" || exit 125

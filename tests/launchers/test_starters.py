@@ -1,0 +1,233 @@
+"""The command lines that start ranks, for flavours that are here and for those that are not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from perfloom.domain.facts import HostFacts
+from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour
+from perfloom.domain.targets import Target, TargetFacts
+from perfloom.launchers import plan as plans
+from perfloom.launchers.base import programs
+from perfloom.launchers.mpi import STARTERS, starter_of
+from perfloom.launchers.quoting import join
+from tests.parts import require
+
+NO_BATCH = Batch()
+
+
+def words(mpi: Mpi, *, batch: Batch = NO_BATCH, **known: str) -> list[str]:
+    """What the words become where these variables are set."""
+    spec = JobSpec(command=("x",), mpi=mpi, batch=batch)
+    text = join(starter_of(mpi.flavour).words(spec, mpi))
+    script = "".join(f"pl_{name}='{value}'\n" for name, value in known.items()) + f'printf "%s\\n" {text}'
+    return subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def test_every_flavour_has_its_starter() -> None:
+    assert set(STARTERS) == set(MpiFlavour)
+    assert all(starter.flavour is flavour and starter.title and starter.names for flavour, starter in STARTERS.items())
+
+
+@pytest.mark.parametrize(
+    ("flavour", "expected"),
+    [
+        (MpiFlavour.OPENMPI, ["-g", "-n", "8", "--map-by", "ppr:4:node", "-r"]),
+        (MpiFlavour.SPECTRUM, ["-g", "-n", "8", "--map-by", "ppr:4:node", "-r"]),
+        (MpiFlavour.MPICH, ["-g", "-ppn", "4", "-n", "8", "-r"]),
+        (MpiFlavour.INTEL, ["-g", "-ppn", "4", "-n", "8", "-r"]),
+        (MpiFlavour.PLATFORM, ["-g", "-np", "8", "-r"]),
+        (MpiFlavour.SRUN, ["-g", "-n", "8", "--ntasks-per-node=4", "-r"]),
+    ],
+)
+def test_ranks_and_arguments(flavour: MpiFlavour, expected: list[str]) -> None:
+    assert words(Mpi(flavour, 8, 4, arguments=("-g",), rank_arguments=("-r",))) == expected
+
+
+def test_what_only_the_host_knows() -> None:
+    mpi = Mpi(MpiFlavour.OPENMPI, 2)
+    assert words(mpi, root="1", crowded="1") == ["--allow-run-as-root", "--oversubscribe", "-n", "2"]
+    assert words(mpi, hostfile="/a b", blaunch="1") == (
+        ["--hostfile", "/a b", "--mca", "plm_rsh_agent", "blaunch", "-n", "2"]
+    )
+    assert words(Mpi(MpiFlavour.MPICH, 2), hostfile="/a b", root="1") == ["-f", "/a b", "-n", "2"]
+    assert words(Mpi(MpiFlavour.SRUN, 2), pmi="pmi2") == ["--mpi=pmi2", "-n", "2"]
+    assert words(Mpi(MpiFlavour.SRUN, 2), batch=Batch(cpus=3)) == ["-n", "2", "--cpus-per-task=3"]
+
+
+@pytest.mark.parametrize(
+    ("flavour", "given", "absent"),
+    [
+        (MpiFlavour.OPENMPI, ("--host", "a"), "--hostfile"),
+        (MpiFlavour.OPENMPI, ("--map-by", "core"), "ppr:4:node"),
+        (MpiFlavour.OPENMPI, ("--nooversubscribe",), "--oversubscribe"),
+        (MpiFlavour.MPICH, ("-hosts", "a"), "-f"),
+        (MpiFlavour.INTEL, ("-perhost", "2"), "-ppn"),
+        (MpiFlavour.SRUN, ("--mpi=pmix_v3",), "--mpi=pmi2"),
+        (MpiFlavour.SRUN, ("--ntasks-per-node=1",), "--ntasks-per-node=4"),
+    ],
+)
+def test_what_the_user_says_is_not_said_twice(flavour: MpiFlavour, given: tuple[str, ...], absent: str) -> None:
+    known = {"root": "1", "hostfile": "/h", "crowded": "1", "blaunch": "1", "pmi": "pmi2"}
+    said = words(Mpi(flavour, 8, 4, arguments=given), **known)
+    assert absent not in said and set(given) <= set(said)
+
+
+def test_the_starters_name_is_the_users_or_the_targets_or_what_was_found() -> None:
+    starter = starter_of(MpiFlavour.MPICH)
+    mpi, target = Mpi(MpiFlavour.MPICH), Target("t", starters={"mpich": "of target"})
+    facts = TargetFacts(HostFacts(host=""), starters={"mpich": "of facts"})
+    assert programs(starter, replace(mpi, program="own"), target, facts) == ("own",)
+    assert programs(starter, mpi, target, facts) == ("of target",)
+    assert programs(starter, mpi, Target("t"), facts) == ("of facts",)
+    assert programs(starter, mpi, Target("t"), None) == starter.names
+
+
+def functions(tmp_path: Path, mpi: Mpi) -> str:
+    """The functions of job.sh that come before the ranks, and what they need."""
+    plan = plans.plan(JobSpec(command=("x",), mpi=mpi), Target("t"), None, "x" * 12, str(tmp_path))
+    for name, text in plan.files.items():
+        (tmp_path / name).write_text(text)
+    job = plan.files["job.sh"]
+    body = job[job.index("# pl_find_starter NAME") : job.index("pl_become() {")]
+    start = (
+        f'pl_directory={tmp_path}\n. "$pl_directory/common.sh"\n. "$pl_directory/plan.sh"\npl_state={tmp_path}/noted\n'
+    )
+    return start + body
+
+
+def sh(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", "-c", script], capture_output=True, text=True, env={**os.environ, **environment}, timeout=30
+    )
+
+
+def tool(folder: Path, name: str, says: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\necho '{says}'\n")
+    (folder / name).chmod(0o755)
+
+
+def test_the_starter_that_says_its_flavour_is_taken(tmp_path: Path) -> None:
+    """mpirun may be anybody's."""
+    tools = tmp_path / "tools"
+    tool(tools, "mpirun", "mpirun (Open MPI) 4.1.4")
+    tool(tools, "mpiexec.hydra", "HYDRA build details:")
+    script = functions(tmp_path, Mpi(MpiFlavour.MPICH)) + 'pl_starters pl_find_starter; echo "$pl_starter"'
+    done = sh(script, PATH=f"{tools}:/usr/bin/../bin")
+    assert done.stdout.strip() in ("mpiexec.hydra", "mpirun.mpich") and done.stderr == ""
+    tool(tools, "mpirun", "something else")
+    script = (
+        functions(tmp_path, Mpi(MpiFlavour.INTEL)) + 'PATH=$pl_path; pl_starters pl_find_starter; echo "$pl_starter"'
+    )
+    done = sh(script, PATH=f"{tools}:/usr/bin")
+    assert done.stdout == "mpirun\n"
+    assert (tmp_path / "noted").read_text() == (
+        "note mpirun does not say that it is of Intel MPI, and was taken all the same.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("libraries", "flavour", "linked", "noted"),
+    [
+        ("libmpi.so.40 => /x libopen-pal.so.40 => /y", MpiFlavour.OPENMPI, "openmpi", False),
+        ("libmpi.so.12 => /x libopen-pal.so.13 => /y", MpiFlavour.OPENMPI, "openmpi", False),
+        ("libmpich.so.12 => /x", MpiFlavour.OPENMPI, "mpich", True),
+        ("libmpi.so.12 => /intel", MpiFlavour.INTEL, "mpich", False),
+        ("libmpi.so.12 => /intel", MpiFlavour.MPICH, "mpich", False),
+        ("libmpi_ibm.so.3 => /x libopen-pal.so.3 => /y", MpiFlavour.SPECTRUM, "spectrum", False),
+        ("libmpi.so.40 => /x", MpiFlavour.MPICH, "openmpi", True),
+        ("libc.so.6 => /x", MpiFlavour.MPICH, "", False),
+    ],
+)
+def test_whose_library_a_program_has(
+    tmp_path: Path, libraries: str, flavour: MpiFlavour, linked: str, noted: bool
+) -> None:
+    script = (
+        functions(tmp_path, Mpi(flavour)) + f"ldd() {{ echo '{libraries}'; }}\npl_check_program sh; echo \"$pl_linked\""
+    )
+    done = sh(script)
+    assert done.stdout == f"{linked}\n"
+    assert ((tmp_path / "noted").exists() and "for the only one" in (tmp_path / "noted").read_text()) is noted
+
+
+def test_a_program_without_ldd_is_looked_into(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(b"\x7fELF\0\0libmpich.so.12\0libc.so.6\0")
+    program.chmod(0o755)
+    script = functions(tmp_path, Mpi(MpiFlavour.OPENMPI)) + f"ldd() {{ return 1; }}\npl_check_program {program}"
+    sh(script)
+    assert "built with MPICH or Intel MPI and started by Open MPI" in (tmp_path / "noted").read_text()
+
+
+@pytest.mark.parametrize(
+    ("libraries", "offered", "expected"),
+    [
+        ("libmpi.so.40", "cray_shasta none pmi2 pmix pmix_v4", "pmix"),
+        ("libmpi.so.40", "none pmi2", "pmi2"),
+        ("libmpich.so.12", "none, pmi2, pmix", "pmi2"),
+        ("libc.so.6", "none pmi2 pmix", ""),
+    ],
+)
+def test_how_sruns_ranks_find_each_other(tmp_path: Path, libraries: str, offered: str, expected: str) -> None:
+    tool(tmp_path / "tools", "srun", f"MPI plugin types are... {offered}")
+    script = functions(tmp_path, Mpi(MpiFlavour.SRUN)) + f"ldd() {{ echo '{libraries}'; }}\n"
+    done = sh(f'{script}pl_starter={tmp_path}/tools/srun; pl_check_program sh; echo "$pl_pmi"')
+    assert done.stdout.strip() == expected
+
+
+def test_the_situation_of_a_batch_job(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("a\na\n")
+    tool(tmp_path / "tools", "blaunch", "")
+    show = 'pl_find_situation; echo "$pl_hostfile|$pl_blaunch|$pl_crowded"'
+    script = functions(tmp_path, Mpi(MpiFlavour.OPENMPI, 5000)) + show
+    path = f"{tmp_path}/tools:{os.environ['PATH']}"
+    assert sh(script, LSB_JOBID="1", LSB_DJOB_HOSTFILE=str(hosts), PATH=path).stdout == f"{hosts}|1|\n"
+    assert sh(script, LSB_JOBID="1", LSB_DJOB_HOSTFILE="/no/such").stdout.startswith("||")
+    assert sh(script, SLURM_JOB_ID="1").stdout == "||\n"
+    assert sh(script).stdout == "||1\n"
+    assert sh(functions(tmp_path, Mpi(MpiFlavour.OPENMPI, 1)) + show).stdout == "||\n"
+
+
+RANKS = """pl_flavour={flavour}; pl_host=h; pl_rank= pl_size= pl_notes=
+pl_find_rank; echo "$pl_rank/$pl_size/${{pl_notes:+noted}}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("flavour", "variables", "expected"),
+    [
+        ("openmpi", {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "SLURM_PROCID": "0"}, "3/4/"),
+        ("openmpi", {"PMIX_RANK": "5", "SLURM_PROCID": "0", "SLURM_NTASKS": "9"}, "5//"),
+        ("mpich", {"PMI_RANK": "2", "PMI_SIZE": "8", "SLURM_PROCID": "0", "OMPI_COMM_WORLD_RANK": "7"}, "2/8/"),
+        ("intel", {"PMI_RANK": "0", "PMI_SIZE": "1"}, "0/1/"),
+        ("platform", {"MPI_RANKID": "6", "MPI_NRANKS": "7"}, "6/7/"),
+        ("srun", {"SLURM_PROCID": "1", "SLURM_NTASKS": "9", "SLURM_STEP_NUM_TASKS": "4", "PMI_RANK": "1"}, "1/4/"),
+        ("openmpi", {"PMI_RANK": "2", "PMI_SIZE": "8"}, "2/8/"),
+        ("mpich", {"SLURM_PROCID": "2", "SLURM_NTASKS": "8"}, "//noted"),
+        ("openmpi", {"OMPI_COMM_WORLD_RANK": "$(touch x)"}, "//noted"),
+        ("mpich", {"PMI_RANK": "1", "PMI_SIZE": "many"}, "1//"),
+    ],
+)
+def test_who_a_rank_is(tmp_path: Path, flavour: str, variables: dict[str, str], expected: str) -> None:
+    rank = plans.plan(JobSpec(command=("x",)), Target("t"), None, "x" * 12, "/d/x").files["rank.sh"]
+    body = rank[rank.index("# pl_number TEXT") : rank.index("# Whether this rank is among")]
+    clean = {"PATH": os.environ["PATH"], **variables}
+    done = subprocess.run(
+        ["/bin/sh", "-c", body + RANKS.format(flavour=flavour)], capture_output=True, text=True, env=clean, cwd=tmp_path
+    )
+    assert (done.stdout, list(tmp_path.iterdir())) == (f"{expected}\n", [])
+
+
+def test_real_libraries_are_known(tmp_path: Path) -> None:
+    for name, linked in (("ompi_info", "openmpi"), ("mpichversion", "mpich")):
+        require({"openmpi": "openmpi", "mpich": "mpich"}[linked])
+        script = functions(tmp_path, Mpi(MpiFlavour.SRUN)) + "pl_starter=true\n"
+        done = sh(f'{script}pl_check_program {name}; echo "$pl_linked"')
+        assert done.stdout.strip() == linked
