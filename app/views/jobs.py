@@ -84,8 +84,8 @@ class JobPage(Page):
     """`/jobs/<id>`. open_url: its best result page. waiting: why nothing happens yet, where that can be told.
 
     program: how the user's program ended. stops: cancelling now ends the recording and keeps it; drops: cancelling
-    now drops what was recorded. sight: what was seen of it at its target. needs: secrets that it waits for; keys_known:
-    whether a worker is there that they can be sealed for.
+    now drops what was recorded. sight: what was seen of it at its target. needs: secrets that it waits for, needs_text:
+    why; keys_known: whether a worker is there that they can be sealed for.
     """
 
     template: ClassVar[str] = "jobs/job.html"
@@ -122,6 +122,7 @@ class JobPage(Page):
     seen_s: float
     seen_text: str
     needs: tuple[Prompt, ...]
+    needs_text: str
     keys_known: bool
 
     @property
@@ -133,7 +134,7 @@ class JobPage(Page):
             "rail": tuple((s.name, s.status, s.progress, s.text, s.since) for s in self.stages),
             "facts": (self.command, self.facts),
             "sight": (self.final, self.sight and self.sight.marked),
-            "needs": (self.needs, self.keys_known),
+            "needs": (self.needs, self.needs_text, self.keys_known),
         }
         return {name: hashlib.sha256(repr(part).encode()).hexdigest()[:12] for name, part in parts.items()}
 
@@ -378,6 +379,7 @@ def job_page(job: Job, piece: job_output.Piece | None = None) -> JobPage:
         seen_s=seen_s,
         seen_text=job_stages.elapsed(seen_s),
         needs=needs,
+        needs_text=job.progress_text if needs else "",
         keys_known=bool(needs) and bool(credentials.workers()),
     )
 

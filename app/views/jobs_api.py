@@ -11,6 +11,7 @@ from ..forms.job_json import from_json
 from ..recorders.preflight import Finding, Level
 from ..services import services
 from ..store import Job
+from .credentials import needed
 from .job_examine import examine_spec
 from .job_form import CHECK_TIMEOUT_S, queue_job
 from .job_places import place_of, targets
@@ -96,6 +97,7 @@ def _job(job: Job) -> dict[str, Any]:
             {"name": stage.name, "status": stage.status.value, "seconds": stage.seconds}
             for stage in stages(job, time.time())
         ],
+        "needs": [] if job.state.final else [prompt.text for prompt in needed(job)],
         "attempt": job.attempt,
         "host": job.host,
         "argv": job.argv,
