@@ -16,7 +16,7 @@ from perfloom.sealing import KeyPair, seal
 from perfloom.store import Store
 from perfloom.workers import secrets, steps
 from perfloom.workers.road import Road, open_road
-from perfloom.workers.targeted import access, patience, wishes
+from perfloom.workers.targeted import access, patience, polling, wishes
 from perfloom.workers.transports import close_all, connections
 from tests import sshd as servers
 from tests.sshd import Account, Network, Sshd
@@ -116,8 +116,6 @@ def test_given_up_while_nobody_can_be_reached(road: Road, there: Target, server:
     job = store.jobs.get(job.id)
     assert job.state is JobState.CANCELLED and patience.CANNOT_SAY in (job.reason or "")
     store.targets.save(there)
-    from perfloom.workers.targeted import polling
-
     polling.poll(road, there.name)
     assert nothing_left(job)
 

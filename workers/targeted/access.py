@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from perfloom.domain.errors import Refused, SecretNeeded, Unreachable
 from perfloom.domain.targets import Target
@@ -16,10 +16,11 @@ from perfloom.workers.transports import Transport, open_transport
 KNOWN_BAD_S = 10.0
 """A host that could not be reached, or let us not in, is not tried again for so long, whichever job is next."""
 SLOTS = 4
-"""How many jobs this process prepares, or brings back, at a time; looking at jobs always finds a free thread."""
+"""How many jobs this process prepares at a time, and how many it brings back; looking at jobs always finds a thread."""
 
 _bad: dict[str, tuple[float, Unreachable | Refused]] = {}
-_slots = threading.BoundedSemaphore(SLOTS)
+_staging = threading.BoundedSemaphore(SLOTS)
+_collecting = threading.BoundedSemaphore(SLOTS)
 
 
 class Busy(Exception):
@@ -32,7 +33,8 @@ def reach(road: Road, target: Target, jobs: Sequence[Job]) -> Iterator[Transport
     key = json.dumps(target.to_json(), sort_keys=True)
     at, error = _bad.get(key, (0.0, None))
     if error is not None and time.monotonic() - at < KNOWN_BAD_S:
-        raise error
+        # Without the places that raised it before.
+        raise error.with_traceback(None)
     try:
         secrets = road.ask or secrets_for(road.store, target.name, [job.id for job in jobs])
         with open_transport(target, secrets) as there:
@@ -46,12 +48,21 @@ def reach(road: Road, target: Target, jobs: Sequence[Job]) -> Iterator[Transport
     _bad.pop(key, None)
 
 
+def staging_slot() -> AbstractContextManager[None]:
+    """One of the places for preparing a job. Raises Busy."""
+    return _slot(_staging)
+
+
+def collecting_slot() -> AbstractContextManager[None]:
+    """One of the places for bringing back what a job left. Raises Busy."""
+    return _slot(_collecting)
+
+
 @contextmanager
-def slot() -> Iterator[None]:
-    """One of the places for what takes long. Raises Busy."""
-    if not _slots.acquire(blocking=False):
+def _slot(slots: threading.BoundedSemaphore) -> Iterator[None]:
+    if not slots.acquire(blocking=False):
         raise Busy
     try:
         yield
     finally:
-        _slots.release()
+        slots.release()

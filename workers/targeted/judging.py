@@ -91,8 +91,6 @@ def _running(spec: JobSpec, sight: Sight) -> str:
     parts = []
     if any(one.batch and one.batch.state is BatchState.SUSPENDED for one in sight.submissions):
         parts.append("Is suspended by the batch system")
-    elif all(phase(one) is Phase.UNKNOWN for one in sight.submissions):
-        parts.append("Nobody there can say at present whether it runs")
     else:
         hosts = list(dict.fromkeys(rank.host for rank in sight.ranks if rank.host))
         more = f" and {len(hosts) - 3} more" if len(hosts) > 3 else ""
@@ -119,7 +117,8 @@ def ending(spec: JobSpec, sight: Sight, *, asked: bool) -> Ending:
 
     Of why the recording is not whole that is left out which the ranks say of themselves.
     """
-    cancelled = asked and any(one.stopped or one.exit_status is None for one in sight.submissions)
+    ended_early = [one for one in sight.submissions if one.stopped or one.exit_status is None]
+    cancelled = asked and bool(ended_early or not sight.submissions)
     limit = not cancelled and (_at_own_limit(sight) or any(_at_limit(one) for one in sight.submissions))
     short = ["It was cancelled."] if cancelled else list(dict.fromkeys(_cut_short(spec, sight)))
     told = cancelled or limit or any(one.stopped for one in sight.submissions)

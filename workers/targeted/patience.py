@@ -5,6 +5,7 @@ the time that the settings give it is over, or when a person has asked twice for
 """
 
 import logging
+import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -41,7 +42,7 @@ def patient(step: steps.Step) -> steps.Step:
         try:
             step(road, job, files)
         except Busy:
-            road.store.jobs.update(job.id, expected=job.state, due_at=time.time() + BUSY_S)
+            road.store.jobs.update(job.id, expected=job.state, due_at=time.time() + random.uniform(1, 3) * BUSY_S)
         except Stopped:
             _dropped(road, _present(road, job), files)
         except (Unreachable, Refused) as error:

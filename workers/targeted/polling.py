@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from perfloom.domain.errors import PerfloomError, Unavailable
+from perfloom.domain.errors import PerfloomError, Unavailable, Unreachable
 from perfloom.domain.jobs import JobState, Outcome
 from perfloom.domain.progress import Sight, SubmissionSight
 from perfloom.domain.targets import BatchState, BatchStatus, Target
@@ -24,7 +24,7 @@ from perfloom.launchers.plan import Followed, Found, look_script, looked
 from perfloom.launchers.plan import with_batch as with_states
 from perfloom.store.disk import disk_errors
 from perfloom.store.jobs import POLLED, Job
-from perfloom.workers import steps
+from perfloom.workers import launching, steps
 from perfloom.workers.jobfiles import JobFiles
 from perfloom.workers.road import Road
 from perfloom.workers.targeted import batch, judging, leaving, patience, wishes
@@ -69,10 +69,14 @@ def poll(road: Road, name: str) -> None:
             _look(road, jobs, locked=False)
         if known is not None:
             leaving.clear(road, known.target)
-    if road.queue is not None:
-        for job in jobs:
-            if (present := road.store.jobs.find(job.id)) is not None and present.state is JobState.COLLECTING:
-                road.queue.ring(present)
+    if road.queue is None:
+        return
+    gone_on = [present for job in jobs if (present := road.store.jobs.find(job.id)) and present.state not in POLLED]
+    for present in gone_on:
+        if not present.state.final:
+            road.queue.ring(present)
+    if gone_on and known is not None and known.target.here:
+        launching.call_next(road)
 
 
 def look_at_one(road: Road, job: Job, files: JobFiles) -> None:
@@ -108,6 +112,12 @@ def _look(road: Road, jobs: Sequence[Job], *, locked: bool) -> None:
     except PerfloomError as error:
         patience.unreached(road, jobs, error)
         return
+    unseen = [job for job in jobs if job.id in seen and _nobody_can_say(seen[job.id])]
+    for job in unseen:
+        _keep(JobFiles(road.store.jobs.directory(job.id)), seen[job.id].sight)
+    if unseen:
+        patience.unreached(road, unseen, Unreachable(_unseen_text(target, [seen[job.id] for job in unseen])))
+        jobs = [job for job in jobs if job not in unseen]
     # Most wait as they did; what is new of them is a word at most.
     waiting = {job.id: text for job in jobs if job.id in seen and (text := _still_waits(road, job, seen[job.id]))}
     said = {job.id: job.progress_text for job in jobs}
@@ -122,7 +132,7 @@ def _look(road: Road, jobs: Sequence[Job], *, locked: bool) -> None:
                     raise  # The catalogue does not answer for any of them.
                 road.store.jobs.update(job.id, expected=job.state, progress_text=error.message)
     now = time.time()
-    pause = min(_pause(road, job, target, now) for job in jobs)
+    pause = min((_pause(road, job, target, now) for job in jobs), default=0.0)
     road.store.jobs.postpone([job.id for job in jobs], now + pause)
 
 
@@ -151,7 +161,7 @@ def _see(road: Road, there: Transport, target: Target, jobs: Sequence[Job]) -> M
     for job in jobs:
         bare = tuple(SubmissionSight(number, native) for number, native in enumerate(_natives(job)))
         sight = with_states(Sight(bare, seen_at=now), statuses)
-        if all(judging.phase(one) is judging.Phase.WAITS for one in sight.submissions):
+        if bare and all(judging.phase(one) is judging.Phase.WAITS for one in sight.submissions):
             seen[job.id] = Seen(sight)
         else:
             closer.append(job)
@@ -241,11 +251,22 @@ def _see_to_wishes(
     return [changed.get(job.id, job) for job in jobs]
 
 
+def _nobody_can_say(seen: Seen) -> bool:
+    """Whether a job may run or not for all that is seen: its directory is hidden, or its host is lost."""
+    phases = {judging.phase(one) for one in seen.sight.submissions}
+    return seen.there and phases == {judging.Phase.UNKNOWN}
+
+
+def _unseen_text(target: Target, seen: Sequence[Seen]) -> str:
+    notes = [note for one in seen for note in one.sight.notes]
+    return notes[0] if notes else f"Nobody at {target.name} can say at present whether it runs."
+
+
 def _still_waits(road: Road, job: Job, seen: Seen) -> str:
     """What is to be said of a job that waits in the queue as it did when it was last seen; nothing of any other."""
     if job.state is not JobState.PENDING or {"unreached", "needs", "quiet", "ending"} & job.details.keys():
         return ""
-    if any(judging.phase(one) is not judging.Phase.WAITS for one in seen.sight.submissions):
+    if {judging.phase(one) for one in seen.sight.submissions} != {judging.Phase.WAITS}:
         return ""
     _keep(JobFiles(road.store.jobs.directory(job.id)), seen.sight)
     return judging.judge(job.job_spec, seen.sight, 0.0).text

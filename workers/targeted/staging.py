@@ -27,7 +27,7 @@ from perfloom.workers.jobfiles import JobFiles, environment_of, forget_environme
 from perfloom.workers.road import Road, Stopped, reporter
 from perfloom.workers.supervisor import write_json
 from perfloom.workers.targeted import batch, inputs, patience, wishes
-from perfloom.workers.targeted.access import reach, slot
+from perfloom.workers.targeted.access import reach, staging_slot
 from perfloom.workers.targeted.finding import facts_of
 from perfloom.workers.transports import Copy, Transport
 
@@ -50,7 +50,7 @@ def stage(road: Road, job: Job, files: JobFiles) -> None:
         job = wishes.noted(road, job)
     elif job.cancel_requested:
         raise Stopped
-    with slot(), reach(road, known.target, [job]) as there:
+    with staging_slot(), reach(road, known.target, [job]) as there:
         if not job.details.get("begun"):
             job = _lay_down(road, job, files, known, there)
         _start_all(road, job, files, known.target, there)

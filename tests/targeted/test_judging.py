@@ -1,0 +1,168 @@
+"""What is made of what is seen: pure, so every case is cheap."""
+
+import itertools
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfloom.domain.errors import InvalidRequest
+from perfloom.domain.jobs import JobSpec, Mpi, MpiFlavour
+from perfloom.domain.progress import RankSight, RunSight, Sight, SubmissionSight
+from perfloom.domain.targets import BatchState, BatchStatus
+from perfloom.workers import supervised
+from perfloom.workers.jobfiles import JobFiles
+from perfloom.workers.targeted import judging
+from perfloom.workers.targeted.inputs import names
+from perfloom.workers.targeted.judging import Phase, ending, judge, phase
+from perfloom.workers.targeted.output import FarOutput
+
+SPEC = JobSpec(command=("x",), duration_s=3.0)
+RANKS = JobSpec(command=("x",), mpi=Mpi(MpiFlavour.OPENMPI, 4))
+
+
+def seen(*submissions: SubmissionSight, **more: object) -> Sight:
+    return Sight(submissions=submissions, **more)  # type: ignore[arg-type]
+
+
+def batch(state: BatchState, **more: object) -> BatchStatus:
+    return BatchStatus("1", state, **more)  # type: ignore[arg-type]
+
+
+def submission(state: BatchState | None = None, number: int = 0, reason: str = "", **more: object) -> SubmissionSight:
+    status = None if state is None else batch(state, reason=reason)
+    return SubmissionSight(number, "1", batch=status, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        (submission(alive=True), Phase.RUNS),
+        (submission(alive=False), Phase.SILENT),
+        (submission(), Phase.UNKNOWN),
+        (submission(exit_status=0, alive=True), Phase.ENDED),
+        (submission(BatchState.PENDING), Phase.WAITS),
+        (submission(BatchState.HELD), Phase.WAITS),
+        (submission(BatchState.RUNNING), Phase.RUNS),
+        (submission(BatchState.SUSPENDED), Phase.RUNS),
+        (submission(BatchState.UNKNOWN), Phase.UNKNOWN),
+        (submission(BatchState.GONE), Phase.SILENT),
+        (submission(BatchState.DONE), Phase.SILENT),
+        (submission(BatchState.RUNNING, exit_status=1), Phase.ENDED),
+    ],
+    ids=lambda value: value.value if isinstance(value, Phase) else "",
+)
+def test_where_a_submission_is(one: SubmissionSight, expected: Phase) -> None:
+    assert phase(one) is expected
+
+
+def test_every_state_of_a_batch_system_has_its_phase() -> None:
+    for state, status in itertools.product(BatchState, (None, 0, 1)):
+        assert isinstance(phase(submission(state, exit_status=status)), Phase)
+
+
+def test_a_job_is_over_when_all_of_it_is() -> None:
+    ended, waits, runs = (
+        submission(BatchState.DONE, exit_status=0),
+        submission(BatchState.PENDING, 1),
+        submission(BatchState.RUNNING, 1),
+    )
+    assert judge(SPEC, seen(ended), 0.0).over
+    assert not judge(SPEC, seen(ended, waits), 100.0).over and judge(SPEC, seen(ended, waits), 100.0).waits
+    assert not judge(SPEC, seen(ended, runs), 100.0).over and not judge(SPEC, seen(ended, runs), 100.0).waits
+
+
+def test_what_has_written_no_end_is_given_the_time_to() -> None:
+    """Files of another machine come late, and a batch system may not know yet what it was given."""
+    for state, patience in ((BatchState.DONE, judging.SETTLE_S), (BatchState.GONE, judging.GONE_S)):
+        sight = seen(submission(state, host="n1"))
+        assert not judge(SPEC, sight, patience - 0.1).over and judge(SPEC, sight, patience).over
+    assert judge(SPEC, seen(submission(BatchState.CANCELLED)), 0.0).over
+
+
+def test_words_for_who_waits_and_who_runs() -> None:
+    status = batch(BatchState.PENDING, reason="Priority", position=3)
+    assert (
+        judge(SPEC, seen(SubmissionSight(0, "1", batch=status)), 0).text == "Waits in the queue: Priority; 3 before it"
+    )
+    assert "until somebody lets it go" in judge(SPEC, seen(submission(BatchState.HELD)), 0).text
+    ranks = tuple(RankSight(1, number, f"n{number}", "recording") for number in range(3))
+    runs = (RunSight(0, "ended", 0), RunSight(1, "running"))
+    text = judge(RANKS, seen(submission(BatchState.RUNNING), ranks=ranks, runs=runs), 0).text
+    assert text == "Runs on n0, n1, n2; 1 of 2 runs are done; 3 of 4 ranks have begun"
+    assert "suspended" in judge(SPEC, seen(submission(BatchState.SUSPENDED)), 0).text
+
+
+def test_how_it_ended() -> None:
+    good = seen(submission(exit_status=0), runs=(RunSight(0, "ended", 0),))
+    found = ending(SPEC, good, asked=False)
+    assert (found.outcome.exit_status, found.short) == (0, ())
+    # Asked for too late, it changed nothing.
+    assert not ending(SPEC, good, asked=True).outcome.cancelled
+    bad = seen(submission(exit_status=3), runs=(RunSight(0, "ended", 3),))
+    found = ending(SPEC, bad, asked=False)
+    assert (found.outcome.exit_status, found.short) == (3, ("The command ended with exit status 3.",))
+    told = seen(submission(exit_status=3), runs=(RunSight(0, "ended", 3),), ranks=(RankSight(0, None, "h", "done", 3),))
+    found = ending(SPEC, told, asked=False)
+    assert found.short == () and found.outcome.reasons == ("The command ended with exit status 3.",)
+    crashed = seen(submission(exit_status=139), runs=(RunSight(0, "ended", 139),))
+    found = ending(SPEC, crashed, asked=False)
+    assert (found.outcome.exit_status, found.outcome.signal) == (None, 11) and "SIGSEGV" in found.short[0]
+    cancelled = seen(submission(exit_status=143, stopped="signal TERM"), runs=(RunSight(0, "ended", 143),))
+    found = ending(SPEC, cancelled, asked=True)
+    assert found.outcome.cancelled and found.short == ("It was cancelled.",) and found.outcome.exit_status is None
+    assert "somebody else" in ending(SPEC, cancelled, asked=False).short[0]
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (submission(BatchState.TIME_LIMIT), "limit on time"),
+        (submission(BatchState.CANCELLED, reason="TERM_ADMIN"), "not by Perfloom: TERM_ADMIN"),
+        (submission(BatchState.FAILED, reason="OUT_OF_MEMORY"), "The batch system ended it: OUT_OF_MEMORY"),
+        (submission(BatchState.GONE), judging.FORGOTTEN),
+        (submission(alive=False), judging.VANISHED),
+    ],
+)
+def test_why_it_is_not_whole(one: SubmissionSight, words: str) -> None:
+    found = ending(SPEC, seen(one), asked=False)
+    assert words in found.short[0] and found.outcome.time_limit == ("limit" in words)
+    assert judging.vanished(seen(one)) == (one.batch is None or one.batch.state is BatchState.GONE)
+
+
+def test_the_limit_of_the_job_itself() -> None:
+    ranks = (RankSight(0, None, "h", "done", stopped="limit"),)
+    found = ending(SPEC, seen(submission(exit_status=0), ranks=ranks, runs=(RunSight(0, "ended", 0),)), asked=False)
+    assert found.outcome.time_limit and found.short == ("The command was ended at the limit of 3 s.",)
+
+
+def test_input_files_of_all_runs() -> None:
+    assert names(["/a/in{run}", "/b"], 3) == ("/a/in0", "/a/in1", "/a/in2", "/b")
+    assert names(["/a/in{run}"], 1) == ("/a/in{run}",)
+    for wrong in (["relative"], ["/a/x", "/b/x"], ["/"], ["/a/.."]):
+        with pytest.raises(InvalidRequest):
+            names(wrong, 1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=30))
+def test_output_comes_in_any_pieces(pieces: list[tuple[int, bool]]) -> None:
+    """Its beginning and its end are there, and how much is missing; pieces come twice after a crash."""
+    whole = b"".join(b"%04d\n" % number for number in range(400))
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(supervised, "HEAD_BYTES", 50)
+        patch.setattr(supervised, "TAIL_BYTES", 50)
+        files = JobFiles(Path(folder))
+        files.prepare()
+        far = 0
+        for size, twice in pieces:
+            start = FarOutput(files).wanted(far, 30)
+            for _ in range(1 + twice):
+                FarOutput(files).take(whole[start : start + size], start)
+            far = max(far, start + size)
+            text = files.output.read_bytes()
+            here = FarOutput(files).here
+            assert text[:50] == whole[: min(50, here)] or here > 50
+            assert whole[:here].endswith(text.rpartition(b"here \xe2\x80\xa6]\n")[2][-5:])
+            assert len(text) < 200
