@@ -89,6 +89,13 @@ def test_a_script_runs_in_a_home_with_the_settings_of_nobody(there: Transport, m
     assert there.run('test -d "$HOME" && test "$(pwd)" != / || test "$HOME" = /').status == 0
 
 
+def test_a_script_is_not_for_everybody_to_read(there: Transport) -> None:
+    """It may hold values of variables; command lines are seen by all users of a machine."""
+    done = there.run("word=hush; tr '\\0' ' ' </proc/$$/cmdline; env; sh -c 'env; set'")
+    assert done.status == 0
+    assert "hush" not in done.text
+
+
 def test_a_script_that_takes_too_long_is_ended_with_all_that_it_started(there: Transport, tmp_path: Path) -> None:
     note = tmp_path / "pids"
     script = f"sleep 300 & echo $! >>{note}; trap '' TERM; (trap '' TERM; sleep 300) & echo $! >>{note}; echo $$ >>{note}; wait"

@@ -20,8 +20,11 @@ from perfloom.store.disk import unavailable
 from perfloom.workers.transports.base import Copy, Done, Progress
 
 SHELL = "/bin/sh"
-ARGUMENT_BYTES = 100_000
-"""Linux refuses a single argument from 128 KiB on; a longer script goes through a file."""
+VARIABLE_BYTES = 100_000
+"""Linux refuses a single variable from 128 KiB on; a longer script goes through a file."""
+VARIABLE = "pl_given"
+EVALUATE = f'pl_text=${VARIABLE}; unset {VARIABLE}; eval "$pl_text"'
+"""A command line is seen by everybody on the machine, and a script may hold the values of a job's variables."""
 GRACE_S = 1.0
 """How long a script has to end after TERM, and its output to end after it: what it left running may hold that open."""
 BLOCK = 1 << 16
@@ -37,13 +40,13 @@ class LocalTransport:
 
     def run(self, script: str, *, input: bytes = b"", timeout_s: float = 60.0, limit_bytes: int = 64 << 20) -> Done:
         """See Transport."""
-        with _argv(script) as argv:
+        with _given(script) as (argv, variables):
             process = subprocess.Popen(
                 argv,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=environment(),
+                env=environment() | variables,
                 cwd=_home(),
                 start_new_session=True,
             )
@@ -144,17 +147,18 @@ def environment() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _argv(script: str) -> Iterator[list[str]]:
+def _given(script: str) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """argv that runs a script, and the variable that holds it."""
     text = os.fsencode(script)
     if b"\0" in text:
         raise Unavailable("A script for a target holds a NUL character, which no shell takes.")
-    if len(text) < ARGUMENT_BYTES:
-        yield [SHELL, "-c", script]
+    if len(text) < VARIABLE_BYTES:
+        yield [SHELL, "-c", EVALUATE], {VARIABLE: script}
         return
     with tempfile.NamedTemporaryFile(prefix="perfloom-", suffix=".sh") as file:
         file.write(text)
         file.flush()
-        yield [SHELL, file.name]
+        yield [SHELL, file.name], {}
 
 
 def _home() -> str:
