@@ -28,6 +28,7 @@ from perfloom.readers.merge import FEW, Merged, Merging, Origin
 from perfloom.store import columns
 from perfloom.store.disk import unavailable
 from perfloom.workers import processes
+from perfloom.workers.read_ahead import read_all
 from perfloom.workers.read_files import Reading
 from perfloom.workers.read_ranks import read_planned
 from perfloom.workers.read_request import Answers, Limits, Request
@@ -123,18 +124,18 @@ def _read_files(request: Request, answers: Answers, spill: Spill) -> tuple[list[
     count = len(request.inputs)
     merging = Merging(spill, addresses=count <= FEW)
     written: list[Path] = []
-    for number, wanted in enumerate(request.inputs):
-        reading = Reading(request, answers, wanted, number, count)
-        profile = reading.read()
-        written += reading.written
-        if reading.unpacked is not None and count == 1:
-            return read_planned(replace(request, planned=str(reading.unpacked)), answers, spill)
-        if profile is None:
-            raise UnreadableInput(f"{wanted.name} holds all ranks of a job; read it alone.")
-        _check_weights(profile)
+    for number, found in enumerate(read_all(request, answers, request.inputs)):
+        if found.error is not None:
+            raise found.error
+        written += found.written
+        if found.unpacked is not None and count == 1:
+            return read_planned(replace(request, planned=str(found.unpacked)), answers, spill)
+        if found.profile is None:
+            raise UnreadableInput(f"{request.inputs[number].name} holds all ranks of a job; read it alone.")
+        _check_weights(found.profile)
         if count == 1:
-            return written, Merged(profile, {})
-        merging.add(profile, Origin(f"rank {number}", number))
+            return written, Merged(found.profile, {})
+        merging.add(found.profile, Origin(f"rank {number}", number))
     answers.progress(None, "Brings the ranks together", now=True)
     return written, merging.finish()
 

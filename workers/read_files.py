@@ -124,7 +124,10 @@ class Reading:
     def _by_perf(self, read: Read, path: Path) -> Profile | None:
         """Have perf print the recording; keep the text, and read it where that is wanted."""
         perf = perf_tool.find_perf(self.request.perf)
-        out = Path(self.request.text, perf_tool.script_name(self.wanted.name))
+        # Of two files of one name each has a text of its own.
+        alike = sum(one.name == self.wanted.name for one in self.request.inputs) > 1
+        name = f"{self.number + 1}-{self.wanted.name}" if alike else self.wanted.name
+        out = Path(self.request.text, perf_tool.script_name(name))
         self._looks_up(0)
         with tempfile.TemporaryDirectory(dir=self.request.scratch) as scratch:
             if self.request.out is None:

@@ -4,15 +4,16 @@ One rank is read at a time, and of none more is kept than what is new in it. Wha
 the result then says so.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
-from perfloom.domain.errors import PerfloomError, UnreadableInput
+from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.pieces import Spill
 from perfloom.readers.merge import FEW, Merged, Merging
-from perfloom.readers.rank_notes import RankState, parse_plan
+from perfloom.readers.rank_notes import parse_plan
 from perfloom.readers.ranks import Ranks
 from perfloom.workers.rank_folders import COUNTS, PLAN, PLAN_BYTES, RECORDING, TEXTS, Folder, folders, small_file
-from perfloom.workers.read_files import Reading
+from perfloom.workers.read_ahead import Found, read_all, read_one
 from perfloom.workers.read_request import Answers, Input, Request
 
 
@@ -27,9 +28,17 @@ def read_planned(request: Request, answers: Answers, spill: Spill) -> tuple[list
     found = list(folders(root))
     ranks = Ranks(plan, Merging(spill, addresses=len(found) <= FEW))
     found = [one for one in found if ranks.known(one.rank)]
+    tasks = [(folder, wanted) for folder in found for wanted in _inputs(folder, ranks)]
+    read = zip(tasks, read_all(request, answers, [wanted for _, wanted in tasks]), strict=True)
     written: list[Path] = []
+    ready = next(read, None)
     for number, folder in enumerate(found):
-        written += _read(folder, ranks, request, answers, number, len(found))
+        good = False
+        while ready is not None and ready[0][0] is folder:
+            good |= _take(ready[1], folder, ranks)
+            ready = next(read, None)
+        if not good:
+            written += _read_here(folder, ranks, request, answers, number, len(found))
         ranks.seen(folder.rank)
     reasons = ranks.reasons()
     if ranks.empty and (reasons or not found):
@@ -38,37 +47,37 @@ def read_planned(request: Request, answers: Answers, spill: Spill) -> tuple[list
     return written, ranks.finish()
 
 
-def _read(folder: Folder, ranks: Ranks, request: Request, answers: Answers, number: int, count: int) -> list[Path]:
-    """Take in what a rank recorded. Returns the texts that had to be made."""
-    rank, files = folder.rank, folder.files
-    text, recording, counts = folder.one_of(TEXTS), files.get(RECORDING), folder.one_of(COUNTS)
-    state = rank.state or RankState()
+def _inputs(folder: Folder, ranks: Ranks) -> Iterator[Input]:
+    """The texts and counts of a rank."""
+    text, counts = folder.one_of(TEXTS), folder.one_of(COUNTS)
     if counts is not None:
-        _take(Input(str(counts), ranks.name(rank, counts.name)), folder, ranks, request, answers, number, count)
+        yield Input(str(counts), ranks.name(folder.rank, counts.name))
     if text is not None:
-        wanted = Input(str(text), ranks.name(rank, text.name), script=str(text))
-        if _take(wanted, folder, ranks, request, answers, number, count) is not None or recording is None:
-            return []
-    if recording is None or (text is None and not state.recorded):
-        return []
-    wanted = Input(str(recording), ranks.name(rank, recording.name))
-    reading = _take(wanted, folder, ranks, request, answers, number, count)
-    if reading is None:
-        return []
-    ranks.note(rank, "The names of its functions were looked up here, not where it ran: some may be missing or wrong.")
-    return reading.written
+        yield Input(str(text), ranks.name(folder.rank, text.name), script=str(text))
 
 
-def _take(
-    wanted: Input, folder: Folder, ranks: Ranks, request: Request, answers: Answers, number: int, count: int
-) -> Reading | None:
-    """Read a file of a rank; None where that cannot be done, which is told."""
-    reading = Reading(request, answers, wanted, number, count)
-    try:
-        profile = reading.read()
-    except PerfloomError as error:
-        ranks.failed(folder.rank, error.message)
-        return None
-    if profile is not None:
-        ranks.add(folder.rank, profile)
-    return reading
+def _take(found: Found, folder: Folder, ranks: Ranks) -> bool:
+    """Take in what a file of a rank holds; False where it could not be read, which is told."""
+    if found.error is not None:
+        ranks.failed(folder.rank, found.error.message)
+        return False
+    if found.profile is not None:
+        ranks.add(folder.rank, found.profile)
+    return True
+
+
+def _read_here(
+    folder: Folder, ranks: Ranks, request: Request, answers: Answers, number: int, count: int
+) -> tuple[Path, ...]:
+    """Have perf read a recording of which there is no text that could be. Returns the texts that were made."""
+    recording = folder.files.get(RECORDING)
+    if recording is None or (folder.rank.state is not None and not folder.rank.state.recorded):
+        return ()
+    wanted = Input(str(recording), ranks.name(folder.rank, recording.name))
+    found = read_one(request, answers, wanted, number, count)
+    if not _take(found, folder, ranks):
+        return ()
+    ranks.note(
+        folder.rank, "The names of its functions were looked up here, not where it ran: some may be missing or wrong."
+    )
+    return found.written

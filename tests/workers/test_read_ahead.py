@@ -1,0 +1,104 @@
+"""Many files read by helpers: what comes of it is the same, and whatever becomes of a helper, nothing is missing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.rank_files import samples, write_plan, write_rank
+from perfloom.config import Settings
+from perfloom.domain.errors import UnreadableInput
+from perfloom.workers import reading
+
+FILES = 12
+CODE = """
+import json, os, resource, sys
+from pathlib import Path
+from perfloom.workers import read_ahead
+from perfloom.workers.read_request import Input, Limits, Request
+
+what, folder, *paths = sys.argv[1:]
+parent, real, read = os.getpid(), read_ahead.read_one, []
+
+def read_one(request, answers, wanted, number, count):
+    read.append(number)
+    if os.getpid() != parent and number == 5:
+        if what == "killed":
+            os.kill(os.getpid(), 9)
+        raise {"memory": MemoryError(), "disk": OSError(28, "No space left on device"), "bug": KeyError(5)}[what]
+    return real(request, answers, wanted, number, count)
+
+class Silent(read_ahead._Silent): pass
+
+read_ahead.read_one = read_one
+inputs = tuple(Input(path, Path(path).name) for path in paths)
+request = Request(inputs, folder, folder, Limits(8 << 30, 600, 1 << 30, 0), parent, folder)
+before = resource.getrlimit(resource.RLIMIT_AS)
+try:
+    found = [one.profile.samples.num_rows for one in read_ahead.read_all(request, Silent(), inputs)]
+except OSError as error:
+    found = str(error)
+assert resource.getrlimit(resource.RLIMIT_AS) == before
+try:
+    os.waitpid(-1, os.WNOHANG)
+    left = True
+except ChildProcessError:
+    left = False
+print(json.dumps({"found": found, "here": read, "left": left, "files": sorted(os.listdir(folder))}))
+"""
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> list[Path]:
+    """Enough files of enough bytes for helpers to be of use."""
+    found = []
+    for number in range(FILES):
+        found.append(tmp_path / f"rank{number}.txt")
+        found[-1].write_text(samples(700 + number, rank=number, stacks=60, clock_s=100.0 + number / 100))
+    assert sum(path.stat().st_size for path in found) > 4 << 20
+    return found
+
+
+def test_what_helpers_read_is_what_one_process_reads(settings: Settings, texts: list[Path], tmp_path: Path) -> None:
+    alone = Settings.load(settings.data, environ={}, runtime=settings.runtime, read_memory_bytes=3 * 10**9)
+    one, other = reading.read_profile(alone, texts), reading.read_profile(settings, texts)
+    for name, table in one.tables().items():
+        assert table.equals(other.tables()[name]), name
+    assert one.meta == other.meta
+    texts[7].write_bytes(b"")
+    with pytest.raises(UnreadableInput, match=r"rank7\.txt"):
+        reading.read_profile(settings, texts)
+
+
+def test_ranks_by_helpers(settings: Settings, tmp_path: Path) -> None:
+    root = write_plan(tmp_path / "job", ranks=FILES)
+    for rank in range(FILES):
+        folder = write_rank(root, rank)
+        (folder / "perf.script").write_text(samples(700, rank=rank, stacks=60) if rank != 4 else "nothing")
+    told: list[str] = []
+    profile = reading.read_profile(settings, [root], lambda part, text: told.append(text))
+    assert profile.samples.num_rows == 700 * (FILES - 1)
+    assert [row["rank"] for row in profile.ranks.to_pylist() if row["note"]] == [4]
+    assert "rank 4" in profile.meta.reasons[0]
+
+
+@pytest.mark.parametrize("what", ["memory", "killed", "bug", "disk"])
+def test_a_helper_that_cannot(texts: list[Path], tmp_path: Path, what: str) -> None:
+    """What it could not read is read by the parent, and all after it; a full disk is one for the parent too."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, what, str(folder), *map(str, texts)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert not told["left"]
+    if what == "disk":
+        assert "No space left" in told["found"]
+    else:
+        assert told["found"] == [700 + number for number in range(FILES)]
+        assert told["here"] in (list(range(5, FILES)), list(range(FILES)))
