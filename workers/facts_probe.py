@@ -194,6 +194,7 @@ def _limits() -> dict[str, str]:
         ("ptrace_scope", "/proc/sys/kernel/yama/ptrace_scope"),
         ("perf_event_max_stack", "/proc/sys/kernel/perf_event_max_stack"),
         ("perf_cpu_time_max_percent", "/proc/sys/kernel/perf_cpu_time_max_percent"),
+        ("nmi_watchdog", "/proc/sys/kernel/nmi_watchdog"),
     ):
         if (value := _number(path)) is not None:
             found[name] = str(value)

@@ -42,6 +42,7 @@ SCRIPTS = ("common.sh", "job.sh", "rank.sh")
 UNKNOWN_FAR = HostFacts(host="", options=("-N",))
 """Stands in for a host that nobody has looked at. Every perf has -N, and without it fills somebody's home."""
 MOST_RUNS = 1000
+MOST_EVENTS = 2000
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,8 @@ def check(spec: JobSpec, target: Target) -> None:
         if mpi.ranks < 1 or mpi.every < 1 or (mpi.ranks_per_node or 1) < 1:
             raise InvalidRequest("Numbers of ranks begin at 1.", "ranks")
         chosen(mpi.only)
+    if len(spec.events) > MOST_EVENTS:
+        raise InvalidRequest(f"These are {len(spec.events):,} events; at most {MOST_EVENTS:,} are taken.", "events")
     if spec.sudo and not target.sudo:
         raise InvalidRequest(f"The target {target.name} does not allow sudo. Record without it, or allow it.", "sudo")
     if spec.scope is Scope.COMMAND and not spec.command:

@@ -18,7 +18,7 @@ counters can count may still not fit: then a target says how many it is to be.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..domain.facts import HostFacts
 from .events import group_of, parts, split
@@ -37,7 +37,7 @@ class Counters:
     fixed: tuple[frozenset[str], ...] = ()
 
 
-def counters(facts: HostFacts | None) -> Counters:
+def counters_of(facts: HostFacts | None) -> Counters:
     """The counters of a host's CPU that are left to us; of an unknown one as few as any has."""
     known = facts.limits if facts else {}
     name = (facts.cpu if facts else "").lower()
@@ -71,40 +71,51 @@ def groups(
     target says so. What needs no counter of the CPU (software events, tracepoints, other units) goes into the first
     group. The user's own groups `{a,b}` are never taken apart, even where they do not fit.
     """
-    have = _have(facts, counters)
-    found: list[list[str]] = []
+    have = Counters(counters) if counters is not None else counters_of(facts)
+    found: list[_Group] = []
     for event in _apart(events):
-        place = next((one for one in found if _fits([*one, event], facts, have, most)), None)
+        single = parts(event)
+        names = [split(part)[0] for part in single if needs_counter(part, facts)]
+        place = next((one for one in found if one.has_room(len(single), names, most)), None)
         if place is None:
-            found.append(place := [])
-        place.append(event)
-    return tuple(tuple(one) for one in found) or ((),)
+            found.append(place := _Group(have.general, list(have.fixed)))
+        place.add(event, len(single), names)
+    return tuple(tuple(one.events) for one in found) or ((),)
+
+
+@dataclass
+class _Group:
+    """A group as it grows: the counters that are left, and how many single events it has."""
+
+    general: int
+    fixed: list[frozenset[str]]
+    size: int = 0
+    events: list[str] = field(default_factory=list)
+
+    def has_room(self, size: int, names: Sequence[str], most: int | None) -> bool:
+        if most is not None:
+            return self.size + size <= most
+        return not names or self._left(names)[0] >= 0
+
+    def add(self, event: str, size: int, names: Sequence[str]) -> None:
+        self.events.append(event)
+        self.size += size
+        self.general, self.fixed = self._left(names)
+
+    def _left(self, names: Sequence[str]) -> tuple[int, list[frozenset[str]]]:
+        general, fixed = self.general, list(self.fixed)
+        for name in names:
+            own = next((kind for kind in fixed if name in kind), None)
+            if own is None:
+                general -= 1
+            else:
+                fixed.remove(own)
+        return general, fixed
 
 
 def _apart(events: Sequence[str]) -> list[str]:
     """The events with lists such as "a,b" taken apart, but no groups."""
     return [part for event in events for part in ([event] if event.lstrip().startswith("{") else parts(event))]
-
-
-def _have(facts: HostFacts | None, told: int | None) -> Counters:
-    return Counters(told) if told is not None else counters(facts)
-
-
-def _fits(events: Sequence[str], facts: HostFacts | None, have: Counters, most: int | None) -> bool:
-    single = [part for event in events for part in parts(event)]
-    if most is not None:
-        return len(single) <= most
-    free = list(have.fixed)
-    needed = 0
-    for event in single:
-        if not needs_counter(event, facts):
-            continue
-        own = next((names for names in free if split(event)[0] in names), None)
-        if own is None:
-            needed += 1
-        else:
-            free.remove(own)
-    return needed <= have.general
 
 
 def needs_counter(event: str, facts: HostFacts | None) -> bool:

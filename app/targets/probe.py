@@ -255,7 +255,7 @@ def _host(one: _Sections, now: float) -> HostFacts:
         perf, problem = None, "The kernel of this host is built without performance events (CONFIG_PERF_EVENTS)."
     limits = {
         name: settings[name]
-        for name in ("ptrace_scope", "perf_event_max_stack", "perf_cpu_time_max_percent")
+        for name in ("ptrace_scope", "perf_event_max_stack", "perf_cpu_time_max_percent", "nmi_watchdog")
         if _number(settings.get(name)) is not None
     }
     limits |= {ours: cpu[theirs] for theirs, ours in _CPU_FACTS.items() if cpu.get(theirs)}

@@ -75,7 +75,7 @@ say user id -un
 say rights sed -n '/^Uid:/p;/^Cap/p' "/proc/$$/status"
 tell settings /proc/sys/kernel/perf_event_paranoid /proc/sys/kernel/kptr_restrict \
     /proc/sys/kernel/perf_event_max_sample_rate /proc/sys/kernel/perf_event_mlock_kb \
-    /proc/sys/kernel/perf_event_max_stack /proc/sys/kernel/perf_cpu_time_max_percent \
+    /proc/sys/kernel/perf_event_max_stack /proc/sys/kernel/perf_cpu_time_max_percent /proc/sys/kernel/nmi_watchdog \
     /proc/sys/kernel/yama/ptrace_scope
 tell branches /sys/bus/event_source/devices/cpu*/caps/branches
 

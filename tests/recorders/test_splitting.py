@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from perfloom.domain.facts import HostFacts
 from perfloom.recorders.events import parts
-from perfloom.recorders.splitting import counters, groups, needs_counter
+from perfloom.recorders.splitting import counters_of, groups, needs_counter
 
 
 def host(cpu: str = "", **limits: str) -> HostFacts:
@@ -40,7 +40,7 @@ RAW = tuple(f"r{number:02x}" for number in range(16))
     ids=lambda value: (value.cpu or "unknown")[:20] if isinstance(value, HostFacts) else None,
 )
 def test_counters_of_cpus(facts: HostFacts | None, general: int, cycles_free: bool, instructions_free: bool) -> None:
-    found = counters(facts)
+    found = counters_of(facts)
     free = frozenset().union(*found.fixed)
     assert (found.general, "cycles" in free, "instructions" in free) == (general, cycles_free, instructions_free)
 
