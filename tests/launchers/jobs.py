@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from perfloom.domain.facts import HostFacts
 from perfloom.domain.jobs import JobSpec
 from perfloom.domain.progress import RankSight, Sight
 from perfloom.domain.targets import Target, TargetFacts
@@ -17,6 +18,8 @@ from perfloom.launchers import plan as plans
 
 HERE = Target("far", sudo=True)
 LIMIT_S = 90.0
+FACTS = TargetFacts(HostFacts(host="here", options=("-N", "--no-bpf-event"), stat_options=("-j",)))
+"""What every perf can that these tests run with. Without the second option each recording costs root a second."""
 
 
 def new_id() -> str:
@@ -33,7 +36,7 @@ class PlannedJob:
     target: Target = HERE
     id: str = field(default_factory=new_id)
     shell: Path = Path("/bin/sh")
-    facts: TargetFacts | None = None
+    facts: TargetFacts | None = FACTS
     host_environment: Mapping[str, str] = field(default_factory=dict)
     prefix: Sequence[str | Path] = ()
     natives: list[str] = field(default_factory=list)

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.domain.facts import HostFacts
 from perfloom.domain.jobs import CallGraph, RecorderName, Scope, Splitting
-from perfloom.domain.targets import TargetFacts
 from perfloom.launchers import plan as plans
 from tests.launchers.conftest import MakeJob
 from tests.launchers.jobs import HERE
@@ -41,7 +39,7 @@ def test_it_is_recorded_and_read_by_any_shell(make_job: MakeJob, shell: Path) ->
     assert run.started_ns <= rank.started_ns < rank.ended_ns <= run.ended_ns
     assert b"said\nand\n" in job.output and len(job.output) == sight.output_bytes
     assert set(job.listed()) == {f"run0/all/{name}" for name in ("perf.data", "perf.script.zst", "state")}
-    assert job.samples("run0/all") > 10
+    assert job.samples("run0/all") > 2
     job.well(plans.remove_script(job.place))
     assert not job.directory.exists()
 
@@ -125,16 +123,16 @@ def test_what_a_command_leaves_running_is_ended(make_job: MakeJob) -> None:
     job.until_gone()
 
 
-def test_a_time_limit_ends_the_recording_and_is_no_failure(make_job: MakeJob, shell: Path) -> None:
-    job = make_job("sh", "-c", ON, shell=shell, duration_s=2.5).start()
+def test_a_time_limit_ends_the_recording_and_is_no_failure(make_job: MakeJob) -> None:
+    job = make_job("sh", "-c", ON, duration_s=1.5).start()
     sight = job.until_ended()
     assert (sight.submissions[0].exit_status, sight.submissions[0].stopped) == (0, "")
     assert (sight.ranks[0].stopped, sight.ranks[0].exit_status) == ("limit", None)
     assert job.samples("run0/all") > 0
 
 
-def test_how_a_program_ends_is_known(make_job: MakeJob, shell: Path) -> None:
-    job = make_job("sh", "-c", f"{BUSY}; kill -s SEGV $$", shell=shell).start()
+def test_how_a_program_ends_is_known(make_job: MakeJob) -> None:
+    job = make_job("sh", "-c", f"{BUSY}; kill -s SEGV $$").start()
     sight = job.until_ended()
     assert sight.ranks[0].exit_status == 128 + 11
     assert job.state("run0/all/state")["signal"] == "11"
@@ -188,14 +186,14 @@ def test_a_directory_that_cannot_be_entered_is_said(make_job: MakeJob) -> None:
     assert b"perfloom: The working directory /no/such/place cannot be entered" in job.output
 
 
-def test_modules_are_loaded(make_job: MakeJob, tmp_path: Path, shell: Path) -> None:
+def test_modules_are_loaded(make_job: MakeJob, tmp_path: Path) -> None:
     """Environment Modules is a function that its own file brings; here a small one of that sort."""
     (tmp_path / "init").mkdir()
     (tmp_path / "init" / "sh").write_text(
         'module() { [ "$2" != bad ] || { echo "ERROR: no module bad" >&2; return 0; }; LOADED="$LOADED $2"; export LOADED; }'
     )
     target = replace(HERE, modules=("gcc/12",))
-    job = make_job("sh", "-c", "echo with$LOADED", target=target, modules=("of mine",), shell=shell)
+    job = make_job("sh", "-c", "echo with$LOADED", target=target, modules=("of mine",))
     job.host_environment = {"MODULESHOME": str(tmp_path)}
     job.start()
     assert job.until_ended().submissions[0].exit_status == 0, job.log()
@@ -216,7 +214,6 @@ def test_a_module_that_cannot_be_loaded_is_said(make_job: MakeJob, tmp_path: Pat
 
 
 def test_runs_follow_each_other_and_have_their_numbers(make_job: MakeJob) -> None:
-    facts = TargetFacts(HostFacts(host="x", options=("-N",)))
     job = make_job(
         "sh",
         "-c",
@@ -225,7 +222,6 @@ def test_runs_follow_each_other_and_have_their_numbers(make_job: MakeJob) -> Non
         events=("task-clock:u", "cpu-clock:u", "page-faults:u"),
         splitting=Splitting.SEQUENTIAL,
         events_per_run=2,
-        facts=facts,
     ).start()
     sight = job.until_ended()
     assert [(run.run, run.exit_status) for run in sight.runs] == [(0, 0), (1, 0)], job.log()
@@ -250,8 +246,7 @@ def test_runs_at_once_are_submissions_of_their_own(make_job: MakeJob, tmp_path: 
 
 
 def test_perf_stat_counts_and_repeats(make_job: MakeJob) -> None:
-    facts = TargetFacts(HostFacts(host="x", stat_options=("-j",)))
-    job = make_job("true", recorder=RecorderName.PERF_STAT, events=("task-clock:u",), repeat=3, facts=facts).start()
+    job = make_job("true", recorder=RecorderName.PERF_STAT, events=("task-clock:u",), repeat=3).start()
     assert job.until_ended().ranks[0].exit_status == 0
     assert set(job.listed()) == {"run0/all/perf-stat.txt", "run0/all/state"}
     assert '"variance"' in (job.directory / "run0/all/perf-stat.txt").read_text()
@@ -259,7 +254,7 @@ def test_perf_stat_counts_and_repeats(make_job: MakeJob) -> None:
 
 def test_a_process_is_recorded_until_its_end_or_the_limit(make_job: MakeJob) -> None:
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
-        job = make_job(scope=Scope.PROCESS, pid=busy.pid, duration_s=2.5).start()
+        job = make_job(scope=Scope.PROCESS, pid=busy.pid, duration_s=1.5).start()
         sight = job.until_ended()
         assert busy.poll() is None
         busy.kill()
@@ -279,7 +274,7 @@ def test_scratch_is_of_the_host_and_left_empty(make_job: MakeJob, tmp_path: Path
     job = make_job("sh", "-c", BUSY, target=target, host_environment={"NAME": "a b"}).start()
     sight = job.until_ended()
     assert {"run0/all/perf.data", "run0/all/perf.script.zst"} <= set(job.listed()), job.log()
-    assert job.samples("run0/all") > 10
+    assert job.samples("run0/all") > 2
     if "NOT_SET" in scratch:
         assert "NOT_SET" in sight.ranks[0].note
 

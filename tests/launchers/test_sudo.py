@@ -9,9 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from perfloom.domain.facts import HostFacts
 from perfloom.domain.jobs import CallGraph, JobSpec, RecorderName, Scope
-from perfloom.domain.targets import TargetFacts
 from tests.batch import folder
 from tests.launchers.conftest import MakeJob
 from tests.launchers.jobs import PlannedJob
@@ -79,11 +77,9 @@ def test_perf_is_roots_and_the_program_the_users(as_user: MakeJob) -> None:
 
 
 def test_counting_with_sudo(as_user: MakeJob) -> None:
-    facts = TargetFacts(HostFacts(host="x", stat_options=("-j",)))
     job = as_user(
         "sh", "-c", BUSY, recorder=RecorderName.PERF_STAT, events=("context-switches", "task-clock:u"), repeat=2
     )
-    job.facts = facts
     sight = job.start().until_ended()
     assert [run.exit_status for run in sight.runs] == [0, 0], job.log()
     text = (job.directory / "run0/all/perf-stat.txt").read_text()
