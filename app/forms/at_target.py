@@ -4,6 +4,7 @@ What perf itself can do there is said by the preflight, from the facts of the ho
 """
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from ..domain import units
 from ..domain.jobs import JobSpec
@@ -16,17 +17,30 @@ LITTLE_BYTES = 1 << 30
 
 def at_target(spec: JobSpec, target: Target, facts: TargetFacts | None) -> list[Finding]:
     """Everything that can be said about `spec` at `target`. facts: of its last check, null where there was none."""
+    found = list(_command(spec, target))
     if facts is None:
         if target.name == LOCAL:
-            return []
+            return found
         text = f"“{target.name}” was never checked, so nothing is known of perf, events and queues there."
-        return [Finding(Level.HINT, "target", text, "Press Check on its page under Targets.")]
-    found = [*_place(target, facts), *_mpi(spec, target, facts), *_batch(spec, target, facts)]
+        return [*found, Finding(Level.HINT, "target", text, "Press Check on its page under Targets.")]
+    found += [*_place(target, facts), *_mpi(spec, target, facts), *_batch(spec, target, facts)]
     if spec.sudo and facts.sudo is False:
         text = f"On “{target.name}” sudo did not start perf without a password."
         advice = "Ask its administrator for a rule in sudoers, as under Targets, or leave sudo off."
         found.append(Finding(Level.WARNING, "sudo", text, advice))
     return found
+
+
+def _command(spec: JobSpec, target: Target) -> Iterator[Finding]:
+    """A program that is meant from where somebody typed, and not from where it runs."""
+    name = spec.command[0] if spec.command else ""
+    if target.here or spec.cwd or "/" not in name or name.startswith("/"):
+        return
+    if PurePosixPath(name).parts[0] not in (PurePosixPath(path).name for path in spec.inputs):
+        text = f"{name} is looked for in the job's own directory on “{target.name}”, where only input files are."
+        yield Finding(
+            Level.WARNING, "command", text, "Give its full path or a working directory, or add it as an input."
+        )
 
 
 def _place(target: Target, facts: TargetFacts) -> Iterator[Finding]:

@@ -41,6 +41,21 @@ def test_what_was_never_checked() -> None:
     assert list(said(SPEC, None)) == ["hint target"]
 
 
+def test_a_program_that_is_meant_from_here() -> None:
+    typed = replace(SPEC, command=("./solver", "in.txt"))
+    assert "job's own directory on “cluster”" in said(typed)["warning command"]
+    assert list(said(typed, None)) == ["warning command", "hint target"]
+    for fine in (
+        replace(typed, cwd="/home/me"),
+        replace(typed, inputs=("/here/solver",)),
+        replace(SPEC, command=("bin/solver",), inputs=("/here/bin",)),
+        replace(SPEC, command=("/usr/bin/env", "x")),
+        replace(SPEC, command=()),
+    ):
+        assert said(fine) == {}
+    assert said(typed, FACTS, Target("local")) == {}
+
+
 @pytest.mark.parametrize(
     ("batch", "field", "part"),
     [
