@@ -14,6 +14,7 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 # Beginnings of paths below tests/ -> the group that one process runs.
 TOGETHER: dict[str, str] = {
     "schedulers/": "a Slurm of its own",
+    "launchers/test_batches": "a Slurm of its own",
 }
 
 # Beginnings of paths below tests/: the dearest first.

@@ -103,7 +103,9 @@ class PlannedJob:
 
     def until_ended(self) -> Sight:
         """The sight when all has ended."""
-        return self.until(lambda sight: all(one.exit_status is not None for one in sight.submissions))
+        return self.until(
+            lambda sight: sum(one.exit_status is not None for one in sight.submissions) >= max(1, len(self.natives))
+        )
 
     def until_recording(self, count: int = 1) -> Sight:
         """The sight when so many ranks' programs run, with perf there to see it."""

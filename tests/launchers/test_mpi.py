@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,28 @@ def test_a_cancel_keeps_what_all_ranks_recorded(
     assert all(rank.stopped for rank in sight.ranks)
     assert all(f"run0/{rank}/perf.script.zst" in job.listed() for rank in range(4))
     job.until_gone()
+
+
+@pytest.mark.parametrize(
+    ("flavour", "signals"),
+    [(MpiFlavour.OPENMPI, (signal.SIGCONT, signal.SIGTERM)), (MpiFlavour.MPICH, (signal.SIGUSR2,))],
+    ids=["as-slurm-does", "as-lsf-does"],
+)
+def test_a_time_limit_that_everybody_is_told_of(
+    make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavour, signals: tuple[signal.Signals, ...]
+) -> None:
+    """A batch system tells all processes of a job at once: starter, ranks, perf and program."""
+    job = job_of(make_job, mpi_program, flavour, "50", "on").start()
+    job.until_recording(4)
+    leader = job.natives[0].split()[0]
+    for pid in (leader, *(line.partition(":")[0] for line in job.survivors())):
+        for number in signals:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), number)
+    sight = job.until_ended()
+    assert (sight.submissions[0].exit_status, sight.submissions[0].stopped[:6]) == (143, "signal")
+    assert by_rank(sight) == dict.fromkeys(range(4), "done"), job.log()
+    assert all(f"run0/{rank}/perf.script.zst" in job.listed() for rank in range(4))
 
 
 @both
