@@ -11,7 +11,7 @@ from perfloom.domain.targets import Target
 from perfloom.store.jobs import Job
 from perfloom.workers.road import Road
 from perfloom.workers.secrets import secrets_for
-from perfloom.workers.transports import Transport, open_transport
+from perfloom.workers.transports import Transport, connections, open_transport
 
 KNOWN_BAD_S = 10.0
 """A host that could not be reached, or let us not in, is not tried again for so long, whichever job is next."""
@@ -42,7 +42,8 @@ def reach(road: Road, target: Target, jobs: Sequence[Job]) -> Iterator[Transport
     except SecretNeeded:
         raise
     except (Unreachable, Refused) as failed:
-        if target.ssh is not None:
+        # Where the way is open it went wrong behind it, for these jobs alone.
+        if target.ssh is not None and not connections.is_open(target.ssh):
             _bad[key] = (time.monotonic(), failed)
         raise
     _bad.pop(key, None)

@@ -210,6 +210,12 @@ async def using(ssh: Ssh, secrets: Secrets) -> AsyncIterator[Link]:
             link.closing = asyncio.get_running_loop().call_later(idle, drop, link)
 
 
+def is_open(ssh: Ssh) -> bool:
+    """Whether this process has an open link to a target, as far as is known."""
+    link = None if _here is None else _here.links.get(ssh)
+    return link is not None and link.alive
+
+
 def drop(link: Link | None) -> None:
     """Throw a link away: it is broken, or idle."""
     if link is None:
