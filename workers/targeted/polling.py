@@ -317,6 +317,8 @@ def _apply_alone(road: Road, job: Job, files: JobFiles, seen: Seen) -> None:
             outcome=found.outcome,
             started=job.started or now,
             details=details,
+            # Whoever asked for its end meanwhile has it; asked again, it means what follows.
+            cancel_requested=False,
             due_at=now,
         )
         return
