@@ -41,6 +41,8 @@ READING_TRIES = 5
 """How often reading is begun when its worker is killed each time."""
 HOST_SILENT_S = 180.0
 """A host whose worker was not heard of for so long is taken to be gone, with what ran on it."""
+LINE_BYTES = 1 << 20
+"""So much of a line is held: what is packed small may be endless."""
 
 NO_SAMPLE = "No sample was taken: the command used too little time on the CPU, or what was asked for never happened."
 
@@ -306,9 +308,12 @@ def holds_anything(text: Path) -> bool:
         if lines.peek(len(HEADING_EDGE)).startswith(HEADING_EDGE):
             lines.readline()
             # The command line in a heading may hold line breaks.
-            while (line := lines.readline()) and line != HEADING_EDGE:
+            while (line := lines.readline(LINE_BYTES)) and line != HEADING_EDGE:
                 pass
-        return any(line.strip() and not line.startswith(b"#") for line in lines)
+        while line := lines.readline(LINE_BYTES):
+            if line.strip() and not line.startswith(b"#"):
+                return True
+        return False
 
 
 def ended_badly(job: Job) -> bool:

@@ -211,7 +211,9 @@ def host_list(text: str) -> tuple[str, ...]:
             continue
         for part in match[2].split(","):
             first, _, last = part.partition("-")
-            numbers = range(int(first), int(last or first) + 1)[:MOST_HOSTS] if first.isdecimal() else range(0)
+            if len(found) > MOST_HOSTS or not (re.fullmatch(r"[0-9]{1,9}", first) and re.fullmatch("[0-9]{0,9}", last)):
+                break
+            numbers = range(int(first), int(last or first) + 1)[:MOST_HOSTS]
             found += [f"{match[1]}{number:0{len(first)}}{match[3]}" for number in numbers]
     return tuple(found)
 

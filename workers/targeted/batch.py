@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 
-from perfloom.domain.errors import PerfloomError
+from perfloom.domain.errors import PerfloomError, Unreachable
 from perfloom.domain.targets import BatchState, BatchStatus, Target
 from perfloom.launchers.around import surrounded
 from perfloom.launchers.plan import end_script
@@ -25,7 +25,11 @@ def states(there: Transport, target: Target, ids: Sequence[str]) -> Mapping[str,
     if scheduler is None or not ids:
         return {}
     done = there.run(surrounded(target, scheduler.look(ids)))
-    return scheduler.seen(ids, done.text, done.errors, done.status or 0)
+    try:
+        return scheduler.seen(ids, done.text, done.errors, done.status or 0)
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        log.warning("%s of %s is not understood: %r", scheduler.title, target.name, error)
+        raise Unreachable(f"{scheduler.title} at {target.name} does not answer as expected.") from None
 
 
 def look_back(there: Transport, target: Target, ids: Sequence[str]) -> Mapping[str, BatchStatus]:

@@ -5,12 +5,15 @@ May be broken off anywhere: what is here whole is not fetched again, and nothing
 
 import os
 import time
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from perfloom.domain.errors import PerfloomError, Unavailable
+import zstandard
+
+from perfloom.domain.errors import NotFound, PerfloomError, Unavailable
 from perfloom.domain.jobs import JobSpec, JobState, Outcome, RecorderName
 from perfloom.domain.progress import Sight
 from perfloom.launchers.plan import Followed, list_script, listed, look_script, looked, symbolise_script
@@ -62,11 +65,20 @@ def _fetch(road: Road, job: Job, files: JobFiles, there: Transport, report: Prog
         done = there.run(symbolise_script(directory), timeout_s=SYMBOLISE_S)
         if done.text.split()[-1:] != ["more"]:
             break
-    found = listed(there.run(list_script(directory), timeout_s=LIST_S).stdout)
+    done = there.run(list_script(directory), timeout_s=LIST_S)
+    if done.status != 0:
+        # What is not listed is not brought, and goes with the directory.
+        said = " ".join(done.errors.split())[-300:] or "it was not said why"
+        raise Unavailable(f"What was recorded on {there.where} cannot be listed: {said}")
+    found = listed(done.stdout)
     copies = [Copy(f"{directory}/{path}", files.artefacts / path, size) for path, size in wanted(found, job.job_spec)]
     _check_room(road, files, copies)
     report(0.0, f"Brings {len(copies)} files from {there.where}")
-    there.get(copies, report)
+    try:
+        there.get(copies, report)
+    except NotFound as error:
+        # Who still reads a recording there puts its text in its place: then another list is wanted.
+        raise Unavailable(error.message) from None
 
 
 def _fetch_output(files: JobFiles, job: Job, there: Transport) -> None:
@@ -78,6 +90,8 @@ def _fetch_output(files: JobFiles, job: Job, there: Transport) -> None:
         followed = Followed(job.id, job.details["directory"], start, ())
         done = there.run(look_script([followed], PIECE_BYTES), limit_bytes=polling.LOOK_BYTES)
         found = looked([followed], done.stdout).get(job.id)
+        if found is not None and not found.there:
+            raise NotFound(f"Its directory {job.details['directory']} is not there any more, and what it held is lost.")
         if found is None or not found.output:
             return
         output.take(found.output, start)
@@ -153,7 +167,11 @@ def _holds_anything(path: Path) -> bool:
     who reads it."""
     if path.name == RECORDING:
         return not any((path.parent / text).exists() for text in TEXTS)
-    return steps.holds_anything(path)
+    try:
+        return steps.holds_anything(path)
+    except (OSError, EOFError, zlib.error, zstandard.ZstdError):
+        # Damaged: who reads it says so, and of which rank it is.
+        return True
 
 
 def nothing(road: Road, job: Job, files: JobFiles) -> None:
