@@ -16,6 +16,7 @@ from perfloom.config import Settings
 from perfloom.domain.errors import PerfloomError
 from perfloom.domain.targets import Target
 from perfloom.launchers.plan import remove_script
+from perfloom.launchers.starting import job_name
 from perfloom.store.ids import is_id
 from perfloom.store.jobs import Job
 from perfloom.workers.road import Road
@@ -87,7 +88,9 @@ def _left(job: Job) -> dict[str, Any]:
         "target": job.target,
         "directory": job.details["directory"],
         "ids": list(job.details.get("submissions", {}).values()),
-        "begun": bool(job.details.get("begun")),
+        "id": job.id,
+        "known": sorted(map(int, job.details.get("submissions", {}))),
+        "begun": int(job.details.get("begun") or 0),
         "keep": job.job_spec.leave_files,
     }
 
@@ -95,7 +98,11 @@ def _left(job: Job) -> dict[str, Any]:
 def _clear(there: Transport, target: Target, left: dict[str, Any]) -> bool:
     directory = str(left["directory"])
     if left["begun"]:
-        batch.end(there, target, [str(id) for id in left["ids"]], [directory], gently=False)
+        ids = [str(id) for id in left["ids"]]
+        # What was handed over and never said what it is called goes by its name.
+        unknown = set(range(int(left["begun"]))) - set(left["known"]) if "known" in left else ()
+        ids += [id for k in unknown if (id := batch.named(there, target, job_name(str(left["id"]), k)))]
+        batch.end(there, target, ids, [directory], gently=False)
     return bool(left["keep"]) or remove(there, directory)
 
 

@@ -159,14 +159,15 @@ def _start_all(road: Road, job: Job, files: JobFiles, target: Target, there: Tra
         present = road.store.jobs.get(job.id)
         begun = int(job.details.get("begun", 0)) > number
         if present.cancel_requested or wishes.of(job).times:
-            if not begun and not ids:
-                raise Stopped
             found = batch.named(there, target, job_name(job.id, number)) if begun else None
             ids |= {str(number): found} if found else {}
+            if not ids:
+                # What may run there all the same is ended with the job.
+                raise Stopped
             break
         job = job if begun else _commit(road, job, begun=number + 1)
         ids[str(number)] = _start(road, job, files, target, there, number)
-        job = _commit(road, job, submissions=ids)
+        job = _commit(road, job, submissions=ids, half=None)
     forget_environment(files)
     in_batch = scheduler_of(target.scheduler) is not None
     first = min(target.poll_s, FIRST_LOOK_BATCH_S if in_batch else FIRST_LOOK_S)
@@ -200,6 +201,11 @@ def _start(road: Road, job: Job, files: JobFiles, target: Target, there: Transpo
     since = float(job.details.get("half") or time.time())
     _commit(road, job, half=since)
     if time.time() - since >= patience_s:
+        if scheduler_of(target.scheduler) is None:
+            raise InvalidRequest(
+                f"It was begun on {there.where} and ended before it could say so. Is the disk of {directory} full "
+                "there? Make room, then submit the job again."
+            )
         there.run(plans.forget_script(directory, number))
         _commit(road, job, half=None)
     raise Unreachable(why)
