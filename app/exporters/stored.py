@@ -78,8 +78,13 @@ def _counts(profile: Profile, selection: Selection, event: int | None) -> pa.Tab
     threads = threads_selected(profile, selection)
     if threads is not None:
         thread = counts.column("thread").fill_null(-1).to_numpy()
-        # A count of all threads says nothing of some.
-        kept &= np.append(threads, False)[thread]
+        of_rank = np.zeros(counts.num_rows, bool)
+        if not selection.threads:
+            rank = counts.column("rank").fill_null(-1).to_numpy()
+            for low, high in selection.ranks:
+                of_rank |= (rank >= low) & (rank <= high)
+        # A count of all threads says nothing of some, but it may be of one rank.
+        kept &= np.where(thread >= 0, np.append(threads, False)[thread], of_rank)
     for bound, below in ((selection.start_ns, False), (selection.end_ns, True)):
         if bound is not None:
             # What has no interval is of the whole run.

@@ -90,7 +90,7 @@ def _page(error: PerfloomError | None = None) -> Response:
         name=request.form.get("name", "") if error else "",
         together=bool(error) and TOGETHER in request.form,
         error=error.message if error else None,
-        formats=tuple(reader.label for reader in READERS.values()),
+        formats=(*(reader.label for reader in READERS.values()), "the ranks of a job (ranks.tar)"),
         limit=quantity(services().settings.upload_limit_bytes, "bytes"),
         max_files=200,
     )

@@ -147,6 +147,14 @@ def test_a_selection_leaves_its_counts() -> None:
     assert left(end_ns=1000, event="faults") == 2 and left(focus="x") == 0
 
 
+def test_a_selection_of_ranks_leaves_their_counts() -> None:
+    builder = ProfileBuilder("perf-stat")
+    for rank in (0, 1, None):
+        builder.count(event=builder.event("cycles", "count"), thread=-1, rank=rank, value=1.0, status="ok")
+    profile = builder.finish()
+    assert read(export(profile, Selection(ranks=((1, 3),)))).counts.column("rank").to_pylist() == [1]
+
+
 def test_cut_off_anywhere_is_said() -> None:
     whole = export(small_profile())
     content = len(whole) - 1024
