@@ -8,10 +8,14 @@ from typing import Any
 from sqlalchemy import delete, func, select, update
 
 from ..domain.errors import Conflict, InvalidRequest, NotFound
+from ..domain.jobs import JobState
 from ..domain.targets import LOCAL, CheckLine, Light, Target, TargetFacts
 from .database import Database
-from .jobs import ACTIVE
+from .jobs import ACTIVE, POLLED
 from .models import JobRow, TargetRow, storable
+
+BEGUN = tuple(state.value for state in (JobState.STAGING, *POLLED, JobState.COLLECTING))
+"""States of jobs that have something at their target."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,8 @@ class Targets:
 
     def save(self, target: Target) -> StoredTarget:
         """Store a target under its name. What a check found of one that was there stays, as long as it leads to the
-        same place. Raises InvalidRequest for a local target that would be elsewhere."""
+        same place. Raises InvalidRequest for a local target that would be elsewhere, and Conflict where jobs that were
+        begun would be looked for at another host or batch system than they are at."""
         if target.name == LOCAL and not target.here:
             raise InvalidRequest("The target local is this machine itself. Give another name to another place.", "name")
         values: dict[str, Any] = {"target": target.to_json(), "changed": time.time()}
@@ -66,7 +71,14 @@ class Targets:
             if row is None:
                 session.add(TargetRow(name=storable(target.name), **values))
             else:
-                if not _same_place(Target.from_json(row.target), target):
+                earlier = Target.from_json(row.target)
+                begun = select(func.count()).where(JobRow.target == target.name, JobRow.state.in_(BEGUN))
+                if _host(earlier) != _host(target) and (count := session.scalar(begun)):
+                    raise Conflict(
+                        f"{count} of its jobs are there, and would not be found at another host or batch system. Wait "
+                        "for them, cancel them, or add a target of another name."
+                    )
+                if not _same_place(earlier, target):
                     values |= {"facts": None, "lines": None, "checked": None}
                 for name, value in values.items():
                     setattr(row, name, value)
@@ -91,6 +103,12 @@ class Targets:
             self.save(Target(name))
         with self._database.write() as session:
             session.execute(update(TargetRow).where(TargetRow.name == name).values(values))
+
+
+def _host(target: Target) -> tuple[object, ...]:
+    """Where jobs that were begun are to be found."""
+    ssh = target.ssh
+    return (None if ssh is None else (ssh.host, ssh.user, ssh.port), target.scheduler)
 
 
 def _same_place(one: Target, other: Target) -> bool:

@@ -66,6 +66,26 @@ def test_what_was_found_is_of_the_place_that_was_checked(store: Store) -> None:
     assert elsewhere.facts is None and elsewhere.lines == () and elsewhere.checked is None
 
 
+def test_a_target_whose_jobs_run_stays_where_it_is(store: Store) -> None:
+    """At another host they would be taken for lost."""
+    store.targets.save(CLUSTER)
+    job = store.jobs.create("record", JobSpec(target="cluster", command=("a",)).to_json(), "x")
+    away = (
+        replace(CLUSTER, ssh=Ssh("other")),
+        replace(CLUSTER, ssh=None),
+        replace(CLUSTER, scheduler=SchedulerName.LSF),
+    )
+    store.targets.save(away[0])
+    store.targets.save(CLUSTER)
+    store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
+    for other in away:
+        with pytest.raises(Conflict, match="1 of its jobs are there"):
+            store.targets.save(other)
+    assert CLUSTER.ssh is not None
+    way = replace(CLUSTER.ssh, jump=(), password=True, host_keys=())
+    assert store.targets.save(replace(CLUSTER, ssh=way, directory="/else")).target.ssh == way
+
+
 def test_a_target_with_jobs_on_their_way_stays(store: Store) -> None:
     store.targets.save(CLUSTER)
     spec = JobSpec(target="cluster", command=("a",), mpi=Mpi(MpiFlavour.SRUN, 4), batch=Batch(queue=HOSTILE))
