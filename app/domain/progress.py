@@ -11,7 +11,8 @@ class RankSight:
     """One rank of one run. rank: its number, null for a job without MPI or for a host's one recording. state: one of
     "started", "recording", "ended", "reading" (perf script at work), "done". started_ns, ended_ns: of that host's
     clock, since the epoch. recorded: whether perf was to record it. size: what MPI says how many ranks there are.
-    stopped: what it was told to end by ("limit": the time that the job may take), empty where it was not."""
+    stopped: what it was told to end by, empty where it was not: "limit" (the time that the job may take), "disk"
+    (there was no room left), "starter" (MPI's starter killed it), "signal TERM" and the like (who runs the job)."""
 
     run: int
     rank: int | None
@@ -42,7 +43,7 @@ class SubmissionSight:
     """One script that was handed over: to the batch system (native: its id there) or started at once (native: pid).
 
     alive: whether its process was seen to live, null where that cannot be told from here. exit_status: null until it
-    has written one. stopped: what it was told to end by ("signal", "cancel", "limit"), as far as it knew.
+    has written one. stopped: what it was told to end by ("signal TERM" and the like), as far as it knew.
     """
 
     number: int
