@@ -194,7 +194,7 @@ def _submission(one: SubmissionSight, count: int) -> SubmissionRow:
         label, badge = ("Ended", "stored") if one.exit_status is not None else ("Running", "running")
         if one.exit_status is None and one.alive is False:
             label, badge = "Not alive any more", "lost"
-        reason = _STOPPED.get(one.stopped, one.stopped)
+        reason = _STOPPED.get(one.stopped.partition(" ")[0], one.stopped)
         return SubmissionRow(
             title,
             f"process {one.native.split()[0]}" if one.native.strip() else "",
@@ -206,7 +206,7 @@ def _submission(one: SubmissionSight, count: int) -> SubmissionRow:
             one.host,
             _exit(one.exit_status),
         )
-    reason = batch.reason or _STOPPED.get(one.stopped, one.stopped)
+    reason = batch.reason or _STOPPED.get(one.stopped.partition(" ")[0], one.stopped)
     position = "" if batch.position is None else "next" if batch.position == 0 else f"{batch.position:,} before it"
     return SubmissionRow(
         title=title,
