@@ -7,7 +7,7 @@ the result then says so.
 from collections.abc import Iterator
 from pathlib import Path
 
-from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.errors import Unavailable, UnreadableInput
 from perfloom.domain.pieces import Spill
 from perfloom.readers.merge import FEW, Merged, Merging
 from perfloom.readers.rank_notes import parse_plan
@@ -75,6 +75,9 @@ def _read_here(
         return ()
     wanted = Input(str(recording), ranks.name(folder.rank, recording.name))
     found = read_one(request, answers, wanted, number, count)
+    if isinstance(found.error, Unavailable) and found.error.__cause__ is not None:
+        # A full disk is not this rank's fault.
+        raise found.error
     if not _take(found, folder, ranks):
         return ()
     ranks.note(
