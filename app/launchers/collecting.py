@@ -35,7 +35,13 @@ pl_read_rest '*' '' || echo more"""
 def list_script(directory: str) -> str:
     """sh: print the artefacts of all ranks that hold anything, with their sizes."""
     names = " ".join(f"./run*/*/{name}" for name in ARTEFACTS)
-    return _script(f"cd {quote(_full(directory))} || exit 1", f"for pl_file in {names}; do", _LIST)
+    return _script(f"cd {quote(_full(directory))} || exit 1", _FRESH, f"for pl_file in {names}; do", _LIST)
+
+
+# What another host has made lately is seen late on a network file system, unless something is changed beside it.
+_FRESH = r"""for pl_place in . ./run*; do
+    [ -L "$pl_place" ] || { mkdir "$pl_place/.look" && rmdir "$pl_place/.look"; } 2>/dev/null
+done"""
 
 
 # Only names of our own making come through, so a line is a file. Links would lead out of the directory.

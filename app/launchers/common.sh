@@ -55,11 +55,17 @@ pl_find_scratch() {
         return 1
     fi
     pl_out=$pl_scratch/perfloom-$pl_id-$1-$2
-    if ! pl_said=$( (mkdir -p "$pl_scratch" && { [ -O "$pl_out" ] || mkdir "$pl_out"; }) 2>&1); then
+    if ! pl_said=$( (mkdir -p "$pl_scratch" && pl_own "$pl_out") 2>&1); then
         pl_notes="The scratch directory cannot be used on $(uname -n): $pl_said. Recorded without it."
         pl_out=''
         return 1
     fi
+}
+
+# pl_own DIRECTORY: whether it is ours, from an earlier attempt or now. A link in its place may lead anywhere.
+pl_own() {
+    if [ -O "$1" ] && [ ! -L "$1" ]; then return 0; fi
+    mkdir "$1"
 }
 
 # pl_as_found COMMAND …: become it, with PATH and umask as they were for us.
@@ -122,7 +128,8 @@ pl_read_rest() {
             printf '%s failed\n' "$pl_place"
             continue
         fi
-        if [ -e "$pl_place/.once" ]; then : >"$pl_place/.twice"; else : >"$pl_place/.once"; fi
+        # Not with a colon, for which a shell ends where the file cannot be made.
+        if [ -e "$pl_place/.once" ]; then true >"$pl_place/.twice"; else true >"$pl_place/.once"; fi
         [ -n "$pl_there" ] ||
             pl_note "The recording was read on $pl_host and not where it was made: names of functions may be missing."
         if pl_read "$pl_place"; then
@@ -347,7 +354,7 @@ pl_read() {
     pl_with_fields=$pl_fields pl_with_options=$pl_options
     while [ "$pl_try" -lt 12 ]; do
         pl_try=$((pl_try + 1))
-        { : >"$pl_in/.status"; } 2>/dev/null || break
+        { true >"$pl_in/.status"; } 2>/dev/null || break
         # shellcheck disable=SC2086
         {
             pl_script -F "$pl_with_fields" $pl_with_options 2>"$pl_in/.errors"

@@ -279,6 +279,17 @@ def test_scratch_is_of_the_host_and_left_empty(make_job: MakeJob, tmp_path: Path
         assert "NOT_SET" in sight.ranks[0].note
 
 
+def test_a_link_in_place_of_the_scratch_directory_is_not_followed(make_job: MakeJob, tmp_path: Path) -> None:
+    """Whoever may write there could have perf write anywhere."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    job = make_job("sh", "-c", BUSY, target=replace(HERE, scratch=str(tmp_path / "own")))
+    (tmp_path / "own" / f"perfloom-{job.id}-0-all").symlink_to(tmp_path / "elsewhere")
+    sight = job.start().until_ended()
+    assert "cannot be used" in sight.ranks[0].note and job.samples("run0/all") > 2
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[tuple[Path, list[str | Path]]]:
     """A directory on a disk of 3 MB, and what to put before a command line for it to see that disk."""
