@@ -110,7 +110,7 @@ def test_errors(lsf: LsfDouble) -> None:
     assert records == [{"JOBID": "999999", "ERROR": "Job <999999> is not found"}]
 
 
-def test_a_delay_and_suspending(lsf: LsfDouble) -> None:
+def test_a_delay_and_suspending(lsf: LsfDouble, tmp_path: Path) -> None:
     lsf.control(delay=3600)
     id = submit(lsf, "true")
     assert state(lsf, id) == "PEND"
@@ -119,11 +119,12 @@ def test_a_delay_and_suspending(lsf: LsfDouble) -> None:
     lsf.run(["bkill", id])
     assert state(lsf, id) == "EXIT"
     lsf.control(delay=0)
-    running = submit(lsf, "sleep 0.3")
+    running = submit(lsf, f"until test -e {tmp_path}/go; do sleep 0.05; done")
     until(lambda: state(lsf, running), lambda seen: seen == "RUN")
     lsf.run(["bstop", running])
     assert state(lsf, running) == "USUSP"
     lsf.run(["bresume", running])
+    (tmp_path / "go").touch()
     assert ended(lsf, running) == "DONE"
 
 

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import create_engine, text
 
 from perfloom.config import Settings
 from perfloom.store.models import Base
 from tests.parts import own_mounts
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """In memory where that may be: a process that is killed takes nothing along that it has written."""
+    memory = Path("/dev/shm")
+    place = memory if os.access(memory, os.W_OK | os.X_OK) else None
+    with tempfile.TemporaryDirectory(prefix="perfloom-", dir=place) as folder:
+        yield Path(folder)
 
 
 def answer(what: str, settings: Settings, root: Path) -> dict[str, Any]:

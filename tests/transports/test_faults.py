@@ -208,6 +208,8 @@ def test_a_network_that_is_cut_is_noticed_and_mended(
             assert time.monotonic() - started < 30
             with pytest.raises(Unreachable):
                 there.run("echo here", timeout_s=60)
+        # Where it was away for long, the kernel needs a moment to ask for the way again.
+        until(lambda: _reached(there), "the network is there again")
         assert there.run("echo again").text == "again\n"
 
         def cut(part: float | None, text: str) -> None:
