@@ -49,12 +49,18 @@ async () => {
 
 @dataclass(frozen=True)
 class Here:
-    """The server, what was recorded, and the page. results: ids by what they are called here."""
+    """The server, what was recorded, and the page. results: ids by what they are called here. environment: of commands
+    that are for this server."""
 
     url: str
     folder: Path
     results: dict[str, str]
     page: Page
+    environment: dict[str, str]
+
+    def perfloom(self, *words: str) -> None:
+        """A command of Perfloom's."""
+        subprocess.run([PERFLOOM, *words], env=self.environment, check=True, stdout=subprocess.DEVNULL)
 
     def open(self, path: str, words: dict[str, str] | None = None, *, height: int, dark: bool = False) -> None:
         """Show a page of the server, with a query, in a window of that height."""
@@ -183,6 +189,34 @@ def target(here: Here) -> None:
     Path("/tmp/perfloom-jobs").rmdir()
 
 
+def ranks(here: Here) -> None:
+    """A job of eight ranks in Slurm, while it runs, and its result: rank 1 works twice as long as the others."""
+    from perfloom.domain.jobs import MpiFlavour
+    from tests.batch import slurm
+    from tests.mpi_programs import compiled
+
+    program = compiled(MpiFlavour.OPENMPI, here.folder)
+    program = program.rename(program.with_name("solver"))
+    with slurm() as system:
+        here.perfloom(
+            *("target", "add", "cluster", "--scheduler", "slurm", "--poll", "0.5"),
+            *("--directory", f"{here.folder}/jobs", "--env", f"PATH={system.path}:{os.defpath}"),
+        )
+        here.perfloom("target", "check", "cluster", "--probe")
+        here.open("/jobs/new", {"target": "cluster"}, height=740)
+        here.page.get_by_label("Command", exact=True).fill(f"{program} 1500")
+        here.page.get_by_label("Ranks started by (MPI)").select_option("openmpi")
+        here.page.get_by_label("How many", exact=True).fill("8")
+        here.page.get_by_label("Name", exact=True).fill("Eight ranks")
+        here.page.locator("[data-preview-command]", has_text="mpirun").wait_for()
+        here.page.get_by_role("button", name="Start", exact=True).click()
+        here.page.get_by_text("8 of 8 ranks have begun").wait_for(timeout=60_000)
+        here.take("job-ranks")
+        here.page.get_by_role("link", name="Open the result").first.wait_for(timeout=120_000)
+    here.open(f"/results/{here.page.url.rpartition('/')[2]}/threads", height=740)
+    here.take("ranks")
+
+
 PICTURES: dict[str, Callable[[Here], None]] = {
     "flame-graph": flame_graph,
     "narrowed": narrowed,
@@ -198,6 +232,8 @@ PICTURES: dict[str, Callable[[Here], None]] = {
     "import": import_page,
     "job": job,
     "target": target,
+    "job-ranks": ranks,
+    "ranks": ranks,
 }
 
 
@@ -264,12 +300,13 @@ def main(names: list[str]) -> None:
             known = {"demo": demo_id} | recorded(folder, environment)
             browser = playwright.chromium.launch(executable_path=find("chromium"), args=arguments)
             context = browser.new_context(locale="en-GB", timezone_id="UTC", reduced_motion="reduce")
-            here = Here(f"http://{urlsplit(address).netloc}", folder, known, context.new_page())
+            here = Here(f"http://{urlsplit(address).netloc}", folder, known, context.new_page(), environment)
             here.page.goto(address)
-            for name, take in PICTURES.items():
-                if not names or name in names:
-                    take(here)
-                    print(IMAGES / f"{name}.png", (IMAGES / f"{name}.png").stat().st_size, flush=True)
+            wanted = {name: take for name, take in PICTURES.items() if not names or name in names}
+            for take in dict.fromkeys(wanted.values()):
+                take(here)
+            for name in wanted:
+                print(IMAGES / f"{name}.png", (IMAGES / f"{name}.png").stat().st_size, flush=True)
             browser.close()
 
 
