@@ -131,12 +131,18 @@ def _leave(road: Road, job: Job) -> Job:
     try:
         target = road.store.targets.get(job.target).target
         with reach(road, target, [job]) as there:
-            gone = job.job_spec.leave_files or leaving.remove(there, job.details["directory"])
+            gone = leaving.clear_up(there, target, job, sure=_all_said_their_end(road, job))
     except PerfloomError:
         gone = False
     if not gone:
         leaving.note(road, job)
     return _commit(road, job, left=True)
+
+
+def _all_said_their_end(road: Road, job: Job) -> bool:
+    """Whether every submission wrote how it ended. Of others it was only concluded that they do not run any more."""
+    sight = polling.last_sight(JobFiles(road.store.jobs.directory(job.id)))
+    return sight is not None and all(one.exit_status is not None for one in sight.submissions)
 
 
 def _commit(road: Road, job: Job, **more: Any) -> Job:

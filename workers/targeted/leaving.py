@@ -83,6 +83,16 @@ def targets(settings: Settings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def clear_up(there: Transport, target: Target, job: Job, *, sure: bool) -> bool:
+    """Remove the directory of a job that is over; False where something of it is still there.
+
+    sure: it is known that nothing of it runs. Otherwise it is ended first: a program must not lose its directory.
+    """
+    if sure:
+        return job.job_spec.leave_files or remove(there, job.details["directory"])
+    return _clear(there, target, _left(job))
+
+
 def _left(job: Job) -> dict[str, Any]:
     return {
         "target": job.target,

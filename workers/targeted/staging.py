@@ -190,9 +190,9 @@ def _start(road: Road, job: Job, files: JobFiles, target: Target, there: Transpo
     try:
         id = plans.started(target, done.text, done.errors, done.status)
     except Unreachable as error:
-        id, why, patience_s = "", error.message, 0.0
+        id, why = "", error.message
     else:
-        why, patience_s = f"{there.where} began to start it and does not say what came of it.", HALF_S
+        why = f"{there.where} began to start it and does not say what came of it."
     if id:
         return id
     # Its answer was lost. It goes by its name, too; and whatever is started twice runs once.
@@ -200,7 +200,7 @@ def _start(road: Road, job: Job, files: JobFiles, target: Target, there: Transpo
         return found
     since = float(job.details.get("half") or time.time())
     _commit(road, job, half=since)
-    if time.time() - since >= patience_s:
+    if time.time() - since >= HALF_S:
         if scheduler_of(target.scheduler) is None:
             raise InvalidRequest(
                 f"It was begun on {there.where} and ended before it could say so. Is the disk of {directory} full "
