@@ -23,6 +23,8 @@ from perfloom.domain import errors
 from perfloom.domain.errors import PerfloomError, UnreadableInput
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.tables import SCHEMAS
+from perfloom.readers import perf_data
+from perfloom.readers.compression import packed_as
 from perfloom.workers import processes
 from perfloom.workers.read_files import Reading
 from perfloom.workers.read_request import Answers, Input, Request
@@ -61,16 +63,23 @@ def read_all(request: Request, answers: Answers, inputs: Sequence[Input]) -> Ite
 
 
 def _how_many(request: Request, inputs: Sequence[Input]) -> int:
-    if len(inputs) < FEWEST_FILES or any(one.path == "-" for one in inputs):
+    if len(inputs) < FEWEST_FILES or not all(os.path.isfile(one.script or one.path) for one in inputs):
         return 1
     size = 0
     for one in inputs:
-        with contextlib.suppress(OSError):
-            size += os.stat(one.script or one.path).st_size
+        with contextlib.suppress(OSError), open(one.script or one.path, "rb") as file:
+            size += os.fstat(file.fileno()).st_size
+            if one.script is None and _may_be_perfs(file.read(16)):
+                return 1
     if size < FEWEST_BYTES:
         return 1
     room = request.limits.memory_bytes // 2 // HELPER_MEMORY_BYTES
     return min(MOST_HELPERS, len(os.sched_getaffinity(0)), len(inputs), room)
+
+
+def _may_be_perfs(head: bytes) -> bool:
+    """Whether perf may be needed for a file. It loads what it takes symbols from, and may want all memory there is."""
+    return perf_data.sniff(head) or packed_as(head) is not None
 
 
 def read_one(request: Request, answers: Answers, wanted: Input, number: int, count: int) -> Found:
