@@ -9,6 +9,7 @@ import hashlib
 import json
 import logging
 import os
+import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from perfloom.domain.errors import PerfloomError, Unavailable, Unreachable
+from perfloom.domain.errors import InvalidRequest, PerfloomError, Unavailable, Unreachable
 from perfloom.domain.jobs import JobState, Outcome
 from perfloom.domain.progress import Sight, SubmissionSight
 from perfloom.domain.targets import BatchState, BatchStatus, Target
@@ -112,25 +113,21 @@ def _look(road: Road, jobs: Sequence[Job], *, locked: bool) -> None:
     except PerfloomError as error:
         patience.unreached(road, jobs, error)
         return
-    unseen = [job for job in jobs if job.id in seen and _nobody_can_say(seen[job.id])]
-    for job in unseen:
-        _keep(JobFiles(road.store.jobs.directory(job.id)), seen[job.id].sight)
-    if unseen:
-        patience.unreached(road, unseen, Unreachable(_unseen_text(target, [seen[job.id] for job in unseen])))
-        jobs = [job for job in jobs if job not in unseen]
+    jobs = _without_unseen(road, target, jobs, seen)
     # Most wait as they did; what is new of them is a word at most.
-    waiting = {job.id: text for job in jobs if job.id in seen and (text := _still_waits(road, job, seen[job.id]))}
+    waiting = {job.id: text for job in jobs if (text := _still_waits(road, job, seen[job.id]))}
     said = {job.id: job.progress_text for job in jobs}
     news = {id: {"progress_text": text} for id, text in waiting.items() if text != said[id]}
     road.store.jobs.update_all(news, POLLED)
     for job in jobs:
-        if job.id in seen and job.id not in waiting:
-            try:
-                _apply(road, job, seen[job.id], locked=locked)
-            except Unavailable as error:
-                if isinstance(error.__cause__, SQLAlchemyError):
-                    raise  # The catalogue does not answer for any of them.
-                road.store.jobs.update(job.id, expected=job.state, progress_text=error.message)
+        if job.id in waiting:
+            continue
+        try:
+            _apply(road, job, seen[job.id], locked=locked)
+        except Unavailable as error:
+            if isinstance(error.__cause__, SQLAlchemyError):
+                raise  # The catalogue does not answer for any of them.
+            road.store.jobs.update(job.id, expected=job.state, progress_text=error.message)
     now = time.time()
     pause = min((_pause(road, job, target, now) for job in jobs), default=0.0)
     road.store.jobs.postpone([job.id for job in jobs], now + pause)
@@ -187,7 +184,8 @@ def _see_closer(
         return {}
     most = max(4096, min(OUTPUT_BYTES, ALL_OUTPUT_BYTES // len(jobs)))
     followed = []
-    for job in jobs:
+    # What cannot be understood of one hides those after it: next time they are others.
+    for job in random.sample(jobs, len(jobs)):
         files = JobFiles(road.store.jobs.directory(job.id))
         known = last_sight(files)
         offset = FarOutput(files).wanted(known.output_bytes if known else 0, most)
@@ -245,21 +243,34 @@ def _see_to_wishes(
     for some, softly in ((gently, True), (hard, False)):
         ids = [id for job in some for id in _natives(job)]
         if some:
-            batch.end(there, target, ids, [job.details["directory"] for job in some], gently=softly)
+            try:
+                batch.end(there, target, ids, [job.details["directory"] for job in some], gently=softly)
+            except InvalidRequest as error:
+                # Some are not ours to end, say. The others are looked at all the same.
+                log.warning("%s does not end jobs: %s", target.name, error.message)
     changed = {job.id: wishes.write(road, job, replace(wishes.of(job), gentle=True)) for job in gently}
     changed |= {job.id: wishes.write(road, job, replace(wishes.of(job), hard=True)) for job in hard}
     return [changed.get(job.id, job) for job in jobs]
 
 
-def _nobody_can_say(seen: Seen) -> bool:
-    """Whether a job may run or not for all that is seen: its directory is hidden, or its host is lost."""
-    phases = {judging.phase(one) for one in seen.sight.submissions}
-    return seen.there and phases == {judging.Phase.UNKNOWN}
-
-
-def _unseen_text(target: Target, seen: Sequence[Seen]) -> str:
-    notes = [note for one in seen for note in one.sight.notes]
-    return notes[0] if notes else f"Nobody at {target.name} can say at present whether it runs."
+def _without_unseen(road: Road, target: Target, jobs: Sequence[Job], seen: Mapping[str, Seen]) -> list[Job]:
+    """The jobs of which it can be said whether they run. The others (hidden directories, lost hosts, what cannot be
+    understood) wait as if the target could not be reached."""
+    unsure: dict[str, list[Job]] = {}
+    for job in jobs:
+        sight = seen[job.id].sight if job.id in seen else Sight()
+        if job.id not in seen:
+            why = f"What {target.name} says of it cannot be understood."
+        elif seen[job.id].there and {judging.phase(one) for one in sight.submissions} == {judging.Phase.UNKNOWN}:
+            why = next(iter(sight.notes), f"Nobody at {target.name} can say at present whether it runs.")
+            _keep(JobFiles(road.store.jobs.directory(job.id)), sight)
+        else:
+            continue
+        unsure.setdefault(why, []).append(job)
+    for why, those in unsure.items():
+        patience.unreached(road, those, Unreachable(why))
+    gone = {job.id for those in unsure.values() for job in those}
+    return [job for job in jobs if job.id not in gone]
 
 
 def _still_waits(road: Road, job: Job, seen: Seen) -> str:
