@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.domain.jobs import Batch, JobSpec, JobState
+from perfloom.domain.jobs import Batch, JobSpec, JobState, Splitting
 from perfloom.domain.targets import BatchState, Target
 from perfloom.store.jobs import POLLED
 from perfloom.workers import steps
@@ -44,6 +44,25 @@ def test_a_job_in_the_queue_becomes_a_result(road: Road, queue: Target) -> None:
     assert job.outcome is not None and job.outcome.exit_status == 0 and nothing_left(job)
     (submission,) = sight_of(road, job).submissions
     assert submission.native.isdigit() and submission.batch is not None
+
+
+def test_runs_at_the_same_time_are_jobs_of_their_own(road: Road, queue: Target) -> None:
+    events = ("cpu-clock:u", "task-clock:u")
+    job = run(road, at(queue, *BUSY, events=events, splitting=Splitting.AT_ONCE, events_per_run=1), 60)
+    assert (job.state, job.result_id, job.reason) == (JobState.STORED, job.id, None)
+    submissions = sight_of(road, job).submissions
+    assert len({one.native for one in submissions}) == 2 and all(one.exit_status == 0 for one in submissions)
+    profile = road.store.results.open(job.id)
+    assert profile.runs.num_rows == 2 and profile.events.num_rows == 2 and nothing_left(job)
+
+
+def test_all_of_them_are_cancelled(road: Road, queue: Target) -> None:
+    events = ("cpu-clock:u", "task-clock:u")
+    job = submit(road.store, at(queue, *ENDLESS, events=events, splitting=Splitting.AT_ONCE, events_per_run=1))
+    job = until_job(road, job, lambda job: files_of(road, job).tail().count("begun") == 2)
+    road.store.jobs.request_cancel(job.id)
+    job = to_the_end(road, job, 60)
+    assert (job.state, job.reason) == (JobState.CANCELLED, "It was cancelled.") and nothing_left(job)
 
 
 def waiting(queue: Target, system: BatchSystem) -> JobSpec:

@@ -183,6 +183,16 @@ def test_a_job_waits_for_a_password_that_comes_sealed(road: Road, asking: Sshd) 
         secrets.use_key(None)
 
 
+def test_perf_refuses(road: Road, asking: Sshd) -> None:
+    if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) < 2:
+        pytest.skip("kernel.perf_event_paranoid lets everybody observe the kernel here")
+    road.store.targets.save(_with_password(asking))
+    with_word = open_road(road.settings, road.store, ask=lambda prompt: servers.WORD)
+    job = run(with_word, at(_with_password(asking), *BUSY_SHELL, events=("cpu-clock:k",)))
+    assert job.state is JobState.FAILED and "perf_event_paranoid" in (job.reason or ""), job.reason
+    assert nothing_left(job)
+
+
 def test_a_full_disk_there(road: Road, tmp_path: Path) -> None:
     with servers.sshd(small=True) as server:
         target = server.target("full", directory=str(server.home / "small"))
