@@ -81,7 +81,7 @@ def _waiting(sight: Sight) -> str:
     held = any(batch.state is BatchState.HELD for batch in waiting)
     text = "Is held in the queue until somebody lets it go" if held else "Waits in the queue"
     if reason := next((batch.reason for batch in waiting if batch.reason), ""):
-        text += f": {reason}"
+        text += f": {reason.rstrip('.')}"
     if (position := next((batch.position for batch in waiting if batch.position is not None), None)) is not None:
         text += f"; {position} before it"
     return text
