@@ -199,6 +199,11 @@ pl_enter_program() {
 
 pl_recording() {
     pl_enter_program
+    command -v "$pl_perf" >/dev/null 2>&1 || {
+        echo "perfloom: There is no perf on $pl_host under the name $pl_perf. Install it there, load the module that" \
+            "has it, or name its path in the target." >&2
+        exit 127
+    }
     pl_record "$pl_run" pl_with_command
 }
 

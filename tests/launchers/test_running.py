@@ -150,7 +150,7 @@ def test_a_program_that_is_not_there_is_said(make_job: MakeJob) -> None:
 def test_a_perf_that_is_not_there_is_said(make_job: MakeJob) -> None:
     job = make_job("true", target=replace(HERE, perf="/no/such/perf")).start()
     assert job.until_ended().ranks[0].exit_status == 127
-    assert b"/no/such/perf" in job.output
+    assert b"perfloom: There is no perf on" in job.output and b"/no/such/perf" in job.output
 
 
 def test_the_program_finds_its_environment(make_job: MakeJob, tmp_path: Path, shell: Path) -> None:

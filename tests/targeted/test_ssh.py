@@ -125,7 +125,7 @@ def test_given_up_while_nobody_can_be_reached(road: Road, there: Target, server:
     [
         ({"port": 1}, "port 1"),
         ({"host": "no-such-host.invalid"}, "no-such-host.invalid"),
-        ({"host_keys": ()}, "Check"),
+        ({"host_keys": ()}, "perfloom target accept wrong"),
         ({"user": "nobody-of-that-name"}, "nobody-of-that-name"),
         ({"key_file": "/does/not/exist"}, "/does/not/exist"),
     ],

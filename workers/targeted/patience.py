@@ -77,7 +77,7 @@ def _try_again(road: Road, job: Job, files: JobFiles, error: PerfloomError) -> N
         details = job.details | {"kind": type(error).__name__}
         reason = error.message
         if isinstance(error, HostKeyUnknown):
-            reason += f" Check does that: on the page of the target {job.target}, or perfloom target check."
+            reason += f" On its page under Targets, or by: perfloom target accept {shlex.quote(job.target)}"
         steps.end(road, job, files, JobState.FAILED, reason, details=details)
     else:
         steps.try_again(road, job, error.message)
