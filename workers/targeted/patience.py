@@ -5,6 +5,7 @@ the time that the settings give it is over, or when a person has asked twice for
 """
 
 import logging
+import shlex
 import random
 import time
 from collections.abc import Mapping, Sequence
