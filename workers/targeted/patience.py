@@ -5,8 +5,8 @@ the time that the settings give it is over, or when a person has asked twice for
 """
 
 import logging
-import shlex
 import random
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
