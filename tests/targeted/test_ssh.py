@@ -16,11 +16,12 @@ from perfloom.sealing import KeyPair, seal
 from perfloom.store import Store
 from perfloom.workers import secrets, steps
 from perfloom.workers.road import Road, open_road
-from perfloom.workers.targeted import access, patience, polling, wishes
+from perfloom.workers.targeted import access, leaving, patience, polling, wishes
 from perfloom.workers.transports import close_all, connections
 from tests import sshd as servers
 from tests.sshd import Account, Network, Sshd
 from tests.targeted.driving import at, files_of, nothing_left, run, submit, to_the_end, until_job
+from tests.workers.waiting import until
 
 BUSY = (sys.executable, "-S", "-c", "sum(i * i for i in range(3_000_000))")
 BUSY_SHELL = ("sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done")
@@ -106,17 +107,20 @@ def test_the_network_is_cut_in_the_middle(road: Road, net: Network, monkeypatch:
     assert job.result_id == job.id and nothing_left(job) and not job.details.get("unreached"), job
 
 
-def test_given_up_while_nobody_can_be_reached(road: Road, there: Target, server: Sshd, store: Store) -> None:
-    job = until_job(road, submit(road.store, at(there, *ENDLESS)), lambda job: job.state is JobState.RUNNING)
-    store.targets.save(dataclasses.replace(there, ssh=dataclasses.replace(server.ssh(), port=1)))
-    close_all()
-    for _ in range(2):
-        road.store.jobs.request_cancel(job.id)
-        steps.advance(road, job.id)
-    job = store.jobs.get(job.id)
-    assert job.state is JobState.CANCELLED and patience.CANNOT_SAY in (job.reason or "")
-    store.targets.save(there)
-    polling.poll(road, there.name)
+def test_given_up_while_nobody_can_be_reached(road: Road, net: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "ALIVE_S", 0.3)
+    monkeypatch.setattr(connections, "ALIVE_TIMES", 2)
+    target = Target("far", ssh=net.ssh(connect_timeout_s=1.0), directory=str(net.far.home / "jobs"), poll_s=0.3)
+    road.store.targets.save(target)
+    job = until_job(road, submit(road.store, at(target, *ENDLESS)), lambda job: job.state is JobState.RUNNING)
+    with net.cut():
+        for _ in range(2):
+            road.store.jobs.request_cancel(job.id)
+            steps.advance(road, job.id)
+        job = road.store.jobs.get(job.id)
+        assert job.state is JobState.CANCELLED and patience.CANNOT_SAY in (job.reason or "")
+    # What it left is seen to as soon as somebody answers again.
+    until(lambda: (polling.poll(road, target.name), leaving.targets(road.settings) == ())[1], "it is cleared", 30)
     assert nothing_left(job)
 
 
