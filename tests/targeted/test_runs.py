@@ -1,0 +1,58 @@
+"""Events measured in runs of their own add up to what one run with all of them says, within noise."""
+
+import sys
+from typing import Any
+
+import pytest
+
+from perfloom.domain.jobs import JobSpec, JobState, RecorderName, Splitting
+from perfloom.domain.targets import Target
+from perfloom.readers.perf_assembly import LOST_IN_KERNEL
+from perfloom.workers.road import Road
+from tests.targeted.driving import at, run
+
+WORK = (sys.executable, "-S", "-c", "x = bytearray(80_000_000)\nsum(i * i for i in range(2_000_000))")
+"""Touches 80 MB, which is a known number of page faults, and computes for a while."""
+PERIOD = 50
+EVENTS = ("task-clock:u", "page-faults:u", "minor-faults:u")
+
+
+def measured(road: Road, spec: JobSpec) -> tuple[dict[str, float], dict[str, set[int]], int, int]:
+    """By event: its total, and the runs that it comes from; how many runs there were, and how many samples perf lost."""
+    job = run(road, spec)
+    assert job.state is JobState.STORED and job.reason is None, job.reason
+    profile = road.store.results.open(job.id)
+    events = profile.events.column("name").to_pylist()
+    threads: list[dict[str, Any]] = profile.threads.to_pylist()
+    totals: dict[str, float] = dict.fromkeys(events, 0.0)
+    runs: dict[str, set[int]] = {name: set() for name in events}
+    for row in profile.samples.to_pylist():
+        totals[events[row["event"]]] += row["weight"]
+        runs[events[row["event"]]].add(threads[row["thread"]]["run"])
+    for row in profile.counts.to_pylist():
+        totals[events[row["event"]]] += row["value"]
+        runs[events[row["event"]]].add(row["run"])
+    lost = sum(row["count"] for row in profile.losses.to_pylist() if row["reason"] == LOST_IN_KERNEL)
+    return totals, runs, profile.runs.num_rows, lost
+
+
+@pytest.mark.parametrize("splitting", [Splitting.SEQUENTIAL, Splitting.AT_ONCE])
+@pytest.mark.parametrize("recorder", list(RecorderName))
+def test_runs_add_up(road: Road, here: Target, recorder: RecorderName, splitting: Splitting) -> None:
+    # A sample every so many page faults: by frequency the number of rare events is perf's guess.
+    sampled = {"period": PERIOD} if recorder is RecorderName.PERF_RECORD else {}
+    events = EVENTS[1:] if sampled else EVENTS
+    one = at(here, *WORK, recorder=recorder, events=events, **sampled, leave_files=False)
+    apart = at(here, *WORK, recorder=recorder, events=events, splitting=splitting, events_per_run=1, **sampled)
+    together, _, number, lost = measured(road, one)
+    assert number == 1
+    split, runs, number, lost_apart = measured(road, apart)
+    assert number == len(events) and sorted(runs.values()) == [{run} for run in range(number)]
+    assert together.keys() == split.keys()
+    for name, value in together.items():
+        # What is counted is the same program's; only its time depends on who else uses the machine.
+        allowed = value * (0.5 if name.startswith("task-clock") else 0.1)
+        # On a busy machine perf may lose samples, and then says so.
+        allowed += (lost + lost_apart) * PERIOD if sampled else 0
+        assert value > 0 and split[name] == pytest.approx(value, abs=allowed), name
+    assert together["page-faults:u"] > 15_000
