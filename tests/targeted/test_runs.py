@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from perfloom.domain.jobs import JobSpec, JobState, RecorderName, Splitting
+from perfloom.domain.jobs import CallGraph, JobSpec, JobState, RecorderName, Splitting
 from perfloom.domain.targets import Target
 from perfloom.readers.perf_assembly import LOST_IN_KERNEL
 from perfloom.workers.road import Road
@@ -40,7 +40,9 @@ def measured(road: Road, spec: JobSpec) -> tuple[dict[str, float], dict[str, set
 @pytest.mark.parametrize("recorder", list(RecorderName))
 def test_runs_add_up(road: Road, here: Target, recorder: RecorderName, splitting: Splitting) -> None:
     # A sample every so many page faults: by frequency the number of rare events is perf's guess.
-    sampled = {"period": PERIOD} if recorder is RecorderName.PERF_RECORD else {}
+    sampled: dict[str, Any] = {}
+    if recorder is RecorderName.PERF_RECORD:
+        sampled = {"period": PERIOD, "call_graph": CallGraph.NONE}
     events = EVENTS[1:] if sampled else EVENTS
     one = at(here, *WORK, recorder=recorder, events=events, **sampled, leave_files=False)
     apart = at(here, *WORK, recorder=recorder, events=events, splitting=splitting, events_per_run=1, **sampled)
