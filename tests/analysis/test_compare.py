@@ -57,6 +57,8 @@ def test_differential_flame_graph(
     event = other.meta.main_event
     assert event is not None
     shown, beside = (base, other) if reverse else (other, base)
+    # By names of threads only where both have some.
+    group = brute.split_by(base, brute.split_by(other, group))
     weights = without_kinds(shown, selection, group, event)
     before = without_kinds(beside, selection, group, event)
     # Labels of groups are texts, and two groups may share one: the first of the other profile's is taken.

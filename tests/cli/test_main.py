@@ -17,8 +17,11 @@ def test_every_command_is_found_and_explained() -> None:
         for name in cli.cli.list_commands(context):
             command = cli.cli.get_command(context, name)
             assert command is not None and command.name == name and command.help
-            options = {option for parameter in command.params for option in parameter.opts}
-            assert "--data" in options, f"{name} takes no --data"
+            within = command.commands.values() if isinstance(command, click.Group) else [command]
+            for one in within:
+                assert one.help, f"{name} {one.name} explains nothing"
+                options = {option for parameter in one.params for option in parameter.opts}
+                assert "--data" in options, f"{name} {one.name} takes no --data"
 
 
 def test_families_list_what_they_have() -> None:
