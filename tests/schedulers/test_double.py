@@ -128,10 +128,12 @@ def test_a_delay_and_suspending(lsf: LsfDouble, tmp_path: Path) -> None:
     assert ended(lsf, running) == "DONE"
 
 
-def test_more_slots_than_there_are_wait(lsf: LsfDouble) -> None:
-    first, second = submit(lsf, "-n", "12", "sleep 0.5"), submit(lsf, "-n", "12", "true")
+def test_more_slots_than_there_are_wait(lsf: LsfDouble, tmp_path: Path) -> None:
+    first = submit(lsf, "-n", "12", f"until test -e {tmp_path}/go; do sleep 0.05; done")
+    second = submit(lsf, "-n", "12", "true")
     until(lambda: state(lsf, first), lambda seen: seen == "RUN")
     assert state(lsf, second) == "PEND"
+    (tmp_path / "go").touch()
     assert ended(lsf, second) == "DONE"
 
 
