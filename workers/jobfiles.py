@@ -22,6 +22,22 @@ ENVIRONMENT = "environment.json"
 _CHUNK = 1 << 22
 
 
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[bool]:
+    """Whether this process has the lock file `path` to itself, for the time of the block. Its death releases it."""
+    with disk_errors(path):
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(handle)
+
+
 @dataclass(frozen=True)
 class JobFiles:
     """The directory of one job. work: the default working directory. run: what supervisor and steps tell each other."""
@@ -61,16 +77,8 @@ class JobFiles:
         """Whether this process may work on the job now; for as long as it lives, nobody else may."""
         with disk_errors(self.root):
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
-            yield True
-        finally:
-            os.close(handle)
+        with alone(self.root / "lock") as mine:
+            yield mine
 
     def recorded(self) -> tuple[Path, ...]:
         """The files of the artefacts directory that hold anything, by name."""

@@ -14,6 +14,7 @@ from perfloom.queue import POLL_TASK, Queue, task_of
 from perfloom.store import Store
 from perfloom.store.models import JobRow
 from perfloom.workers.facts_probe import host_name
+from perfloom.workers.jobfiles import alone
 from perfloom.workers.road import Road
 from perfloom.workers.sweep import Sweeper
 from perfloom.workers.targeted import polling
@@ -118,7 +119,7 @@ def test_the_sweep_rings_once_for_a_target(road: Road, busy: Target) -> None:
 
 
 def test_only_one_looks_at_a_target_at_a_time(road: Road, busy: Target, tmp_path: Path) -> None:
-    with polling._alone(road, busy.name) as mine:
+    with alone(polling._lock_of(road, busy.name)) as mine:
         assert mine
         polling.poll(road, busy.name)
     assert _calls(tmp_path) == 0

@@ -4,7 +4,6 @@ What is seen of a job goes into `run/sight.json` of its directory here, what it 
 where what is seen says so. How soon the target is looked at again depends on how much happens there.
 """
 
-import fcntl
 import hashlib
 import json
 import logging
@@ -12,8 +11,8 @@ import os
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -23,10 +22,9 @@ from perfloom.domain.progress import Sight, SubmissionSight
 from perfloom.domain.targets import BatchState, BatchStatus, Target
 from perfloom.launchers.plan import Followed, Found, look_script, looked
 from perfloom.launchers.plan import with_batch as with_states
-from perfloom.store.disk import disk_errors
 from perfloom.store.jobs import POLLED, Job
 from perfloom.workers import launching, steps
-from perfloom.workers.jobfiles import JobFiles
+from perfloom.workers.jobfiles import JobFiles, alone
 from perfloom.workers.road import Road
 from perfloom.workers.targeted import batch, judging, leaving, patience, wishes
 from perfloom.workers.targeted.access import reach
@@ -61,7 +59,7 @@ class Seen:
 
 def poll(road: Road, name: str) -> None:
     """Look at all jobs of a target that this worker can follow. Does nothing where another one is at it."""
-    with _alone(road, name) as mine:
+    with alone(_lock_of(road, name)) as mine:
         if not mine:
             return
         known = road.store.targets.find(name)
@@ -85,22 +83,9 @@ def look_at_one(road: Road, job: Job, files: JobFiles) -> None:
     _look(road, [job], locked=True)
 
 
-@contextmanager
-def _alone(road: Road, name: str) -> Iterator[bool]:
-    """Whether this is the one who looks at a target now."""
-    digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
-    path = road.settings.data / "jobs" / f".poll-{digest}"
-    with disk_errors(path):
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
-    finally:
-        os.close(handle)
+def _lock_of(road: Road, name: str) -> Path:
+    """The lock of who looks at a target."""
+    return road.settings.data / "jobs" / f".poll-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
 
 
 def _look(road: Road, jobs: Sequence[Job], *, locked: bool) -> None:
