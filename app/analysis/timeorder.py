@@ -234,7 +234,8 @@ def _below(sequence: _Sequence, shape: Shape, top: _Step, least: float) -> _Foun
     if whole < narrowest:
         none = np.zeros(0, np.int64)
         return _Found(none, none, none, none, 0, 0)
-    wide = totals(weights_on(row, weight, len(shape), int(weight.max())), shape.end) >= narrowest
+    own = weights_on(row, weight, len(shape), int(weight.max()))
+    wide = totals(own, shape.end) >= narrowest
     kept = np.flatnonzero(wide)
     # One look-up a sample: which kept row it is on or below, and whether it ends there.
     code = 2 * (np.cumsum(wide, dtype=np.int32) - 1)[nearest_above(shape.parent, shape.end, wide)]
@@ -257,6 +258,8 @@ def _below(sequence: _Sequence, shape: Shape, top: _Step, least: float) -> _Foun
     deep = shape.last[kept][slot]
     running = _running(weight)
     low, high, depth, pruned = _runs(shared, deep, running, top.depth, narrowest)
+    # Of what is too narrow wherever it stands no piece is made.
+    pruned += int(np.count_nonzero(~wide & (own > 0)))
     by_place = np.argsort(low * (int(depth.max(initial=0)) + 2) + depth)
     low, high, depth = low[by_place], high[by_place], depth[by_place]
     # A box is in one of each lesser depth, so a piece's innermost box is as deep as there are boxes over it.

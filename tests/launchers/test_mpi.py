@@ -46,7 +46,8 @@ def test_four_ranks_and_rank_1_works_twice_as_long(
     }
     worked = [sum("work" in line for line in job.text(f"run0/{rank}").splitlines()) for rank in range(4)]
     assert worked[1] > 300, worked
-    assert all(0.43 <= worked[rank] / worked[1] <= 0.57 for rank in (0, 2, 3)), worked
+    # perf may lose some samples on a busy machine.
+    assert all(0.38 <= worked[rank] / worked[1] <= 0.66 for rank in (0, 2, 3)), worked
 
 
 @both
