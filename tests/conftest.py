@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -27,6 +28,9 @@ pytest_plugins = [
 ]
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# Started with nohup, everything below would ignore SIGHUP, which shells cannot undo; starters of ranks end them by it.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A machine that is busy otherwise must not fail a property for being slow.
 hypothesis.settings.register_profile(
