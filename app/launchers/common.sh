@@ -224,22 +224,29 @@ pl_wait() {
     done
 }
 
-# pl_later SECONDS COMMAND …: does it later, in pl_timer; pl_forget PID: or never.
+# pl_later SECONDS COMMAND …: does it later, in pl_timer; pl_forget PID: or never, or no further. The command waits with
+# pl_doze, so that nothing of it goes on sleeping.
 pl_later() {
     (
-        trap 'kill "$pl_asleep" 2>/dev/null; exit 0' TERM
+        pl_asleep=''
+        trap '[ -z "$pl_asleep" ] || kill "$pl_asleep" 2>/dev/null; exit 0' TERM
         trap '' INT HUP USR1 USR2
-        # Not in a function: it is the process itself that is to be ended with us.
+        # Not every sleep knows parts of a second.
         pl_seconds=$1
         case $1 in *.*) sleep 0.01 2>/dev/null || pl_seconds=$((${1%%.*} + 1)) ;; esac
-        sleep "$pl_seconds" &
-        pl_asleep=$!
-        wait "$pl_asleep"
-        trap - TERM
+        pl_doze "$pl_seconds"
         shift
         "$@"
     ) </dev/null >/dev/null 2>&1 &
     pl_timer=$!
+}
+
+# A trap runs while the shell waits, but only after a command that it runs itself has ended.
+pl_doze() {
+    sleep "$1" &
+    pl_asleep=$!
+    wait "$pl_asleep"
+    pl_asleep=''
 }
 
 pl_forget() {

@@ -53,7 +53,7 @@ pl_ask() {
 
 pl_press_on() {
     kill -s TERM "$pl_child" 2>/dev/null
-    sleep "$pl_grace"
+    pl_doze "$pl_grace"
     pl_kill KILL "PERFLOOM_JOB=$pl_id" $$
 }
 

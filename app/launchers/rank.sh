@@ -181,9 +181,9 @@ pl_ask() {
 
 pl_press_on() {
     pl_kill TERM "PERFLOOM_PART=$pl_part" "$pl_child" "$pl_recorder_pid"
-    sleep 2
+    pl_doze 2
     pl_kill KILL "PERFLOOM_PART=$pl_part" "$pl_child" "$pl_recorder_pid"
-    sleep 30
+    pl_doze 30
     pl_kill KILL "PERFLOOM_PART=$pl_part"
 }
 

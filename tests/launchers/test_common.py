@@ -1,0 +1,36 @@
+"""What the scripts of a job have in common."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+import perfloom.launchers.plan
+from tests.launchers.jobs import marked
+
+COMMON = Path(perfloom.launchers.plan.__file__).parent / "common.sh"
+
+
+def until(text: str, count: int) -> None:
+    """Return when so many processes bear that mark."""
+    end = time.monotonic() + 20
+    while len(left := marked(text)) != count:
+        assert time.monotonic() < end, left
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("stage", ["before", "within"])
+def test_what_is_put_off_and_then_forgotten_leaves_nothing_asleep(shell: Path, tmp_path: Path, stage: str) -> None:
+    mark = f"PERFLOOM_JOB={tmp_path.name}-{os.getpid()}"
+    delay = "300" if stage == "before" else "0"
+    script = f'. {COMMON}; work() {{ pl_doze 300; }}; pl_later {delay} work; read -r line; pl_forget "$pl_timer"; exit 7'
+    variables = os.environ | dict([mark.split("=", 1)])
+    with subprocess.Popen([shell, "-c", script], stdin=subprocess.PIPE, env=variables) as process:
+        until(mark, 3)
+        process.communicate(b"\n", timeout=20)
+    assert process.returncode == 7
+    until(mark, 0)
