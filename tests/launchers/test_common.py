@@ -27,7 +27,9 @@ def until(text: str, count: int) -> None:
 def test_what_is_put_off_and_then_forgotten_leaves_nothing_asleep(shell: Path, tmp_path: Path, stage: str) -> None:
     mark = f"PERFLOOM_JOB={tmp_path.name}-{os.getpid()}"
     delay = "300" if stage == "before" else "0"
-    script = f'. {COMMON}; work() {{ pl_doze 300; }}; pl_later {delay} work; read -r line; pl_forget "$pl_timer"; exit 7'
+    script = (
+        f'. {COMMON}; work() {{ pl_doze 300; }}; pl_later {delay} work; read -r line; pl_forget "$pl_timer"; exit 7'
+    )
     variables = os.environ | dict([mark.split("=", 1)])
     with subprocess.Popen([shell, "-c", script], stdin=subprocess.PIPE, env=variables) as process:
         until(mark, 3)
