@@ -51,12 +51,18 @@ def end_all() -> None:
             return
 
 
+def end_at_once(*_: object) -> None:
+    """As the pipe, which may be closed at the same moment: nothing is to be raised into what that began."""
+    end_all()
+    os._exit(0)
+
+
 def main() -> None:
     """Start what the first argument says, and wait for the end of standard input."""
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    signal.signal(signal.SIGTERM, end_at_once)
     try:
         for server in json.loads(sys.argv[1]):
             with open(server["log"], "wb") as log:
