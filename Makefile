@@ -23,7 +23,7 @@ serve: ## set up and serve (ARGS="--port 9000")
 test: export PYTHONDONTWRITEBYTECODE =
 test: ## set up and run all tests (ARGS="-k name")
 	@$(SETUP) test
-	@$(BIN)/python -m pytest -n auto $(ARGS)$(if $(STATUS),; echo $$? >$(STATUS))
+	@$(BIN)/python -m pytest -n auto $(ARGS)$(if $(PYTEST_STATUS),; echo $$? >$(PYTEST_STATUS))
 
 lint: venv ## check style, types and imports
 	@$(BIN)/ruff check .

@@ -272,7 +272,7 @@ def _shared(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
         yield _good(title, "Login node and compute node see the same directory.")
     elif facts.shared is False:
         advice = (
-            "Choose a directory of this target that all of them see: often in your home, or below $SCRATCH or /work."
+            "Choose a directory of this target that all of them see: often in your home, or below $SCRATCH or /lustre."
         )
         yield _bad(title, f"Compute nodes do not see {facts.directory}.", advice)
     elif SHARED_SYSTEMS.search(facts.file_system):

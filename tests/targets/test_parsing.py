@@ -199,9 +199,9 @@ def test_sudo_is_told_only_where_it_was_asked_for() -> None:
 
 
 def test_places_that_cannot_be_used() -> None:
-    full = "path /work/x\nproblem sh: 1: cannot create /work/x/.probe.7/run: No space left on device\nsystem nfs"
+    full = "path /lustre/x\nproblem sh: 1: cannot create /lustre/x/.probe.7/run: No space left on device\nsystem nfs"
     facts = facts_of(*changed(("directory", full, 0)))
-    assert "No space left" in facts.problems["directory"] and facts.directory == "/work/x"
+    assert "No space left" in facts.problems["directory"] and facts.directory == "/lustre/x"
     relative = facts_of(*changed(("directory", "path etc\nruns yes", 0)))
     assert relative.directory == "" and "no full path" in relative.problems["directory"]
     missing = facts_of(*changed(place("scratch", "/scratch", "xfs", -5)))
