@@ -12,9 +12,7 @@ from ..domain.targets import Target
 from .check_place import place_messages, target_messages
 from .events import event_problem
 from .fit import first, number, path, switch, text
-from .relevance import HERE, normalised, relevant
-
-__all__ = ["check", "normalised", "relevant"]
+from .relevance import HERE, relevant
 
 MAX_NAME = 200
 MAX_EVENTS = 256

@@ -10,15 +10,15 @@ from ..domain.targets import Target
 from . import words
 from .check import check
 from .events import split_events
-from .relevance import BATCH_FIELDS, HERE, MPI_FIELDS, normalised, relevant
+from .relevance import BATCH_FIELDS, FIELD_OF, HERE, MADE_BY_FORM, MPI_FIELDS, normalised, relevant
 from .values import (
     duration,
     lines,
     lines_text,
     listed,
     number_text,
-    variable_text,
     variables,
+    variables_text,
     wall_time,
     wall_time_text,
     whole,
@@ -121,7 +121,7 @@ def to_fields(spec: JobSpec) -> JobFields:
         scope=str(spec.scope),
         command=words.join(spec.command),
         cwd=words.to_line(spec.cwd or ""),
-        environment="\n".join(f"{name}={variable_text(value)}" for name, value in spec.environment.items()),
+        environment=variables_text(spec.environment),
         inputs=lines_text(spec.inputs),
         events="\n".join(spec.events),
         sampling="frequency" if spec.period is None else "period",
@@ -189,7 +189,7 @@ def parse(typed: JobFields, targets: Mapping[str, Target] = HERE, *, complete: b
         """The values of the fields that count, by names in the spec. names: of the fields, by those."""
         values: dict[str, Any] = {}
         for key, name in names.items():
-            if name not in used or name in _CHOSEN:
+            if name not in used or name in MADE_BY_FORM:
                 continue
             try:
                 values[key] = _CONVERTERS[name](getattr(typed, name))
@@ -203,8 +203,7 @@ def parse(typed: JobFields, targets: Mapping[str, Target] = HERE, *, complete: b
         return values
 
     plain = {name: name for name in _CONVERTERS if name in JobSpec.__dataclass_fields__}
-    plain |= {"duration_s": "duration", "interval_ms": "interval"}
-    values = take(plain) | {"target": typed.target, "batch": Batch(**take(BATCH_FIELDS))}
+    values = take(plain | FIELD_OF) | {"target": typed.target, "batch": Batch(**take(BATCH_FIELDS))}
     if chosen.mpi is not None:
         values["mpi"] = replace(chosen.mpi, **take(MPI_FIELDS))
     if "sampling" in used:
@@ -220,7 +219,6 @@ def parse(typed: JobFields, targets: Mapping[str, Target] = HERE, *, complete: b
     return Parsed(None if errors else normalised(spec, targets.get(spec.target)), errors, hints)
 
 
-_CHOSEN = frozenset({"recorder", "scope", "call_graph", "splitting", "mpi", "recorded"})
 _CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "name": str.strip,
     "command": words.split,

@@ -98,9 +98,8 @@ def normalised(spec: JobSpec, target: Target | None = HERE[LOCAL]) -> JobSpec:
     unused = {name: getattr(Batch(), name) for name, field in BATCH_FIELDS.items() if field not in used}
     changes["batch"] = replace(spec.batch, **unused)
     if spec.mpi is not None:
-        kept = {name for name, field in MPI_FIELDS.items() if field in used}
-        defaults = {name: getattr(_MPI, name) for name in MPI_FIELDS if name not in kept}
-        changes["mpi"] = replace(spec.mpi, **defaults) if "mpi" in used else None
+        unused = {name: getattr(_MPI, name) for name, field in MPI_FIELDS.items() if field not in used}
+        changes["mpi"] = replace(spec.mpi, **unused) if "mpi" in used else None
     return replace(spec, **changes)
 
 

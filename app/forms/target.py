@@ -9,7 +9,7 @@ from ..domain.errors import InvalidRequest
 from ..domain.jobs import MpiFlavour
 from ..domain.targets import LOCAL, SchedulerName, Ssh, Target
 from ..targets import validity
-from .values import duration, number_text, variable_text, variables, whole
+from .values import duration, number_text, variables, variables_text, whole
 
 SWITCHES = ("agent", "config", "password", "sudo")
 SSH_FIELDS = ("host", "user", "port", "key_file", "jump", "agent", "config", "password", "connect_timeout")
@@ -79,7 +79,7 @@ def to_fields(target: Target) -> TargetFields:
         scratch=target.scratch,
         perf=target.perf,
         modules="\n".join(target.modules),
-        environment="\n".join(f"{name}={variable_text(value)}" for name, value in target.environment.items()),
+        environment=variables_text(target.environment),
         mpi=target.mpi.value if target.mpi else "",
         starters="\n".join(f"{flavour}={program}" for flavour, program in target.starters.items()),
         sudo=target.sudo,

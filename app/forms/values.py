@@ -1,7 +1,7 @@
 """Values of form fields as typed: whole numbers, durations, environment variables. For every form alike."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..domain.errors import InvalidRequest
 from . import words
@@ -53,8 +53,12 @@ def variables(text: str) -> dict[str, str]:
     return found
 
 
-def variable_text(value: str) -> str:
-    """Blanks at the ends of a value stand as they are; only what a line cannot hold is quoted."""
+def variables_text(values: Mapping[str, str]) -> str:
+    """What `variables` reads. Blanks at the ends of a value stay; only what a line cannot hold is quoted."""
+    return "\n".join(f"{name}={_variable_text(value)}" for name, value in values.items())
+
+
+def _variable_text(value: str) -> str:
     return value if words.to_line(value.strip()) == value.strip() else words.to_line(value)
 
 
