@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from ..domain.listing import ranges_of, ranges_text
 from ..domain.profile import Profile
 from ..domain.selection import NS_PER_MS, Selection
 from ..domain.tables import NO_ID, texts
@@ -278,13 +279,8 @@ def _of_all(m: Measured, group: Group) -> str:
 
 def numbered(numbers: Iterable[int | None]) -> str:
     """Numbers as in 0-2,4."""
-    parts: list[list[int]] = []
-    for number in sorted({number for number in numbers if number is not None and number >= 0}):
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
+    known = {number for number in numbers if number is not None and number >= 0}
+    return ranges_text(ranges_of(sorted(known)), "-", ",")
 
 
 def _common(profile: Profile, rows: list[Measured]) -> dict[str, list[Any]]:

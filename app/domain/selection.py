@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 
 from .errors import InvalidRequest
+from .listing import ranges_text
 
 WORDS = (
     "event",
@@ -86,7 +87,7 @@ class Selection:
             pairs.append(("event", self.event))
         pairs += [("thread", key) for key in self.threads]
         if self.ranks:
-            pairs.append(("rank", ",".join(str(a) if a == b else f"{a}-{b}" for a, b in self.ranks)))
+            pairs.append(("rank", ranges_text(self.ranks, "-", ",")))
         for word, value in (("start-ms", self.start_ns), ("end-ms", self.end_ns)):
             if value is not None:
                 pairs.append((word, ms_text(value)))

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from ..domain.listing import ranges_of, ranges_text, some
 from ..domain.profile import Meta, Profile
 from .merge import Ends, Merged, Merging, Origin, Part
 from .rank_notes import RankPlan, RankState
@@ -169,7 +170,7 @@ class Ranks:
         numbers = sorted(rank.number for rank in ranks if rank.number is not None)
         others = sorted(rank.host or "?" for rank in ranks if rank.number is None and rank.place != ALL)
         who = [f"rank{'s' if len(numbers) > 1 else ''} {ranges(numbers)}"] if numbers else []
-        who += [f"the recording on {_some(others)}"] if others else []
+        who += [f"the recording on {some(others, SHOWN_HOSTS)}"] if others else []
         before = [f"run {run}"] if len(self._runs) > 1 else []
         before += [" and ".join(who)] if who else []
         return f"{_capital(', '.join(before) or 'the command')}: {_sentence(how, capital=False)}"
@@ -249,7 +250,7 @@ class Ranks:
             "MPI": self.plan.flavour,
             "ranks": str(self.plan.ranks) if self.plan.ranks else None,
             "runs": str(len(self._runs)) if len(self._runs) > 1 else None,
-            "hosts": _some(hosts) if len(hosts) > 1 else None,
+            "hosts": some(hosts, SHOWN_HOSTS) if len(hosts) > 1 else None,
             "clocks": CLOCKS if self._apart else None,
         }
         reasons = self.reasons()
@@ -267,15 +268,9 @@ class Ranks:
 
 def ranges(numbers: Iterable[int]) -> str:
     """Numbers, ascending, as "0–3, 7"; of many ranges the first, and how many numbers more."""
-    found: list[list[int]] = []
-    for number in numbers:
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    shown = [str(low) if low == high else f"{low}–{high}" for low, high in found[:SHOWN_RANGES]]
+    found = ranges_of(numbers)
     more = sum(high - low + 1 for low, high in found[SHOWN_RANGES:])
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    return ranges_text(found[:SHOWN_RANGES]) + (f" and {more} more" if more else "")
 
 
 def _how_it_ended(state: RankState) -> str:
@@ -345,11 +340,6 @@ def _taken(ranks: Sequence[Rank]) -> int | None:
         if rank.state and rank.state.start_ns is not None and rank.state.end_ns is not None
     ]
     return max((time for time in times if time >= 0), default=None)
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - SHOWN_HOSTS
-    return ", ".join(names[:SHOWN_HOSTS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _some_reasons(reasons: Sequence[str]) -> Iterable[str]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 from ..domain.errors import HostKeyUnknown, PerfloomError, Refused, SecretNeeded, Unreachable
 from ..domain.jobs import MpiFlavour
+from ..domain.listing import some
 from ..domain.targets import CheckLine, Light, SchedulerName, Target, TargetFacts
 from ..recorders.events import privileged
 from .probe import SHARED_SYSTEMS, TITLES
@@ -235,8 +236,7 @@ def _queues(facts: TargetFacts) -> Iterator[CheckLine]:
     if not facts.queues:
         yield _note(title, "It lists no queue that you may see.", "Ask which one is for you, and name it in the job.")
         return
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    text = f"{', '.join(names[:_SHOWN])}{more}" if names else "None is open"
+    text = some(names, _SHOWN) if names else "None is open"
     if closed:
         text += f"; closed: {', '.join(closed[:_SHOWN])}"
     if not names:

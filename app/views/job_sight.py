@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..domain.listing import ranges_of, ranges_text
 from ..domain.progress import RankSight, RunSight, Sight, SubmissionSight
 from ..domain.targets import BatchState
 
@@ -297,14 +298,8 @@ def _concerns(run: RunSight, ranks: Iterable[RankSight], expected: int | None) -
 
 def ranges(numbers: Sequence[int]) -> str:
     """Ascending numbers as 0–3, 8; of many the first ones."""
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    texts = [str(low) if low == high else f"{low}–{high}" for low, high in parts[:12]]
-    return ", ".join(texts) + (" …" if len(parts) > 12 else "")
+    parts = ranges_of(numbers)
+    return ranges_text(parts[:12]) + (" …" if len(parts) > 12 else "")
 
 
 def _exit(status: int | None, signal: int | None = None) -> str:

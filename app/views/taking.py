@@ -1,10 +1,10 @@
 """Who took part in what was recorded: runs of the command, ranks and hosts, and how it ended for them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..analysis.tables import TABLES, records
+from ..domain.listing import some
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.units import Quantity, quantity
@@ -54,12 +54,7 @@ def hosts_text(profile: Profile) -> str:
     """The hosts that took part, the first few by name; empty for none."""
     tables = (profile.ranks, profile.threads, profile.counts)
     hosts = list(dict.fromkeys(h for table in tables for h in table.column("host").unique().to_pylist() if h))
-    return _some(hosts)
-
-
-def _some(hosts: Sequence[str]) -> str:
-    more = f" and {len(hosts) - MOST_HOSTS} more" if len(hosts) > MOST_HOSTS else ""
-    return ", ".join(hosts[:MOST_HOSTS]) + more
+    return some(hosts, MOST_HOSTS)
 
 
 def taking(profile: Profile) -> Taking | None:
@@ -81,13 +76,12 @@ def taking(profile: Profile) -> Taking | None:
 
 
 def _run_row(row: dict[str, Any]) -> RunRow:
-    hosts = (row["hosts"] or "").split(", ")
     milliseconds, status = row["duration_ms"], row["exit_status"]
     return RunRow(
         run=row["run"],
         command=row["command"] or "",
         events=row["events"] or "",
-        hosts=_some(hosts),
+        hosts=some((row["hosts"] or "").split(", "), MOST_HOSTS),
         ranks=row["ranks"] or "",
         duration=quantity(None if milliseconds is None else milliseconds * 1e6, "ns"),
         exit_status="" if status is None else str(status),

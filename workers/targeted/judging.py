@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from perfloom.domain.jobs import JobSpec, Outcome, Scope
+from perfloom.domain.listing import some
 from perfloom.domain.progress import RunSight, Sight, SubmissionSight
 from perfloom.domain.targets import BatchState
 from perfloom.workers.outcomes import Ending, signal_name
@@ -93,8 +94,7 @@ def _running(spec: JobSpec, sight: Sight) -> str:
         parts.append("Is suspended by the batch system")
     else:
         hosts = list(dict.fromkeys(rank.host for rank in sight.ranks if rank.host))
-        more = f" and {len(hosts) - 3} more" if len(hosts) > 3 else ""
-        parts.append(f"Runs on {', '.join(hosts[:3])}{more}" if hosts else "Runs")
+        parts.append(f"Runs on {some(hosts, 3)}" if hosts else "Runs")
     if len(sight.runs) > 1:
         parts.append(f"{sum(run.state == 'ended' for run in sight.runs)} of {len(sight.runs)} runs are done")
     if spec.mpi is not None and not spec.mpi.per_host and sight.ranks:
