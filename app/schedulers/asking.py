@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
 
 from ..domain.errors import InvalidRequest, Unavailable, Unreachable
-from ..launchers.quoting import join
 
 NOT_FOUND = 127
 """The exit status of a shell that does not find a program."""
@@ -18,32 +19,53 @@ def script(text: str, *arguments: str) -> tuple[str, ...]:
     return ("sh", "-c", text, "sh", *arguments)
 
 
-def command_line(script: Sequence[str]) -> str:
-    """A command line as one word, for batch systems that hand what they are given to /bin/sh."""
-    return join(script)
-
-
 def clock(seconds: int) -> tuple[int, int]:
     """(hours, minutes) that last at least so long: batch systems count in minutes."""
     return divmod(-(-seconds // 60), 60)
 
 
-def said(text: str, noise: re.Pattern[str]) -> str:
-    """What a batch system said as one sentence: without what it repeats before each line, and not endlessly long."""
-    lines = [re.sub(noise, "", line).strip().rstrip(".") for line in text.splitlines()]
-    words = ". ".join(dict.fromkeys(line for line in lines if line))
-    return words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"
+@dataclass(frozen=True)
+class Voice:
+    """How a batch system talks. noise: what it repeats before each line. silence: what its programs say where it does
+    not answer them. refusals: a pattern of what it refuses, the field of the form that is about, and what to do; the
+    first that fits counts."""
 
+    title: str
+    noise: re.Pattern[str]
+    silence: re.Pattern[str]
+    refusals: tuple[tuple[str, str, str], ...]
 
-def answered(title: str, program: str, silence: re.Pattern[str], stderr: str, status: int) -> None:
-    """Raises Unavailable where the program is not there, Unreachable where what should answer it does not."""
-    if status == NOT_FOUND and (MISSING.search(stderr) or not stderr.strip()):
-        raise Unavailable(
-            f"{title} cannot be asked: {program} was not found there. Load the module that provides it in the target's "
-            "settings, or choose a target with another batch system."
-        )
-    if silence.search(stderr):
-        raise Unreachable(f"{title} does not answer at present: {stderr.strip().splitlines()[-1][:LONGEST]}")
+    def said(self, text: str) -> str:
+        """What it said as one sentence: without its noise, and not endlessly long."""
+        lines = [self.noise.sub("", line).strip().rstrip(".") for line in text.splitlines()]
+        words = ". ".join(dict.fromkeys(line for line in lines if line))
+        return words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"
+
+    def answered(self, program: str, stderr: str, status: int) -> None:
+        """Raises Unavailable where the program is not there, Unreachable where what should answer it does not."""
+        if status == NOT_FOUND and (MISSING.search(stderr) or not stderr.strip()):
+            raise Unavailable(
+                f"{self.title} cannot be asked: {program} was not found there. Load the module that provides it in the "
+                "target's settings, or choose a target with another batch system."
+            )
+        if self.silence.search(stderr):
+            raise Unreachable(f"{self.title} does not answer at present: {stderr.strip().splitlines()[-1][:LONGEST]}")
+
+    def complete(self, program: str, stderr: str, status: int) -> None:
+        """The same, and Unreachable where the program failed: half a list would make jobs vanish."""
+        self.answered(program, stderr, status)
+        if status:
+            words = self.said(stderr) or f"{program} ended {status}"
+            raise Unreachable(f"{self.title} does not answer as expected: {words}.")
+
+    def refused(self, text: str) -> NoReturn:
+        """Raises InvalidRequest for a job that it does not take: why in its own words, and what to do about it."""
+        words = self.said(text)
+        message = f"{self.title} refused the job: {words or 'it did not say why'}."
+        for pattern, field, advice in self.refusals:
+            if re.search(pattern, words, re.I):
+                raise InvalidRequest(f"{message} {advice}", field)
+        raise InvalidRequest(message)
 
 
 def refuse(title: str, program: str, arguments: Sequence[str], kept: Sequence[str], glued: Sequence[str] = ()) -> None:
@@ -62,10 +84,3 @@ def refuse(title: str, program: str, arguments: Sequence[str], kept: Sequence[st
                     f"from the further arguments of {program}.",
                     "batch_arguments",
                 )
-
-
-def sentence(words: str, advice: str) -> str:
-    """The batch system's own words and what they mean for a person."""
-    if not words:
-        return advice
-    return f"{advice} ({words})" if advice else words

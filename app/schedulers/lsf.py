@@ -9,15 +9,27 @@ from typing import Any
 from ..domain.errors import InvalidRequest, Unreachable
 from ..domain.jobs import Batch, JobSpec, Mpi
 from ..domain.targets import BatchState, BatchStatus, Queue, SchedulerName
-from .asking import answered, clock, command_line, refuse, said, script
+from ..launchers.quoting import join
+from .asking import Voice, clock, refuse, script
 from .lsf_words import ENDS, OF_STATES, STATES, meaning
 
-NOISE = re.compile(r"^\s*(bsub|bjobs|bkill|bhist|bqueues)\s*:\s*")
-SILENCE = re.compile(
-    r"Cannot connect to LSF|LSF is down|LSF is processing your request|Failed in an? (LSF|LIM) library call|"
-    r"non-LSF host|Communication time ?out|Connection (refused|reset|timed out)|daemon not responding|"
-    r"LIM is down|Slave LIM|mbatchd is (down|not)|Please wait",
-    re.I,
+VOICE = Voice(
+    "LSF",
+    noise=re.compile(r"^\s*(bsub|bjobs|bkill|bhist|bqueues)\s*:\s*"),
+    silence=re.compile(
+        r"Cannot connect to LSF|LSF is down|LSF is processing your request|Failed in an? (LSF|LIM) library call|"
+        r"non-LSF host|Communication time ?out|Connection (refused|reset|timed out)|daemon not responding|"
+        r"LIM is down|Slave LIM|mbatchd is (down|not)|Please wait",
+        re.I,
+    ),
+    refusals=(
+        ("queue", "queue", "Choose one of the queues that the target's check lists."),
+        ("project", "project", "Choose a project that you may use there."),
+        ("RUNLIMIT|run ?limit|-W", "wall_time", "Ask for a time that the queue allows."),
+        ("resource requirement|-R|syntax", "resources", "See to the resource string."),
+        ("processor|slot|-n", "ranks", "Ask for as many ranks and CPUs as the queue allows."),
+        ("option|usage", "batch_arguments", "See to the further arguments."),
+    ),
 )
 SUBMITTED = re.compile(r"Job <(\d+)> is submitted to")
 UNKNOWN_ID = re.compile(r"Job <(\d+)> is not found")
@@ -87,7 +99,7 @@ class Lsf:
     the last."""
 
     name: SchedulerName = SchedulerName.LSF
-    title: str = "LSF"
+    title: str = VOICE.title
     programs: tuple[str, ...] = ("bsub", "bjobs", "bkill", "bhist", "bqueues")
 
     def submit(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:
@@ -111,16 +123,14 @@ class Lsf:
         if batch.exclusive:
             argv.append("-x")
         # bsub hands the command on to /bin/sh, so that it is one word here. No exec: a queue may put words before it.
-        return (*argv, *batch.arguments, command_line(script))
+        return (*argv, *batch.arguments, join(script))
 
     def submitted(self, stdout: str, stderr: str, status: int) -> str:
         match = SUBMITTED.search(stdout) or SUBMITTED.search(stderr)
         if match:
             return match[1]
-        _answered("bsub", stderr or stdout, status)
-        words = said(stderr or stdout, NOISE)
-        field, advice = _refusal(words)
-        raise InvalidRequest(f"LSF refused the job: {words or 'it did not say why'}.{advice}", field)
+        VOICE.answered("bsub", stderr or stdout, status)
+        VOICE.refused(stderr or stdout)
 
     def named(self, job_name: str) -> tuple[str, ...]:
         return script(NAMED, job_name)
@@ -131,7 +141,7 @@ class Lsf:
             return str(ids[0])
         if re.search(r"is not found|No (\w+ )?job found", stderr):
             return None
-        _complete("bjobs", stderr, status or 1)
+        VOICE.complete("bjobs", stderr, status or 1)
         return None
 
     def look(self, ids: Sequence[str]) -> tuple[str, ...]:
@@ -143,7 +153,7 @@ class Lsf:
         lost = set(UNKNOWN_ID.findall(f"{stdout}\n{stderr}"))
         found = {str(record.get("JOBID", "")): _status(record) for record in records if record.get("STAT")}
         if not found and not lost:
-            _complete("bjobs", stderr, status or 1)
+            VOICE.complete("bjobs", stderr, status or 1)
         gone = BatchState.GONE
         silent = "LSF said nothing of this job."
         return {
@@ -167,7 +177,7 @@ class Lsf:
                 keyword = match[0]
         if not state:
             if "No matching job found" not in stderr:
-                _answered("bhist", stderr, status)
+                VOICE.answered("bhist", stderr, status)
             return BatchStatus(id, BatchState.UNKNOWN, reason="LSF knows nothing of this job any more.")
         code = str(128 + int(signal)) if signal else code
         return _status({"JOBID": id, "STAT": state, "EXIT_CODE": code, "EXIT_REASON": keyword})
@@ -180,16 +190,16 @@ class Lsf:
         left = [line for line in lines if not OVER.search(line)]
         if len(left) < len(lines) or OVER.search(stdout):
             # It did answer in the end.
-            left = [line for line in left if not SILENCE.search(line)]
-        _answered("bkill", "\n".join(left), status)
+            left = [line for line in left if not VOICE.silence.search(line)]
+        VOICE.answered("bkill", "\n".join(left), status)
         if status and left:
-            raise InvalidRequest(f"LSF did not cancel the job: {said(chr(10).join(left), NOISE)}.")
+            raise InvalidRequest(f"LSF did not cancel the job: {VOICE.said(chr(10).join(left))}.")
 
     def queues(self) -> tuple[str, ...]:
         return script(QUEUES)
 
     def read_queues(self, stdout: str, stderr: str, status: int) -> tuple[Queue, ...]:
-        _complete("bqueues", stderr, status)
+        VOICE.complete("bqueues", stderr, status)
         match = re.search(r"Default Queues?:\s*(.*)", stdout)
         default = match[1].split() if match else []
         rows = [found for line in stdout.splitlines() if (found := QUEUE.match(line))]
@@ -291,28 +301,3 @@ def _counts(rest: str) -> str:
     """A line of bqueues behind the status, for a person: four limits, then slots in all, waiting, and running."""
     words = rest.split()
     return f"{words[5]} slots wait, {words[6]} run" if len(words) > 6 else ""
-
-
-def _answered(program: str, stderr: str, status: int) -> None:
-    answered("LSF", program, SILENCE, stderr, status)
-
-
-def _complete(program: str, stderr: str, status: int) -> None:
-    _answered(program, stderr, status)
-    if status:
-        raise Unreachable(f"LSF does not answer as expected: {said(stderr, NOISE) or f'{program} ended {status}'}.")
-
-
-def _refusal(words: str) -> tuple[str | None, str]:
-    """The field of the form that a refusal is about, and what to do."""
-    for pattern, field, advice in (
-        ("queue", "queue", " Choose one of the queues that the target's check lists."),
-        ("project", "project", " Choose a project that you may use there."),
-        ("RUNLIMIT|run ?limit|-W", "wall_time", " Ask for a time that the queue allows."),
-        ("resource requirement|-R|syntax", "resources", " See to the resource string."),
-        ("processor|slot|-n", "ranks", " Ask for as many ranks and CPUs as the queue allows."),
-        ("option|usage", "batch_arguments", " See to the further arguments."),
-    ):
-        if re.search(pattern, words, re.I):
-            return field, advice
-    return None, ""

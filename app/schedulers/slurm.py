@@ -7,14 +7,25 @@ from dataclasses import dataclass
 from ..domain.errors import InvalidRequest, Unreachable
 from ..domain.jobs import JobSpec
 from ..domain.targets import BatchState, BatchStatus, Queue, SchedulerName
-from .asking import answered, clock, command_line, refuse, said, script
+from ..launchers.quoting import join
+from .asking import Voice, clock, refuse, script
 from .slurm_words import HELD, OF_STATES, STATES, meaning, plain
 
-NOISE = re.compile(r"^\s*(sbatch|squeue|scancel|sinfo|scontrol|sacct|slurm_\w+)?\s*:?\s*(error|fatal)\s*:\s*")
-SILENCE = re.compile(
-    r"Unable to contact slurm controller|Socket timed out|Connection (refused|timed out|reset)|Zero Bytes were|"
-    r"backup controller|Unable to establish control|Communication connection failure|Transport endpoint|"
-    r"Could not establish a configuration source|Insufficient|Slurm temporarily unable|try again later"
+VOICE = Voice(
+    "Slurm",
+    noise=re.compile(r"^\s*(sbatch|squeue|scancel|sinfo|scontrol|sacct|slurm_\w+)?\s*:?\s*(error|fatal)\s*:\s*"),
+    silence=re.compile(
+        r"Unable to contact slurm controller|Socket timed out|Connection (refused|timed out|reset)|Zero Bytes were|"
+        r"backup controller|Unable to establish control|Communication connection failure|Transport endpoint|"
+        r"Could not establish a configuration source|Insufficient|Slurm temporarily unable|try again later"
+    ),
+    refusals=(
+        ("partition", "queue", "Choose one of the partitions that the target's check lists."),
+        ("account", "project", "Choose an account that you may use there."),
+        ("time", "wall_time", "Ask for a time that the partition allows."),
+        ("node count|node configuration", "nodes", "Ask for no more nodes, ranks and CPUs than the partition has."),
+        ("option|qos|constraint|memory", "batch_arguments", "See to the further arguments."),
+    ),
 )
 ID = re.compile(r"^(\d+)(?:;[\w.-]+)?$", re.M)
 """`;cluster` stands behind it where SLURM_CLUSTERS is set, which the other programs heed as well."""
@@ -83,7 +94,7 @@ class Slurm:
     """
 
     name: SchedulerName = SchedulerName.SLURM
-    title: str = "Slurm"
+    title: str = VOICE.title
     programs: tuple[str, ...] = ("sbatch", "squeue", "scancel", "sinfo")
 
     def submit(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:
@@ -110,15 +121,14 @@ class Slurm:
         if batch.exclusive:
             argv.append("--exclusive")
         # exec: the process that Slurm signals as the batch script is then ours.
-        return (*argv, *batch.arguments, f"--wrap=exec {command_line(script)}")
+        return (*argv, *batch.arguments, f"--wrap=exec {join(script)}")
 
     def submitted(self, stdout: str, stderr: str, status: int) -> str:
         found = ID.findall(stdout)
         if status == 0 and found:
             return str(found[-1])
-        _answered("sbatch", stderr, status)
-        words = said(stderr or stdout, NOISE)
-        raise InvalidRequest(f"Slurm refused the job: {words or 'it did not say why'}.{_advice(words)}", _field(words))
+        VOICE.answered("sbatch", stderr, status)
+        VOICE.refused(stderr or stdout)
 
     def named(self, job_name: str) -> tuple[str, ...]:
         return script(NAMED, job_name)
@@ -146,7 +156,7 @@ class Slurm:
         return script(BACK, id)
 
     def seen_back(self, id: str, stdout: str, stderr: str, status: int) -> BatchStatus:
-        _complete("squeue", stderr, status)
+        VOICE.complete("squeue", stderr, status)
         line = (stdout.strip().splitlines() or [""])[0]
         if line.startswith("sacct|"):
             state, code, nodes = f"{line}||".split("|")[1:4]
@@ -168,15 +178,15 @@ class Slurm:
 
     def cancelled(self, stdout: str, stderr: str, status: int) -> None:
         left = [line for line in stderr.splitlines() if "Invalid job id" not in line and "already complet" not in line]
-        _answered("scancel", "\n".join(left), status)
+        VOICE.answered("scancel", "\n".join(left), status)
         if status and any("denied" in line for line in left):
-            raise InvalidRequest(f"Slurm did not cancel the job: {said(chr(10).join(left), NOISE)}.")
+            raise InvalidRequest(f"Slurm did not cancel the job: {VOICE.said(chr(10).join(left))}.")
 
     def queues(self) -> tuple[str, ...]:
         return ("sinfo", "--noheader", "--format=%P|%a|%l|%F")
 
     def read_queues(self, stdout: str, stderr: str, status: int) -> tuple[Queue, ...]:
-        _complete("sinfo", stderr, status)
+        VOICE.complete("sinfo", stderr, status)
         found: dict[str, Queue] = {}
         for line in stdout.splitlines():
             words = line.split("|")
@@ -250,47 +260,11 @@ def _status(
     )
 
 
-def _answered(program: str, stderr: str, status: int) -> None:
-    answered("Slurm", program, SILENCE, stderr, status)
-
-
-def _complete(program: str, stderr: str, status: int) -> None:
-    """Raises Unreachable unless it answered: half a list would make jobs vanish."""
-    _answered(program, stderr, status)
-    if status:
-        raise Unreachable(f"Slurm does not answer as expected: {said(stderr, NOISE) or f'{program} ended {status}'}.")
-
-
 def _whole(stdout: str, stderr: str, status: int) -> None:
-    """The same, of what our own scripts end with."""
-    _complete("squeue", stderr, status)
+    """Raises Unreachable where squeue failed, or its answer has not the end that our own scripts give it."""
+    VOICE.complete("squeue", stderr, status)
     if not stdout.endswith("end\n"):
         raise Unreachable("Slurm does not answer as expected: the end of what squeue says is missing.")
-
-
-def _field(words: str) -> str | None:
-    """The field of the form that a refusal is about."""
-    for pattern, field in (
-        ("partition", "queue"),
-        ("account", "project"),
-        ("time", "wall_time"),
-        ("node count|node configuration", "nodes"),
-        ("option|qos|constraint|memory", "batch_arguments"),
-    ):
-        if re.search(pattern, words, re.I):
-            return field
-    return None
-
-
-def _advice(words: str) -> str:
-    field = _field(words)
-    return {
-        "queue": " Choose one of the partitions that the target's check lists.",
-        "project": " Choose an account that you may use there.",
-        "wall_time": " Ask for a time that the partition allows.",
-        "nodes": " Ask for no more nodes, ranks and CPUs than the partition has.",
-        "batch_arguments": " See to the further arguments.",
-    }.get(field or "", "")
 
 
 def _nodes_text(counts: str) -> str:
