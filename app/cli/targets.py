@@ -43,6 +43,7 @@ def list_(form: str, data: Path | None) -> int:
     from ..targets.words import where
 
     with _opened(data) as store:
+        active = store.jobs.active_by_target(kind="record")
         rows = [
             {
                 "name": one.name,
@@ -50,7 +51,7 @@ def list_(form: str, data: Path | None) -> int:
                 "scheduler": one.target.scheduler.value,
                 "checked": None if one.checked is None else utc_iso(one.checked),
                 **{light.value: sum(line.light is light for line in one.lines) for light in Light},
-                "jobs": len(store.jobs.list(active=True, target=one.name, kind="record")),
+                "jobs": active.get(one.name, 0),
             }
             for one in store.targets.list()
         ]

@@ -161,6 +161,13 @@ class Jobs:
             found = {JobState(state): count for state, count in session.execute(wanted)}
         return {state: found[state] for state in JobState if state in found}
 
+    def active_by_target(self, *, kind: JobKind) -> dict[str, int]:
+        """How many active jobs there are at each target; targets without any are left out."""
+        jobs = func.count().label("jobs")
+        wanted = select(JobRow.target, jobs).where(JobRow.state.in_(ACTIVE), JobRow.kind == kind)
+        with self._database.read() as session:
+            return {row.target: row.jobs for row in session.execute(wanted.group_by(JobRow.target))}
+
     def latest(self, *, kind: JobKind | None = None, states: Collection[JobState] = ()) -> Job | None:
         """The newest job, or None."""
         found = self.list(kind=kind, states=states, limit=1)

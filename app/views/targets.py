@@ -149,8 +149,8 @@ class DeletePage(Page):
 def index() -> AnyResponse:
     """All targets."""
     store = services().store
-    found = store.targets.list()
-    rows = tuple(_row(one, len(store.jobs.list(active=True, target=one.name, kind="record"))) for one in found)
+    active = store.jobs.active_by_target(kind="record")
+    rows = tuple(_row(one, active.get(one.name, 0)) for one in store.targets.list())
     return render(ListPage(rows=rows, alone=len(rows) == 1))
 
 

@@ -109,6 +109,9 @@ def test_lists_of_jobs(store: Store) -> None:
     assert latest is not None and latest.name == "3" and store.jobs.latest(states=(JobState.LOST,)) is None
     store.jobs.rename(draft, "renamed")
     assert store.jobs.get(draft).name == "renamed"
+    store.jobs.create("record", {"target": "far"}, "far")
+    assert store.jobs.active_by_target(kind="record") == {"local": 2, "far": 1}
+    assert store.jobs.active_by_target(kind="import") == {"local": 1}
 
 
 def test_deleting_a_job_leaves_its_result(store: Store) -> None:
