@@ -12,7 +12,7 @@ from ..domain.jobs import JobState
 from ..domain.targets import LOCAL, CheckLine, Light, Target, TargetFacts
 from .database import Database
 from .jobs import ACTIVE, POLLED
-from .models import JobRow, TargetRow, storable
+from .models import CredentialRow, JobRow, TargetRow, storable
 
 BEGUN = tuple(state.value for state in (JobState.STAGING, *POLLED, JobState.COLLECTING))
 """States of jobs that have something at their target."""
@@ -85,7 +85,8 @@ class Targets:
         return self.get(target.name)
 
     def delete(self, name: str) -> None:
-        """Remove a target. Raises NotFound, or Conflict while a job is on its way there."""
+        """Remove a target, and what was typed for its check. Raises NotFound, or Conflict while a job is on its way
+        there."""
         if self.get(name).name == LOCAL:
             raise InvalidRequest("The target local is this machine itself and cannot be removed.")
         with self._database.write() as session:
@@ -93,6 +94,7 @@ class Targets:
             if count := session.scalar(busy):
                 raise Conflict(f"{count} of its jobs are not at their end. Cancel them, or wait for them.")
             session.execute(delete(TargetRow).where(TargetRow.name == name))
+            session.execute(delete(CredentialRow).where(CredentialRow.subject == f"target:{name}"))
 
     def note_check(self, name: str, facts: TargetFacts | None, lines: Sequence[CheckLine]) -> None:
         """Keep what a check found; without facts those of an earlier one stay. Raises NotFound."""

@@ -181,7 +181,6 @@ def delete(name: str) -> AnyResponse:
     if request.method == "GET":
         return render(DeletePage(name=name, url=target_url(name), where=where(stored.target)))
     targets.delete(name)
-    services().store.credentials.delete(f"target:{name}")
     flash(f"Deleted the target “{name}”.", "good")
     return redirect("/targets", 303)
 

@@ -95,7 +95,9 @@ def test_a_target_with_jobs_on_their_way_stays(store: Store) -> None:
     with pytest.raises(Conflict, match="1 of its jobs"):
         store.targets.delete("cluster")
     store.jobs.move(job.id, JobState.QUEUED, JobState.FAILED)
+    store.credentials.put("target:cluster", "node1", "k1", b"typed for a check", time.time() + 1000)
     store.targets.delete("cluster")
+    assert store.credentials.get("target:cluster") == ()
     with pytest.raises(NotFound):
         store.targets.get("cluster")
     assert store.targets.find("cluster") is None
