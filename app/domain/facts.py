@@ -1,7 +1,9 @@
 """HostFacts: what a worker found out about the machine it runs on. The web process never asks its own machine."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from .known import known
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,7 @@ class HostFacts:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "HostFacts":
-        known = {f.name for f in fields(cls)}
-        kept = {key: value for key, value in data.items() if key in known}
+        kept = known(cls, data)
         events = tuple(PerfEvent(**event) for event in kept.get("events", ()))
         tuples = {name: tuple(kept.get(name, ())) for name in ("perf_capabilities", "options", "stat_options")}
         return cls(**kept | tuples | {"events": events})

@@ -1,10 +1,11 @@
 """What a user asks for (JobSpec), how far it got (JobState) and how it ended (Outcome)."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from .errors import InvalidRequest
+from .known import known
 
 
 class JobState(StrEnum):
@@ -177,18 +178,18 @@ class JobSpec:
     def from_json(cls, data: dict[str, Any]) -> "JobSpec":
         """The reverse of `to_json`; words of a later version are ignored. Raises InvalidRequest for bad values."""
         try:
-            kept = _known(cls, data)
+            kept = known(cls, data)
             for name, kind in _CHOICES.items():
                 if name in kept:
                     kept[name] = kind(kept[name])
             for name in LISTS:
                 kept[name] = _texts(kept.get(name, ()))
             if kept.get("mpi") is not None:
-                mpi = _known(Mpi, kept["mpi"])
+                mpi = known(Mpi, kept["mpi"])
                 mpi["flavour"] = MpiFlavour(mpi["flavour"])
                 lists = {name: _texts(mpi.get(name, ())) for name in ("arguments", "rank_arguments")}
                 kept["mpi"] = Mpi(**mpi | lists)
-            batch = _known(Batch, kept.get("batch", {}))
+            batch = known(Batch, kept.get("batch", {}))
             kept["batch"] = Batch(**batch | {"arguments": _texts(batch.get("arguments", ()))})
             return cls(**kept)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
@@ -203,11 +204,6 @@ _CHOICES: dict[str, type[StrEnum]] = {
     "call_graph": CallGraph,
     "splitting": Splitting,
 }
-
-
-def _known(cls: type[Any], data: dict[str, Any]) -> dict[str, Any]:
-    names = {f.name for f in fields(cls)}
-    return {key: value for key, value in data.items() if key in names}
 
 
 def _texts(values: Any) -> tuple[str, ...]:
@@ -233,6 +229,5 @@ class Outcome:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Outcome":
-        known = {f.name for f in fields(cls)}
-        kept = {key: value for key, value in data.items() if key in known}
+        kept = known(cls, data)
         return cls(**kept | {"reasons": tuple(kept.get("reasons", ()))})

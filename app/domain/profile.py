@@ -1,10 +1,11 @@
 """Profile: the one model. Every reader yields it; every analysis, page and exporter takes it."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from .known import known
 from .tables import SCHEMAS, empty
 
 
@@ -33,8 +34,7 @@ class Meta:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Meta":
-        known = {f.name for f in fields(cls)}
-        kept = {key: value for key, value in data.items() if key in known}
+        kept = known(cls, data)
         return cls(**kept | {"reasons": tuple(kept.get("reasons", ()))})
 
 

@@ -1,12 +1,13 @@
 """Target: a named place to run jobs. TargetFacts: what a check found out about it. BatchStatus: of one batch job."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from .errors import InvalidRequest
 from .facts import HostFacts
 from .jobs import MpiFlavour
+from .known import known
 
 LOCAL = "local"
 
@@ -81,9 +82,9 @@ class Target:
     def from_json(cls, data: dict[str, Any]) -> "Target":
         """The reverse of `to_json`; words of a later version are ignored. Raises InvalidRequest for bad values."""
         try:
-            kept = {key: value for key, value in data.items() if key in {f.name for f in fields(cls)}}
+            kept = known(cls, data)
             if kept.get("ssh") is not None:
-                ssh = {key: value for key, value in kept["ssh"].items() if key in {f.name for f in fields(Ssh)}}
+                ssh = known(Ssh, kept["ssh"])
                 lists = {name: tuple(str(v) for v in ssh.get(name, ())) for name in ("jump", "host_keys")}
                 kept["ssh"] = Ssh(**ssh | lists)
             kept["scheduler"] = SchedulerName(kept.get("scheduler", SchedulerName.NONE))
@@ -209,7 +210,7 @@ class TargetFacts:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "TargetFacts":
-        kept = {key: value for key, value in data.items() if key in {f.name for f in fields(cls)}}
+        kept = known(cls, data)
         kept["host"] = HostFacts.from_json(kept["host"])
         kept["compute"] = HostFacts.from_json(kept["compute"]) if kept.get("compute") else None
         kept["queues"] = tuple(Queue(**queue) for queue in kept.get("queues", ()))

@@ -1,11 +1,12 @@
 """What is asked of a worker about a target, and what it answers: JSON in the catalogue, between page and worker."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..domain.errors import HostKeyUnknown, PerfloomError, Prompt, SecretNeeded
 from ..domain.jobs import Batch
+from ..domain.known import known
 from ..domain.targets import BatchState
 
 KIND = "target"
@@ -30,7 +31,7 @@ class ProbeJob:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "ProbeJob":
-        return cls(**_known(cls, data) | {"state": BatchState(data.get("state", BatchState.PENDING))})
+        return cls(**known(cls, data) | {"state": BatchState(data.get("state", BatchState.PENDING))})
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,9 @@ class Question:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Question":
         """The reverse of `to_json`."""
-        kept = _known(cls, data)
+        kept = known(cls, data)
         if kept.get("batch") is not None:
-            batch = _known(Batch, kept["batch"])
+            batch = known(Batch, kept["batch"])
             kept["batch"] = Batch(**batch | {"arguments": tuple(batch.get("arguments", ()))})
         if kept.get("job") is not None:
             kept["job"] = ProbeJob.from_json(kept["job"])
@@ -93,7 +94,7 @@ class Answer:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Answer":
         """The reverse of `to_json`."""
-        kept = _known(cls, data)
+        kept = known(cls, data)
         kept["host_key"] = HostKey(**kept["host_key"]) if kept.get("host_key") else None
         kept["prompts"] = tuple(Prompt(str(one["name"]), str(one["text"])) for one in kept.get("prompts", ()))
         kept["job"] = ProbeJob.from_json(kept["job"]) if kept.get("job") else None
@@ -112,8 +113,3 @@ class Answer:
 def again(question: Question, answer: Answer) -> Question | None:
     """What to ask next: of the probe job that has not answered yet. None where nothing is left to ask."""
     return None if answer.job is None else replace(question, batch=None, job=answer.job, cancel=False)
-
-
-def _known(cls: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    names = {each.name for each in fields(cls)}
-    return {key: value for key, value in data.items() if key in names}
