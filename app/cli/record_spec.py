@@ -16,6 +16,7 @@ from ..forms.check import check
 from ..forms.preset_file import from_file, to_file
 from ..forms.relevance import BATCH_FIELDS, MPI_FIELDS, relevant
 from ..forms.values import wall_time
+from ..schedulers import scheduler_of
 from ..store import Store, open_store
 
 _MPI = {
@@ -215,15 +216,12 @@ def _check_meaning(spec: JobSpec, given: Mapping[str, Any], target: Target) -> N
             continue
         option = option_of(field)
         if name in _BATCH:
-            raise click.UsageError(f"{option} has no meaning at {target.name}, which has {_scheduler(target)}.")
+            scheduler = scheduler_of(target.scheduler)
+            system = f"{scheduler.title} as its batch system" if scheduler else "no batch system"
+            raise click.UsageError(f"{option} has no meaning at {target.name}, which has {system}.")
         if name == "sudo":
             raise click.UsageError(f"{option}: the target {target.name} does not allow it. Allow it there, if you may.")
         raise click.UsageError(f"{option} has no meaning together with the other options: leave it out.")
-
-
-def _scheduler(target: Target) -> str:
-    names = {"none": "no batch system", "slurm": "Slurm as its batch system", "lsf": "LSF as its batch system"}
-    return names[target.scheduler]
 
 
 def _first(given: Mapping[str, Any], names: Mapping[str, str]) -> str:

@@ -13,17 +13,12 @@ from ..launchers.around import around, function
 from ..launchers.filling import filled
 from ..launchers.quoting import join, quote
 from ..recorders import perf_list, rights
-from ..schedulers import SCHEDULERS, scheduler_of
+from ..schedulers import SCHEDULERS, Scheduler, scheduler_of
 
 MARK = "perfloom-probe"
 DIRECTORY = "~/.perfloom"
 """Where jobs have their directories unless the target says otherwise."""
 STARTERS = ("mpirun", "mpiexec", "mpirun.openmpi", "mpirun.mpich", "mpiexec.hydra", "mpiexec.openmpi", "mpiexec.mpich")
-PROGRAMS = {
-    SchedulerName.SLURM: ("sbatch", "squeue", "scancel", "scontrol"),
-    SchedulerName.LSF: ("bsub", "bjobs", "bkill", "bqueues"),
-}
-"""What tells that a batch system is there, where its adapter does not say what it needs."""
 PACKERS = ("zstd", "gzip")
 SHARED_SYSTEMS = re.compile(r"nfs|lustre|gpfs|beegfs|ceph|afs|panfs|smb|cifs|fuse|9p|orangefs|pvfs|wekafs|daos", re.I)
 """File systems that other hosts may see, too, as `stat -f` calls them."""
@@ -79,8 +74,7 @@ def probe_script(target: Target, *, compute: bool = False) -> str:
     leaves nothing else behind. compute: it runs in a batch job, where the batch system is not asked for its queues.
     """
     scheduler = scheduler_of(target.scheduler)
-    wanted = {name for names in PROGRAMS.values() for name in names} | set(PACKERS)
-    wanted |= {name for each in SCHEDULERS.values() for name in each.programs}
+    wanted = {*PACKERS, *(name for each in SCHEDULERS.values() for name in each.programs)}
     starters = dict.fromkeys((*target.starters.values(), *STARTERS))
     lines = [
         f"probe_mark={quote(MARK)}",
@@ -143,8 +137,7 @@ def parse_probe(text: str, target: Target, now: float, clocks: tuple[Clock, ...]
     if modules and (modules[0].status or _complains(modules[0].text)):
         problems["modules"] = _short(modules[0].text) or f"It ended with status {modules[0].status}."
     starters, versions = _starters(one, target)
-    programs = dict(line.partition(" ")[::2] for line in one.text("programs").splitlines())
-    there = _there(programs)
+    programs = _fields(one.text("programs"), " ")
     place, scratch = _place(one.text("directory")), _place(one.text("scratch"))
     if place.problem:
         problems["directory"] = place.problem
@@ -162,7 +155,7 @@ def parse_probe(text: str, target: Target, now: float, clocks: tuple[Clock, ...]
         host=_host(one, now),
         starters=starters,
         versions=versions,
-        schedulers=there,
+        schedulers=tuple(name.value for name, each in SCHEDULERS.items() if each.programs[0] in programs),
         scheduler_version=version,
         queues=queues,
         directory=place.path,
@@ -243,10 +236,7 @@ class _Sections:
 
 
 def _host(one: _Sections, now: float) -> HostFacts:
-    settings = {}
-    for line in one.text("settings").splitlines():
-        name, _, value = line.partition(" ")
-        settings[name] = value.strip()
+    settings = _fields(one.text("settings"), " ")
     cpu = _fields(one.text("cpu"), ":")
     perf, version, problem = _perf(one)
     capabilities = rights.from_status(one.text("rights")) | rights.from_getcap(one.good("capabilities"))
@@ -346,17 +336,12 @@ def _srun_kinds(text: str) -> list[str]:
     return found
 
 
-def _there(programs: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(name.value for name, needed in PROGRAMS.items() if needed[0] in programs)
-
-
 def _scheduler(one: _Sections, target: Target, problems: dict[str, str]) -> tuple[str, tuple[Queue, ...]]:
-    name = target.scheduler
-    if name is SchedulerName.NONE:
+    adapter = scheduler_of(target.scheduler)
+    if adapter is None:
         return "", ()
-    version = _scheduler_version(name, "\n".join(each.text for each in one.all.get(name.value, [])))
-    adapter = scheduler_of(name)
-    if adapter is None or "queues" not in one.all:
+    version = _scheduler_version(adapter, "\n".join(each.text for each in one.all.get(adapter.name.value, [])))
+    if "queues" not in one.all:
         return version, ()
     answer = one.all["queues"][0]
     try:
@@ -370,14 +355,13 @@ def _scheduler(one: _Sections, target: Target, problems: dict[str, str]) -> tupl
         return version, ()
 
 
-def _scheduler_version(name: SchedulerName, text: str) -> str:
+def _scheduler_version(scheduler: Scheduler, text: str) -> str:
     patterns = {
         SchedulerName.SLURM: r"^slurm(?:-wlm)? ([\w.-]+)",
         SchedulerName.LSF: r"^(?:IBM |Platform )?.*?LSF.*?\b(\d+(?:\.\d+)+)",
     }
-    found = re.search(patterns[name], text, re.M)
-    titles = {SchedulerName.SLURM: "Slurm", SchedulerName.LSF: "LSF"}
-    return f"{titles[name]} {found[1]}" if found else ""
+    found = re.search(patterns[scheduler.name], text, re.M)
+    return f"{scheduler.title} {found[1]}" if found else ""
 
 
 @dataclass(frozen=True)

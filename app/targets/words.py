@@ -5,8 +5,9 @@ import binascii
 import hashlib
 
 from ..domain.targets import SchedulerName, Ssh, Target
+from ..schedulers import SCHEDULERS
 
-SCHEDULER_TITLES = {SchedulerName.NONE: "none", SchedulerName.SLURM: "Slurm", SchedulerName.LSF: "LSF"}
+SCHEDULER_TITLES = {SchedulerName.NONE: "none"} | {name: each.title for name, each in SCHEDULERS.items()}
 
 
 def where(target: Target) -> str:

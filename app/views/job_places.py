@@ -5,16 +5,15 @@ from dataclasses import dataclass
 
 from ..domain.facts import HostFacts
 from ..domain.jobs import JobSpec, RecorderName
-from ..domain.targets import LOCAL, Queue, SchedulerName, Target, TargetFacts
+from ..domain.targets import LOCAL, Queue, Target, TargetFacts
 from ..forms.check_place import FLAVOURS
 from ..forms.events import EventIndex, EventMatches
 from ..forms.relevance import made
 from ..launchers import UNKNOWN_HOST
 from ..recorders.events import to_count, to_sample
+from ..schedulers import scheduler_of
 from ..services import services
 from ..store import Host, StoredTarget
-
-SCHEDULERS = {SchedulerName.NONE: "", SchedulerName.SLURM: "Slurm", SchedulerName.LSF: "LSF"}
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,7 @@ def _label(target: Target) -> str:
     """A target's name, with what it is."""
     if target.name == LOCAL:
         return "local — this machine"
-    scheduler = SCHEDULERS[target.scheduler]
-    ways = [scheduler] if scheduler else []
+    scheduler = scheduler_of(target.scheduler)
+    ways = [scheduler.title] if scheduler else []
     ways += [f"SSH to {target.ssh.host}"] if target.ssh else ["this machine"]
     return f"{target.name} — {', '.join(ways)}"
