@@ -1,7 +1,7 @@
 """How a target is asked what it has: a script of POSIX sh to run there, and the reading of what it prints."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 
@@ -12,12 +12,11 @@ from ..domain.targets import Queue, SchedulerName, Target, TargetFacts
 from ..launchers.around import around, function
 from ..launchers.filling import filled
 from ..launchers.quoting import join, quote
+from ..launchers.starting import DIRECTORY
 from ..recorders import perf_list, rights
 from ..schedulers import SCHEDULERS, Scheduler, scheduler_of
 
 MARK = "perfloom-probe"
-DIRECTORY = "~/.perfloom"
-"""Where jobs have their directories unless the target says otherwise."""
 STARTERS = ("mpirun", "mpiexec", "mpirun.openmpi", "mpirun.mpich", "mpiexec.hydra", "mpiexec.openmpi", "mpiexec.mpich")
 PACKERS = ("zstd", "gzip")
 SHARED_SYSTEMS = re.compile(r"nfs|lustre|gpfs|beegfs|ceph|afs|panfs|smb|cifs|fuse|9p|orangefs|pvfs|wekafs|daos", re.I)
@@ -62,6 +61,15 @@ class Clock:
     before_ns: int
     there_ns: int
     after_ns: int
+
+    @property
+    def ahead_ns(self) -> int:
+        """How far it is ahead of ours, give or take `error_ns`."""
+        return self.there_ns - (self.before_ns + self.after_ns) // 2
+
+    @property
+    def error_ns(self) -> int:
+        return (self.after_ns - self.before_ns) // 2
 
 
 CLOCK_SCRIPT = "date +%s%N"
@@ -150,7 +158,7 @@ def parse_probe(text: str, target: Target, now: float, clocks: tuple[Clock, ...]
         if not sudo:
             problems["sudo"] = _short(one.text("sudo"))
     needed = scheduler_of(target.scheduler)
-    best = min(clocks, key=lambda each: each.after_ns - each.before_ns, default=None)
+    best = quickest(clocks)
     return TargetFacts(
         host=_host(one, now),
         starters=starters,
@@ -164,8 +172,8 @@ def parse_probe(text: str, target: Target, now: float, clocks: tuple[Clock, ...]
         scratch=scratch.path if target.scratch else "",
         free_bytes=place.free_bytes,
         scratch_free_bytes=scratch.free_bytes if target.scratch else None,
-        clock_ns=None if best is None else best.there_ns - (best.before_ns + best.after_ns) // 2,
-        clock_error_ns=None if best is None else (best.after_ns - best.before_ns) // 2,
+        clock_ns=best.ahead_ns if best else None,
+        clock_error_ns=best.error_ns if best else None,
         sudo=sudo,
         packers=tuple(name for name in PACKERS if name in programs),
         missing=tuple(name for name in (needed.programs if needed else ()) if name not in programs),
@@ -215,6 +223,11 @@ def read_clock(before_ns: int, text: str, after_ns: int) -> Clock | None:
     """A look at the clock by CLOCK_SCRIPT; None where the `date` there knows no nanoseconds."""
     found = re.fullmatch(r"\s*(\d{19})\s*", text)
     return Clock(before_ns, int(found[1]), after_ns) if found else None
+
+
+def quickest(clocks: Iterable[Clock]) -> Clock | None:
+    """The look that tells most of the clock there; None without any."""
+    return min(clocks, key=lambda look: look.after_ns - look.before_ns, default=None)
 
 
 class _Sections:

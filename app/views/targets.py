@@ -13,6 +13,7 @@ from ..domain.units import duration, utc_iso, utc_text
 from ..forms.check_place import FLAVOURS
 from ..forms.preset_file import FORMATS
 from ..forms.target_file import to_file
+from ..launchers.starting import DIRECTORY
 from ..pages import target_url
 from ..rendering import Page, render
 from ..services import services
@@ -257,7 +258,7 @@ def _facts(target: Target, stored: StoredTarget) -> Iterator[Fact]:
         if ssh.password:
             yield Fact("Password", "asked for at each use")
     yield Fact("Batch system", SCHEDULER_TITLES[target.scheduler])
-    place = facts.directory if facts and facts.directory else target.directory or "~/.perfloom"
+    place = facts.directory if facts and facts.directory else target.directory or DIRECTORY
     yield Fact("Directory of jobs", place, True)
     if target.scratch:
         yield Fact("Scratch", target.scratch, True)

@@ -8,6 +8,7 @@ from perfloom.domain.errors import Unavailable, Unreachable
 from perfloom.domain.targets import TargetFacts
 from perfloom.store.targets import StoredTarget
 from perfloom.targets.lines import check_lines
+from perfloom.targets.probe import quickest
 from perfloom.workers.road import Road
 from perfloom.workers.target_checks import clock, probe
 from perfloom.workers.transports import Transport
@@ -28,7 +29,10 @@ def facts_of(road: Road, known: StoredTarget, there: Transport) -> TargetFacts |
         return replace(known.facts, host=own) if known.facts and known.target.here else known.facts or TargetFacts(own)
     if known.facts is not None:
         fresh = known.checked is not None and time.time() - known.checked < CLOCK_S
-        return known.facts if fresh else replace(known.facts, clock_ns=_clock_ns(there))
+        if fresh:
+            return known.facts
+        look = quickest(clock(there))
+        return replace(known.facts, clock_ns=look.ahead_ns if look else None)
     try:
         found = probe(there, known.target)
     except Unreachable:
@@ -38,12 +42,3 @@ def facts_of(road: Road, known: StoredTarget, there: Transport) -> TargetFacts |
         return None
     road.store.targets.note_check(known.name, found, check_lines(known.target, found))
     return found
-
-
-def _clock_ns(there: Transport) -> int | None:
-    """How far the clock there is ahead of ours, by the quickest look at it; null where it tells no nanoseconds."""
-    looks = clock(there)
-    if not looks:
-        return None
-    best = min(looks, key=lambda look: look.after_ns - look.before_ns)
-    return best.there_ns - (best.before_ns + best.after_ns) // 2
