@@ -15,8 +15,8 @@ import click
 from ..domain.errors import InvalidRequest, JobFailed, NotFound, Unavailable, UnreadableInput
 from ..domain.selection import Selection
 from ..domain.units import utc_iso
-from .options import data_option, settings_of
-from .output import FORMATS, write_rows
+from .options import STANDARD, data_option, format_option, opened, settings_of
+from .output import write_rows
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 GATE_FAILED = 1
-STANDARD = "-"
 SWITCHES = {
     "collapsed": ("pid", "tid", "kernel", "jit", "all", "addrs"),
     "svg": ("flames", "static"),
@@ -49,7 +48,6 @@ _FILTERS = (
     click.option("--recursion", is_flag=True, help="Collapse recursion."),
     click.option("--step", metavar="STEPS", help="Of these steps."),
 )
-_format_option = click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 
 
 def filters(command: F) -> F:
@@ -161,14 +159,11 @@ def import_(name: str, data: Path | None, files: tuple[str, ...]) -> int:
 @click.command("list")
 @click.option("--search", default="", metavar="WORDS", help="Only results in which every word occurs.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only results with this tag; may be repeated.")
-@_format_option
+@format_option
 @data_option
 def list_(search: str, tags: tuple[str, ...], form: str, data: Path | None) -> int:
     """Stored results, the newest first."""
-    from ..store import open_store
-
-    store = open_store(settings_of(data))
-    try:
+    with opened(data) as store:
         rows: list[dict[str, Any]] = []
         while True:
             found, total = store.results.search(search, tags, offset=len(rows), limit=1000)
@@ -192,8 +187,6 @@ def list_(search: str, tags: tuple[str, ...], form: str, data: Path | None) -> i
                 )
             if not found or len(rows) >= total:
                 break
-    finally:
-        store.close()
     if form == "csv":
         rows = [row | {"events": ", ".join(row["events"]), "tags": ", ".join(row["tags"])} for row in rows]
     write_rows(LIST_SHORT if form == "table" else LIST_COLUMNS, rows, form)
@@ -205,22 +198,17 @@ def list_(search: str, tags: tuple[str, ...], form: str, data: Path | None) -> i
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 def delete(data: Path | None, ids: tuple[str, ...]) -> int:
     """Delete stored results with their files."""
-    from ..store import open_store
-
-    store = open_store(settings_of(data))
-    try:
+    with opened(data) as store:
         for id in ids:
             store.results.get(id)
         for id in ids:
             store.results.delete(id)
-    finally:
-        store.close()
     return 0
 
 
 @click.command()
 @filters
-@_format_option
+@format_option
 @data_option
 @click.argument("arguments", nargs=-1, required=True, metavar="SOURCE... TABLE")
 def report(form: str, data: Path | None, arguments: tuple[str, ...], **words: Any) -> int:
@@ -325,7 +313,7 @@ def _writing(output: str) -> Iterator[BinaryIO]:
     "that A weighs (without --absolute: in percentage points).",
 )
 @filters
-@_format_option
+@format_option
 @data_option
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")

@@ -1,14 +1,21 @@
-"""What several commands share: `--data`, and settings from it."""
+"""What several commands share: `--data` with the settings and the store behind it, `--format`, pairs NAME=VALUE."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ..config import Settings
+from .output import FORMATS
+
+if TYPE_CHECKING:
+    from ..store import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
+STANDARD = "-"
+"""In place of a file: standard input or output."""
 
 data_option = click.option(
     "--data",
@@ -16,8 +23,32 @@ data_option = click.option(
     metavar="DIR",
     help="Data directory; by default $PERFLOOM_DATA, else $XDG_DATA_HOME/perfloom.",
 )
+format_option = click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 
 
 def settings_of(data: Path | None, **overrides: Any) -> Settings:
     """The settings of a command. Raises InvalidRequest."""
     return Settings.load(data, **overrides)
+
+
+@contextmanager
+def opened(data: Path | None) -> "Iterator[Store]":
+    """The store of a command, closed behind it. Raises InvalidRequest or Unavailable."""
+    from ..store import open_store
+
+    store = open_store(settings_of(data))
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def pairs(given: tuple[str, ...], option: str) -> dict[str, str]:
+    """What a repeated option NAME=VALUE says; of one name the last counts. Raises UsageError."""
+    found = {}
+    for one in given:
+        name, sign, value = one.partition("=")
+        if not sign:
+            raise click.UsageError(f"{option} takes NAME=VALUE; {name[:60]!r} has no “=”.")
+        found[name] = value
+    return found

@@ -18,6 +18,7 @@ from ..forms.relevance import BATCH_FIELDS, MPI_FIELDS, relevant
 from ..forms.values import wall_time
 from ..schedulers import scheduler_of
 from ..store import Store, open_store
+from .options import pairs
 
 _MPI = {
     "ranks": "ranks",
@@ -76,7 +77,13 @@ _OPTION = {
     "keep_recordings": "--no-recordings",
 }
 """Options by fields of the form, where they are called otherwise."""
-_NEEDS_MEANING = {**_MPI, **_BATCH, "events_per_run": "events_per_run", "sudo": "sudo"}
+_NEEDS_MEANING = {
+    **{option: MPI_FIELDS[name] for option, name in _MPI.items()},
+    **{option: BATCH_FIELDS[name] for option, name in _BATCH.items()},
+    "events_per_run": "events_per_run",
+    "sudo": "sudo",
+}
+"""Fields of the form by options that mean nothing at some targets, or together with some others."""
 
 
 def spec_of(settings: Settings, given: Mapping[str, Any], command: tuple[str, ...]) -> JobSpec:
@@ -148,18 +155,8 @@ def _with_options(spec: JobSpec, given: Mapping[str, Any], command: tuple[str, .
     if "inputs" in given:
         changes["inputs"] = tuple(os.path.abspath(path) for path in given["inputs"])
     if "env" in given:
-        changes["environment"] = spec.environment | _environment(given["env"])
+        changes["environment"] = spec.environment | pairs(given["env"], "--env")
     return replace(spec, **changes)
-
-
-def _environment(lines: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for line in lines:
-        name, sign, value = line.partition("=")
-        if not sign:
-            raise click.UsageError(f"--env takes NAME=VALUE; {name[:60]!r} has no “=”.")
-        found[name] = value
-    return found
 
 
 def _mpi(spec: JobSpec, given: Mapping[str, Any], target: Target) -> Mpi | None:
@@ -209,10 +206,8 @@ def _check_meaning(spec: JobSpec, given: Mapping[str, Any], target: Target) -> N
     """Raise UsageError for an option that the target, or another option, leaves without meaning."""
     used = relevant(spec, target)
     for name in given:
-        fields = {"queue": BATCH_FIELDS, "ranks": MPI_FIELDS}
-        inner = _BATCH.get(name) or _MPI.get(name)
-        field = fields["queue" if name in _BATCH else "ranks"][inner] if inner else name
-        if name not in _NEEDS_MEANING or field in used:
+        field = _NEEDS_MEANING.get(name)
+        if field is None or field in used:
             continue
         option = option_of(field)
         if name in _BATCH:

@@ -3,8 +3,6 @@
 import shlex
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +13,8 @@ from ..domain.errors import Conflict, HostKeyUnknown, InvalidRequest
 from ..domain.jobs import Batch, MpiFlavour
 from ..domain.targets import LOCAL, Light, SchedulerName, Ssh, Target
 from ..domain.units import utc_iso
-from .options import data_option, settings_of
-from .output import FORMATS, clean, write_rows
+from .options import STANDARD, data_option, format_option, opened, pairs
+from .output import clean, write_rows
 
 if TYPE_CHECKING:
     from ..store import Store, StoredTarget
@@ -24,10 +22,8 @@ if TYPE_CHECKING:
 
 SIGNS = {Light.GOOD: "ok", Light.NOTE: "note", Light.BAD: "TO DO"}
 NOT_GOOD = 4
-STANDARD = "-"
 LOOK_AGAIN_S = 2.0
 LIST_COLUMNS = ("name", "where", "scheduler", "checked", "good", "note", "bad", "jobs")
-_format_option = click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -36,13 +32,13 @@ def target() -> None:
 
 
 @target.command("list")
-@_format_option
+@format_option
 @data_option
 def list_(form: str, data: Path | None) -> int:
     """All targets, with the lights of their last check."""
     from ..targets.words import where
 
-    with _opened(data) as store:
+    with opened(data) as store:
         active = store.jobs.active_by_target(kind="record")
         rows = [
             {
@@ -60,12 +56,12 @@ def list_(form: str, data: Path | None) -> int:
 
 
 @target.command()
-@_format_option
+@format_option
 @data_option
 @click.argument("name")
 def show(form: str, data: Path | None, name: str) -> int:
     """What NAME is set to, and what its last check found."""
-    with _opened(data) as store:
+    with opened(data) as store:
         stored = store.targets.get(name)
     if form == "json":
         import json
@@ -73,9 +69,7 @@ def show(form: str, data: Path | None, name: str) -> int:
         found = {
             "target": stored.target.to_json(),
             "checked": stored.checked,
-            "lines": [
-                {"title": one.title, "light": one.light, "text": one.text, "advice": one.advice} for one in stored.lines
-            ],
+            "lines": [vars(line) for line in stored.lines],
             "facts": stored.facts.to_json() if stored.facts else None,
         }
         click.echo(json.dumps(found, indent=1))
@@ -129,7 +123,7 @@ def add(name: str, anew: bool, data: Path | None, **words: Any) -> int:
     from ..targets.validity import checked
 
     made = checked(_made(name, words))
-    with _opened(data) as store:
+    with opened(data) as store:
         _save(store, made, anew)
     return 0
 
@@ -150,7 +144,7 @@ def check(name: str, probe: bool, queue: str, project: str, arguments: tuple[str
     """
     if not probe and (queue or project or arguments):
         raise click.UsageError("--queue, --project and --argument are for --probe: add it.")
-    with _opened(data) as store:
+    with opened(data) as store:
         stored = store.targets.get(name)
         if probe and stored.target.scheduler is SchedulerName.NONE:
             raise InvalidRequest("This target has no batch system that a probe job could be given to.", "probe")
@@ -174,7 +168,7 @@ def accept(name: str, fingerprint: str | None, data: Path | None) -> int:
     """Show the fingerprints of keys on the way to NAME that nobody accepted yet, and ask whether they are right."""
     from ..targets.words import fingerprint as fingerprint_of
 
-    with _opened(data) as store:
+    with opened(data) as store:
         accepted = 0
         while True:
             stored = store.targets.get(name)
@@ -205,7 +199,7 @@ def accept(name: str, fingerprint: str | None, data: Path | None) -> int:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 def delete(data: Path | None, names: tuple[str, ...]) -> int:
     """Delete targets. Jobs that ran there stay, with their results; nothing is removed on the hosts."""
-    with _opened(data) as store:
+    with opened(data) as store:
         for name in names:
             store.targets.get(name)
         for name in names:
@@ -223,7 +217,7 @@ def export(name: str, form: str, output: str, data: Path | None) -> int:
     from ..forms.target_file import to_file
     from ..places import reason
 
-    with _opened(data) as store:
+    with opened(data) as store:
         text = to_file(store.targets.get(name).target, form)
     if output == STANDARD:
         sys.stdout.write(text)
@@ -255,21 +249,10 @@ def import_(file: str, name: str | None, anew: bool, data: Path | None) -> int:
     except OSError as error:
         raise InvalidRequest(f"The file {file!r} cannot be read: {reason(error)}.", "file") from None
     made = from_file(text, name)
-    with _opened(data) as store:
+    with opened(data) as store:
         _save(store, made, anew)
     click.echo(made.name)
     return 0
-
-
-@contextmanager
-def _opened(data: Path | None) -> Iterator["Store"]:
-    from ..store import open_store
-
-    store = open_store(settings_of(data))
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 def _made(name: str, words: dict[str, Any]) -> Target:
@@ -297,24 +280,14 @@ def _made(name: str, words: dict[str, Any]) -> Target:
         scratch=words["scratch"],
         perf=words["perf"],
         modules=words["modules"],
-        environment=_pairs(words["variables"], "--env"),
+        environment=pairs(words["variables"], "--env"),
         mpi=MpiFlavour(words["mpi"]) if words["mpi"] else None,
-        starters=_pairs(words["starters"], "--starter"),
+        starters=pairs(words["starters"], "--starter"),
         sudo=words["sudo"],
         counters=words["counters"],
         poll_s=Target("").poll_s if words["poll"] is None else words["poll"],
         notes=words["notes"],
     )
-
-
-def _pairs(given: tuple[str, ...], option: str) -> dict[str, str]:
-    found = {}
-    for one in given:
-        name, mark, value = one.partition("=")
-        if not mark:
-            raise click.UsageError(f"{option} takes NAME=VALUE, not {one!r}.")
-        found[name] = value
-    return found
 
 
 def _save(store: "Store", made: Target, anew: bool) -> None:
