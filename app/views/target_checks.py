@@ -112,7 +112,7 @@ def accept(name: str) -> AnyResponse:
     """Accept the key that a host showed in the check `check`. Only the one whose `fingerprint` the person has seen."""
     targets = services().store.targets
     target = targets.get(name).target
-    answer = _answer(services().store.checks.get(request.form.get("check", "")), name)
+    answer = _answer(_check_of(name, request.form.get("check", "")))
     shown = answer.host_key if answer else None
     if shown is None or target.ssh is None:
         raise Conflict("There is no key to accept (any more). Check the target again.")
@@ -154,13 +154,11 @@ def asked_check(name: str, id: str) -> CheckView | None:
         return None
     store = services().store
     try:
-        asked = store.checks.get(id)
+        asked = _check_of(name, id)
         target = store.targets.get(name).target
     except (NotFound, InvalidRequest):
         return None
-    if asked.question.get("kind") != KIND or asked.question.get("target") != name:
-        return None
-    answer = _answer(asked, name)
+    answer = _answer(asked)
     question = Question.from_json(asked.question)
     now = time.time()
     if answer is not None and not answer.done and (following := again(question, answer)) is not None:
@@ -172,11 +170,11 @@ def asked_check(name: str, id: str) -> CheckView | None:
             # Its message is lost, or whoever took it was killed.
             asked = _ask(question)
         return _waiting(name, asked, question, Answer(job=question.job))
-    workers = bool(store.hosts.list(seen_since=now - HEARD_OF_SECONDS))
     if answer is None:
         if now - asked.created > LOST_S:
             text = "Nobody answered. See whether a worker runs, then check again."
             return CheckView(asked.id, _url(name, asked.id), "lost", text, question=question)
+        workers = bool(store.hosts.list(seen_since=now - HEARD_OF_SECONDS))
         return CheckView(asked.id, _url(name, asked.id), "asked", "A worker looks.", question=question, workers=workers)
     text = "The check came to nothing." if answer.trouble else "The check is done."
     return CheckView(
@@ -210,16 +208,22 @@ def _waiting(name: str, asked: Check, question: Question, answer: Answer) -> Che
     )
 
 
-def _answer(asked: Check, name: str) -> Answer | None:
-    if asked.question.get("kind") != KIND or asked.question.get("target") != name:
+def _check_of(name: str, id: str) -> Check:
+    """A check of this target. Raises NotFound."""
+    found = services().store.checks.get(id)
+    if found.question.get("kind") != KIND or found.question.get("target") != name:
         raise NotFound("That check is no longer known; check again.")
+    return found
+
+
+def _answer(asked: Check) -> Answer | None:
     return None if asked.answer is None else Answer.from_json(asked.answer)
 
 
 def _resumed(name: str, id: str) -> Question | None:
     """What goes on with the probe job of a check, None where it has none."""
-    asked = services().store.checks.get(id)
-    answer = _answer(asked, name)
+    asked = _check_of(name, id)
+    answer = _answer(asked)
     return again(Question.from_json(asked.question), answer) if answer else None
 
 
