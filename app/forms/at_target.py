@@ -10,9 +10,8 @@ from ..domain import units
 from ..domain.jobs import JobSpec
 from ..domain.targets import LOCAL, SchedulerName, Target, TargetFacts
 from ..recorders.preflight import Finding, Level
+from ..targets.lines import ROOM_BYTES
 from .check_place import FLAVOURS
-
-LITTLE_BYTES = 1 << 30
 
 
 def at_target(spec: JobSpec, target: Target, facts: TargetFacts | None) -> list[Finding]:
@@ -54,7 +53,7 @@ def _place(target: Target, facts: TargetFacts) -> Iterator[Finding]:
         elif facts.compute is None:
             text = "What is known of perf is that of the host where jobs are submitted, not of those where they run."
             yield Finding(Level.HINT, "target", text, "Have the check run a probe job, under Targets.")
-    if facts.free_bytes is not None and facts.free_bytes < LITTLE_BYTES:
+    if facts.free_bytes is not None and facts.free_bytes < ROOM_BYTES:
         text = f"There is room for {units.quantity(facts.free_bytes, 'bytes').text} in {facts.directory} there."
         yield Finding(Level.WARNING, "target", text, "Make room, or give the target another directory.")
 

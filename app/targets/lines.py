@@ -43,12 +43,6 @@ def failure_lines(target: Target, error: PerfloomError) -> tuple[CheckLine, ...]
     return (_bad("Connection", error.message, advice),)
 
 
-def worst(lines: tuple[CheckLine, ...]) -> Light | None:
-    """The light for all of them together; None without any."""
-    lights = [line.light for line in lines]
-    return next((light for light in (Light.BAD, Light.NOTE, Light.GOOD) if light in lights), None)
-
-
 def _good(title: str, text: str) -> CheckLine:
     return CheckLine(title, Light.GOOD, text)
 
@@ -65,10 +59,8 @@ def _connection(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
     host = facts.host
     parts = [host.os, f"Linux {host.kernel}" if host.kernel else "", f"{host.cpus} CPUs" if host.cpus else "", host.cpu]
     what = ", ".join(part for part in parts if part)
-    if target.ssh is None:
-        yield _good("This machine", f"{host.host}, as {host.user or 'somebody'}: {what}.")
-    else:
-        yield _good("Connection", f"{host.host}, as {host.user or 'somebody'}: {what}.")
+    title = "This machine" if target.ssh is None else "Connection"
+    yield _good(title, f"{host.host}, as {host.user or 'somebody'}: {what}.")
     if "probe" in facts.problems:
         text = "The probe ended before its end; what is missing below was not asked."
         yield _note("Probe", text, "Check again. If it happens each time, look at the limits for processes there.")

@@ -11,7 +11,7 @@ from perfloom.domain.errors import HostKeyUnknown, Prompt, Refused, SecretNeeded
 from perfloom.domain.facts import HostFacts
 from perfloom.domain.jobs import MpiFlavour
 from perfloom.domain.targets import CheckLine, Light, Queue, SchedulerName, Ssh, Target, TargetFacts
-from perfloom.targets.lines import check_lines, failure_lines, worst
+from perfloom.targets.lines import check_lines, failure_lines
 from perfloom.targets.words import fingerprint, where
 from tests.parts import require
 
@@ -65,7 +65,6 @@ def test_where_all_is_well_nothing_is_to_be_done() -> None:
         *("Connection", "perf", "Rights", "Kernel symbols", "Hardware counters", "Call graphs"),
         *("MPI", "Directory", "Compression", "Clock"),
     ]
-    assert worst(lines) is Light.GOOD and worst(()) is None
 
 
 HOST_CASES: list[tuple[dict[str, Any], str, Light, str]] = [
