@@ -65,7 +65,7 @@ class Choice:
 
     value: str
     label: str
-    hint: str
+    hint: str = ""
 
 
 @dataclass(frozen=True)
@@ -290,7 +290,7 @@ def form_page(
         scopes=tuple(Choice(*choice) for choice in SCOPES),
         call_graphs=tuple(Choice(*choice) for choice in CALL_GRAPHS),
         splittings=tuple(Choice(*choice) for choice in SPLITTINGS),
-        flavours=(Choice(NO_MPI, "None: one process", ""), *(Choice(str(f), name, "") for f, name in FLAVOURS.items())),
+        flavours=(Choice(NO_MPI, "None: one process"), *(Choice(str(f), name) for f, name in FLAVOURS.items())),
         recorded=tuple(Choice(*choice) for choice in RECORDED),
         hidden_by=hidden_by(),
         secrets=credentials.asked_at(place.target),

@@ -8,6 +8,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from ..domain.errors import InvalidRequest
 from ..domain.jobs import JobSpec
+from ..forms.exchange import LIMIT_BYTES
 from ..forms.job import JobFields, parse, to_fields
 from ..forms.preset_file import FORMATS, from_file, to_file
 from ..recorders.preflight import Finding, Level
@@ -62,12 +63,20 @@ def download_saved() -> AnyResponse:
 @blueprint.post("/jobs/presets/open")
 def open_file() -> AnyResponse:
     """Fill the form from a file that somebody exchanged. Nothing is saved or started."""
+    name, data = sent_file("Choose a file with settings: TOML or JSON, as the form gives them away.")
+    return form_page(to_fields(from_file(data)), source=f"the file {name}", preset_name=name.rpartition(".")[0])
+
+
+def sent_file(missing: str) -> tuple[str, bytes]:
+    """A file that somebody exchanged: its name, fit to be shown, and as much of it as tells that it is too long.
+
+    Raises InvalidRequest with the text `missing` where none was sent.
+    """
     sent = request.files.get("file")
     if sent is None or not sent.filename:
-        raise InvalidRequest("Choose a file with settings: TOML or JSON, as the form gives them away.", "file")
-    spec = from_file(sent.stream.read())
+        raise InvalidRequest(missing, "file")
     name = "".join(sign for sign in sent.filename.rpartition("/")[2] if sign.isprintable())[:100]
-    return form_page(to_fields(spec), source=f"the file {name}", preset_name=name.rpartition(".")[0])
+    return name, sent.stream.read(LIMIT_BYTES + 1)
 
 
 def _again(typed: JobFields, found: list[Finding], name: str) -> AnyResponse:

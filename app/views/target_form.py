@@ -6,17 +6,17 @@ from typing import ClassVar
 from flask import Blueprint, flash, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from ..domain.errors import InvalidRequest
 from ..domain.jobs import MpiFlavour
 from ..domain.targets import LOCAL, SchedulerName
 from ..forms.check_place import FLAVOURS
-from ..forms.exchange import LIMIT_BYTES
 from ..forms.target import SSH_FIELDS, TargetFields, parse, to_fields
 from ..forms.target_file import from_file
 from ..pages import target_url
 from ..recorders.preflight import Finding, Level
 from ..rendering import Page, render
 from ..services import services
+from .job_form import Choice
+from .presets import sent_file
 
 blueprint = Blueprint("target_form", __name__)
 
@@ -29,15 +29,6 @@ SCHEDULERS = (
     (SchedulerName.SLURM, "Slurm", "By sbatch; it decides where and when."),
     (SchedulerName.LSF, "LSF", "By bsub; it decides where and when."),
 )
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One of several to choose from. hint: what it means."""
-
-    value: str
-    label: str
-    hint: str = ""
 
 
 @dataclass(frozen=True)
@@ -122,14 +113,8 @@ def edit(name: str) -> AnyResponse:
 @blueprint.post("/targets/import")
 def import_file() -> AnyResponse:
     """Fill the form from a file that somebody exchanged. Nothing is saved."""
-    sent = request.files.get("file")
-    if sent is None or not sent.filename:
-        raise InvalidRequest(
-            "Choose a file with a target: TOML or JSON, as the page of a target gives it away.", "file"
-        )
-    target = from_file(sent.stream.read(LIMIT_BYTES + 1))
-    name = "".join(sign for sign in sent.filename.rpartition("/")[2] if sign.isprintable())[:100]
-    return form_page(to_fields(target), source=f"the file {name}. Nothing is saved yet")
+    name, data = sent_file("Choose a file with a target: TOML or JSON, as the page of a target gives it away.")
+    return form_page(to_fields(from_file(data)), source=f"the file {name}. Nothing is saved yet")
 
 
 def form_page(
@@ -150,7 +135,7 @@ def form_page(
         errors=errors or {},
         local=name == LOCAL,
         ways=tuple(Choice(*way) for way in WAYS),
-        schedulers=tuple(Choice(value.value, label, hint) for value, label, hint in SCHEDULERS),
+        schedulers=tuple(Choice(*choice) for choice in SCHEDULERS),
         flavours=(Choice("", "No suggestion"), *(Choice(each.value, FLAVOURS[each]) for each in MpiFlavour)),
     )
     return render(page, status)
