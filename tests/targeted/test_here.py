@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -276,6 +277,11 @@ def test_words_for_a_target_that_is_gone_for_good(road: Road, here: Target, monk
     assert leaving.targets(road.settings) == ("here",) and far(job).exists()
     polling.poll(road, "here")
     assert leaving.targets(road.settings) == () and nothing_left(job)
+
+
+def test_ssh_is_loaded_only_where_it_is_used() -> None:
+    code = "import sys; from perfloom.workers import server, targeted; sys.exit('asyncssh' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 def _nobody(*_: object) -> object:

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from perfloom.domain.errors import Refused, SecretNeeded, Unreachable
-from perfloom.domain.targets import Target
+from perfloom.domain.targets import Ssh, Target
 from perfloom.store.jobs import Job
 from perfloom.workers.road import Road
 from perfloom.workers.secrets import secrets_for
-from perfloom.workers.transports import Transport, connections, open_transport
+from perfloom.workers.transports import Transport, open_transport
 
 KNOWN_BAD_S = 10.0
 """A host that could not be reached, or let us not in, is not tried again for so long, whichever job is next."""
@@ -43,10 +43,17 @@ def reach(road: Road, target: Target, jobs: Sequence[Job]) -> Iterator[Transport
         raise
     except (Unreachable, Refused) as failed:
         # Where the way is open it went wrong behind it, for these jobs alone.
-        if target.ssh is not None and not connections.is_open(target.ssh):
+        if target.ssh is not None and not _is_open(target.ssh):
             _bad[key] = (time.monotonic(), failed)
         raise
     _bad.pop(key, None)
+
+
+def _is_open(ssh: Ssh) -> bool:
+    # Not needed where nobody uses SSH, and slow to import.
+    from perfloom.workers.transports import connections
+
+    return connections.is_open(ssh)
 
 
 def staging_slot() -> AbstractContextManager[None]:
