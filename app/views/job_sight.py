@@ -5,7 +5,7 @@ The road writes the last sight to the job's directory (see domain/progress.py), 
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,7 +140,19 @@ class SightView:
         return (self.submissions, self.runs, self.concerns, self.more, self.notes, self.hosts)
 
 
-def sight_of(directory: Path, expected: int | None) -> SightView | None:
+def plan_of(directory: Path) -> Mapping[str, Any]:
+    """What the job in `directory` was laid down as; empty where it was not (yet)."""
+    found = _read(directory / PLAN)
+    return found if isinstance(found, dict) else {}
+
+
+def command_of(plan: Mapping[str, Any]) -> str:
+    """The command lines of a plan."""
+    found = plan.get("preview")
+    return found if isinstance(found, str) else ""
+
+
+def sight_of(directory: Path, plan: Mapping[str, Any], expected: int | None) -> SightView | None:
     """What was last seen of the job in `directory`; None where nothing was. expected: how many ranks it asked for."""
     data = _read(directory / SIGHT)
     if data is None:
@@ -150,14 +162,7 @@ def sight_of(directory: Path, expected: int | None) -> SightView | None:
     except (TypeError, ValueError, KeyError, AttributeError):
         # Written by another version.
         return None
-    return view(sight, expected, _events(_read(directory / PLAN)))
-
-
-def command_of(directory: Path) -> str:
-    """The command lines that the job in `directory` was laid down as; empty where it was not (yet)."""
-    data = _read(directory / PLAN)
-    found = data.get("preview") if isinstance(data, dict) else None
-    return found if isinstance(found, str) else ""
+    return view(sight, expected, _events(plan))
 
 
 def view(sight: Sight, expected: int | None, events: dict[int, Sequence[str]]) -> SightView:
@@ -191,23 +196,22 @@ def view(sight: Sight, expected: int | None, events: dict[int, Sequence[str]]) -
 def _submission(one: SubmissionSight, count: int) -> SubmissionRow:
     batch = one.batch
     title = f"Submission {one.number}" if count > 1 else "Submission"
+    stopped = _STOPPED.get(one.stopped.partition(" ")[0], one.stopped)
     if batch is None:
         label, badge = ("Ended", "stored") if one.exit_status is not None else ("Running", "running")
         if one.exit_status is None and one.alive is False:
             label, badge = "Not alive any more", "lost"
-        reason = _STOPPED.get(one.stopped.partition(" ")[0], one.stopped)
         return SubmissionRow(
-            title,
-            f"process {one.native.split()[0]}" if one.native.strip() else "",
-            label,
-            "",
-            badge,
-            reason,
-            "",
-            one.host,
-            _exit(one.exit_status),
+            title=title,
+            native=f"process {one.native.split()[0]}" if one.native.strip() else "",
+            label=label,
+            word="",
+            badge=badge,
+            reason=stopped,
+            position="",
+            hosts=one.host,
+            exit_text=_exit(one.exit_status),
         )
-    reason = batch.reason or _STOPPED.get(one.stopped.partition(" ")[0], one.stopped)
     position = "" if batch.position is None else "next" if batch.position == 0 else f"{batch.position:,} before it"
     return SubmissionRow(
         title=title,
@@ -215,7 +219,7 @@ def _submission(one: SubmissionSight, count: int) -> SubmissionRow:
         label=BATCH_LABELS[batch.state],
         word=batch.native,
         badge=_badge(batch.state),
-        reason=reason,
+        reason=batch.reason or stopped,
         position=position if batch.state in (BatchState.PENDING, BatchState.HELD) else "",
         hosts=", ".join(batch.hosts) or one.host,
         exit_text=_exit(batch.exit_status if one.exit_status is None else one.exit_status, batch.signal),
@@ -234,15 +238,13 @@ def _badge(state: BatchState) -> str:
 
 
 def _run(run: RunSight, ranks: Sequence[RankSight], expected: int | None, events: Sequence[str], room: int) -> RunRow:
-    cells = [_cell(rank) for rank in ranks]
+    numbered = [(rank.rank or 0, _cell(rank)) for rank in ranks]
     seen = {rank.rank for rank in ranks}
-    if expected is not None and not any(rank.rank is None for rank in ranks):
-        state = "failed" if run.state == "ended" else "waiting"
-        text = "never seen" if run.state == "ended" else "not seen yet"
-        cells += [Cell(state, f"rank {number}", text, True) for number in range(expected) if number not in seen]
-        if len(seen) < expected:
-            order = [*(rank.rank or 0 for rank in ranks), *(n for n in range(expected) if n not in seen)]
-            cells = [cell for _, cell in sorted(zip(order, cells, strict=True), key=lambda pair: pair[0])]
+    if expected is not None and None not in seen:
+        state, text = ("failed", "never seen") if run.state == "ended" else ("waiting", "not seen yet")
+        numbered += [(n, Cell(state, f"rank {n}", text, True)) for n in range(expected) if n not in seen]
+        numbered.sort(key=lambda pair: pair[0])
+    cells = [cell for _, cell in numbered]
     counted = Counter(cell.state for cell in cells)
     return RunRow(
         number=run.run,
@@ -321,9 +323,9 @@ def _read(path: Path) -> Any:
         return None
 
 
-def _events(data: Any) -> dict[int, Sequence[str]]:
+def _events(plan: Mapping[str, Any]) -> dict[int, Sequence[str]]:
     """The events of each run, by the plan of a job."""
-    runs = data.get("runs") if isinstance(data, dict) else None
+    runs = plan.get("runs")
     found: dict[int, Sequence[str]] = {}
     for run in runs if isinstance(runs, list) else ():
         if isinstance(run, dict) and isinstance(run.get("run"), int) and isinstance(run.get("events"), list):

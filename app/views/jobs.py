@@ -27,7 +27,7 @@ from ..store.jobs import POLLED
 from . import credentials, job_output, job_stages
 from .job_examine import Lines, lines_of
 from .job_facts import Fact, facts
-from .job_sight import SightView, command_of, sight_of
+from .job_sight import SightView, command_of, plan_of, sight_of
 from .job_stages import Stage
 from .tables import Pager, asked_page, attachment, here, pager
 
@@ -339,8 +339,9 @@ def job_page(job: Job, piece: job_output.Piece | None = None) -> JobPage:
     result, best, incomplete = _result(job)
     spec = _spec(job)
     directory = services().store.jobs.directory(job.id)
-    sight = sight_of(directory, spec.mpi.ranks if spec and spec.mpi else None)
-    command = words.join(job.argv) if job.argv else command_of(directory)
+    plan = plan_of(directory)
+    sight = sight_of(directory, plan, spec.mpi.ranks if spec and spec.mpi else None)
+    command = words.join(job.argv) if job.argv else command_of(plan)
     seen_s = max(0.0, now - sight.seen_at) if sight else 0.0
     needs = () if job.state.final else credentials.needed(job)
     wrong = job.state.final and job.state is not JobState.STORED
