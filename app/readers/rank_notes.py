@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..domain.errors import UnreadableInput
+from ..domain.plain import one_line
 
 MOST_RUNS = 1000
 MOST_RANKS = 1 << 16
@@ -148,4 +149,4 @@ def _text(value: Any) -> str | None:
     """A text as one line of printable characters, and not too long; None for none."""
     if not isinstance(value, str):
         return None
-    return " ".join("".join(c if c.isprintable() else " " for c in value[: 4 * MOST_TEXT]).split())[:MOST_TEXT] or None
+    return one_line(value[: 4 * MOST_TEXT])[:MOST_TEXT] or None

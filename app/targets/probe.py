@@ -8,6 +8,7 @@ from importlib import resources
 from ..domain.errors import Unavailable
 from ..domain.facts import HostFacts, PerfEvent
 from ..domain.jobs import MpiFlavour
+from ..domain.plain import one_line
 from ..domain.targets import Queue, SchedulerName, Target, TargetFacts
 from ..launchers.around import around, function
 from ..launchers.filling import filled
@@ -427,5 +428,5 @@ def _number(text: str | None) -> int | None:
 
 
 def _short(text: str) -> str:
-    whole = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    whole = one_line(text)
     return whole if len(whole) <= _LONGEST else whole[: _LONGEST - 1] + "…"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from perfloom.domain.errors import Prompt
+from perfloom.domain.errors import Prompt, Unavailable, Unreachable
 
 Secrets = Callable[[Prompt], str | None]
 """Gives a secret that is asked for; None where it has none. May be asked from another thread."""
@@ -39,6 +39,26 @@ class Copy:
     there: str
     here: Path
     bytes: int | None = None
+
+
+def checked(script: str) -> str:
+    """The script. Raises Unavailable for one that no shell takes."""
+    if "\0" in script:
+        raise Unavailable("A script for a target holds a NUL character, which no shell takes.")
+    return script
+
+
+def too_long(where: str, timeout_s: float, more: str = "") -> Unreachable:
+    """The error of a script that took longer than it may. more: what else there is to say."""
+    return Unreachable(f"A script on {where} did not end within {timeout_s:g} s; it was ended.{more}")
+
+
+def too_much(where: str, limit_bytes: int) -> Unavailable:
+    """The error of a script that printed more than it may."""
+    return Unavailable(
+        f"A script on {where} printed more than {limit_bytes} bytes; it was ended. Its output is longer than anything "
+        "that is expected there."
+    )
 
 
 def no_secrets(prompt: Prompt) -> str | None:

@@ -245,7 +245,7 @@ async def _connect(ssh: Ssh, secrets: Secrets) -> Link:
 async def _connect_one(link: Link, hop: Hop, secrets: Secrets, on_the_way: str, before: Hop | None) -> None:
     known = await asyncio.get_running_loop().run_in_executor(None, hostkeys.known_of, hop, link.ssh.host_keys)
     asking = Asking(secrets, hop, own=hop is link.hops[-1])
-    login = Login(hop, asking, known, passwords=link.ssh.password)
+    login = Login(hop, asking, passwords=link.ssh.password)
     more: dict[str, Any] = {}
     proxy = None
     if not hop.algorithms:
@@ -280,7 +280,7 @@ async def _connect_one(link: Link, hop: Hop, secrets: Secrets, on_the_way: str, 
         raise hostkeys.not_trusted(hop, known, login.shown, on_the_way) from None
     except asyncssh.PermissionDenied:
         raise login.refused(on_the_way, link.typed) from None
-    except (OSError, ValueError, asyncssh.Error, TimeoutError) as error:
+    except (OSError, ValueError, asyncssh.Error) as error:
         raise explain.connecting(error, hop, on_the_way, before, proxy.said() if proxy else "") from None
     finally:
         await login.done()

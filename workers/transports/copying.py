@@ -17,14 +17,13 @@ from typing import Any
 
 import asyncssh
 
-from perfloom.domain.errors import NotFound, PerfloomError, Refused, Unavailable, Unreachable
+from perfloom.domain.errors import PerfloomError, Unavailable, Unreachable
 from perfloom.launchers.quoting import quote
-from perfloom.places import reason
-from perfloom.store.disk import unavailable
+from perfloom.store.disk import disk_errors
 from perfloom.workers.transports import explain, piping, sessions
 from perfloom.workers.transports.base import Copy, Progress
 from perfloom.workers.transports.connections import Link, NotBegun, drop, opened
-from perfloom.workers.transports.local import whole
+from perfloom.workers.transports.local import mode_of, to_read, whole
 
 FILES = 64
 """Files at a time: each small one costs four round trips, which so many share."""
@@ -78,18 +77,12 @@ async def put(link: Link, files: Sequence[Copy], tally: Tally) -> None:
 
     async def one(file: Copy) -> None:
         tally.name = file.here.name
-        try:
-            source = os.open(file.here, os.O_RDONLY | os.O_CLOEXEC)
-            mode = 0o700 if os.access(file.here, os.X_OK) else 0o600
-        except OSError as error:
-            raise _not_read_here(file.here, error) from error
-        try:
+        with to_read(file.here) as stream:
+            source, mode = stream.fileno(), mode_of(file.here)
             if sftp:
                 await _put_one(link, sftp, file, source, mode, blocks, tally)
             else:
                 await piping.put(link, file.there, source, mode, tally)
-        finally:
-            os.close(source)
         tally.done += 1
 
     await _each(link, files, one, FILES if sftp else piping.FILES, "while files were copied there")
@@ -106,7 +99,7 @@ async def get(link: Link, files: Sequence[Copy], tally: Tally) -> None:
             tally.moved += file.bytes or 0
         else:
             tally.name = Path(file.there).name
-            with _disk_here(file.here):
+            with disk_errors(file.here):
                 file.here.parent.mkdir(parents=True, exist_ok=True)
             if sftp:
                 await _get_one(link, sftp, file, left[file.here.parent], blocks, tally)
@@ -240,7 +233,7 @@ async def _get_one(
             if file.bytes is not None and size != file.bytes:
                 raise piping.changed(link, file, size)
             partial = file.here.parent / f".{file.here.name[:100]}.{size}-{changed}.part"
-            with _disk_here(file.here):
+            with disk_errors(file.here):
                 flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
                 target = os.open(partial, flags, 0o600)
             try:
@@ -255,8 +248,8 @@ async def _get_one(
     except asyncssh.SFTPError as error:
         if isinstance(error, explain.LOST):
             raise
-        raise not_read_there(link, file.there, error) from None
-    with _disk_here(file.here):
+        raise piping.not_read(link, file.there, _words(error)) from None
+    with disk_errors(file.here):
         os.replace(partial, file.here)
         for name in left:
             if name.startswith(f".{file.here.name[:100]}."):
@@ -292,7 +285,7 @@ async def _read_blocks(
                 if not more:
                     raise Unavailable(f"{file.there} became shorter while it was fetched. Fetch it again.")
                 data += more
-            with _disk_here(file.here):
+            with disk_errors(file.here):
                 _write_all(target, data, at)
             pending.popleft()
             blocks.release()
@@ -312,34 +305,11 @@ def _block(limit: int | None) -> int:
     return min(BLOCK, limit) if limit else UNKNOWN_BLOCK
 
 
-@contextlib.contextmanager
-def _disk_here(path: Path) -> Any:
-    try:
-        yield
-    except OSError as error:
-        raise unavailable(path, error) from error
-
-
-def _not_read_here(path: Path, error: OSError) -> PerfloomError:
-    if isinstance(error, FileNotFoundError):
-        return NotFound(f"{path} is not there (any more).")
-    return Refused(f"{path} cannot be read: {reason(error)}. Check its permissions, then try again.")
-
-
-def not_read_there(link: Link, path: str, error: asyncssh.SFTPError) -> PerfloomError:
-    """The error where a file there cannot be read."""
-    if isinstance(error, asyncssh.SFTPNoSuchFile | asyncssh.SFTPNoSuchPath):
-        return NotFound(f"{path} is not on {link.host} (any more).")
-    if isinstance(error, asyncssh.SFTPPermissionDenied):
-        return Refused(f"{path} on {link.host} may not be read by {link.hops[-1].user}. Check its permissions there.")
-    return Unavailable(f"{path} on {link.host} cannot be read ({error.reason}). Check the disk there, then try again.")
-
-
 async def _not_written(link: Link, path: str, error: asyncssh.SFTPError) -> PerfloomError:
     """The error where a file there cannot be written. SFTP says only that it failed: the system there is asked why."""
     folder = path.rpartition("/")[0] or "/"
-    words = error.reason
-    if not isinstance(error, asyncssh.SFTPNoSuchFile | asyncssh.SFTPNoSuchPath):
+    words = _words(error)
+    if words != piping.NO_SUCH:
         name = f"{folder}/.perfloom-{secrets.token_hex(6)}.part"
         script = (
             f'LC_ALL=C; export LC_ALL; f={quote(name)}; dd if=/dev/zero of="$f" bs=65536 count=16 2>&1 >/dev/null; '
@@ -349,6 +319,13 @@ async def _not_written(link: Link, path: str, error: asyncssh.SFTPError) -> Perf
             done = await sessions.run(link, script, timeout_s=START_S, limit_bytes=1 << 16)
             if done.status:
                 words = done.text
-    else:
-        words = "No such file or directory"
     return piping.not_written(link, path, words)
+
+
+def _words(error: asyncssh.SFTPError) -> str:
+    """What a system would say."""
+    if isinstance(error, asyncssh.SFTPNoSuchFile | asyncssh.SFTPNoSuchPath):
+        return piping.NO_SUCH
+    if isinstance(error, asyncssh.SFTPPermissionDenied):
+        return piping.DENIED
+    return error.reason

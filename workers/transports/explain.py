@@ -7,6 +7,7 @@ import socket
 import asyncssh
 
 from perfloom.domain.errors import PerfloomError, Refused, Unreachable
+from perfloom.domain.plain import one_line
 from perfloom.workers.transports.hops import Hop
 
 CHECK = "Check the target's host and port."
@@ -20,13 +21,11 @@ def connecting(
     itself. before: the host that it was to be reached through. proxy_said: what its ProxyCommand printed."""
     host = f"{hop.title}{on_the_way}"
     if hop.proxy_command and isinstance(error, asyncssh.ConnectionLost | OSError):
-        said = f"; it says: {_plain(proxy_said)}" if proxy_said.strip() else ""
+        said = f"; it says: {_short(proxy_said)}" if proxy_said.strip() else ""
         return Unreachable(
             f"The ProxyCommand for {host} in ~/.ssh/config did not lead there{said}. Try it by hand, on the machine of "
             "the worker."
         )
-    if isinstance(error, PerfloomError):
-        return error
     if isinstance(error, TimeoutError):
         return Unreachable(
             f"{host} did not answer within {hop.timeout_s:g} s. See whether it is up and can be reached from here "
@@ -84,10 +83,8 @@ def _socket(error: OSError, host: str) -> PerfloomError:
     return Unreachable(f"The connection to {host} failed: {_words(error)}. {AGAIN}")
 
 
-def broken(error: BaseException, host: str, doing: str) -> PerfloomError:
+def broken(error: BaseException, host: str, doing: str) -> Unreachable:
     """The error of a connection that was there and broke. doing: what was being done, as in “while files …”."""
-    if isinstance(error, PerfloomError):
-        return error
     return Unreachable(f"The connection to {host} broke {doing} ({_words(error)}). {AGAIN}")
 
 
@@ -96,7 +93,6 @@ LOST: tuple[type[BaseException], ...] = (
     asyncssh.SFTPConnectionLost,
     asyncssh.SFTPNoConnection,
     ConnectionError,
-    BrokenPipeError,
 )
 """What is raised where the connection is no more."""
 
@@ -107,8 +103,8 @@ def _words(error: BaseException) -> str:
     if isinstance(error, OSError) and not isinstance(error, socket.gaierror) and (error.errno or 0) > 0:
         # asyncio has words of its own, with numbers in them that say nothing.
         said = os.strerror(error.errno or 0)
-    return _plain(said) or type(error).__name__
+    return _short(said) or type(error).__name__
 
 
-def _plain(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text).strip(" .")[:300]
+def _short(text: str) -> str:
+    return one_line(text).strip(" .")[:300]

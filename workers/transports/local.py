@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from perfloom.domain.errors import NotFound, Refused, Unavailable, Unreachable
+from perfloom.domain.errors import NotFound, Refused, Unavailable
 from perfloom.places import reason
-from perfloom.store.disk import unavailable
-from perfloom.workers.transports.base import Copy, Done, Progress
+from perfloom.store.disk import disk_errors, unavailable
+from perfloom.workers.transports.base import Copy, Done, Progress, checked, too_long, too_much
 
 SHELL = "/bin/sh"
 VARIABLE_BYTES = 100_000
@@ -79,7 +79,7 @@ class LocalTransport:
                     if now > closing:
                         break
                 elif now > end:
-                    raise Unreachable(f"A script on {self.where} did not end within {timeout_s:g} s; it was ended.")
+                    raise too_long(self.where, timeout_s)
                 for key, _ in waiting.select(0.05 if closing is None else 0.01):
                     if key.fileobj is process.stdin:
                         rest = _write(process.stdin, rest)
@@ -94,13 +94,10 @@ class LocalTransport:
                     elif data:
                         found[stream] += data
                 if sum(map(len, found.values())) > limit:
-                    raise Unavailable(
-                        f"A script on {self.where} printed more than {limit} bytes; it was ended. Its output is "
-                        f"longer than anything that is expected there."
-                    )
+                    raise too_much(self.where, limit)
             while process.poll() is None:
                 if time.monotonic() > end:
-                    raise Unreachable(f"A script on {self.where} did not end within {timeout_s:g} s; it was ended.")
+                    raise too_long(self.where, timeout_s)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(0.05)
         status = process.returncode
@@ -110,9 +107,8 @@ class LocalTransport:
         """See Transport."""
         for number, file in enumerate(files):
             _tell(progress, number, len(files), f"Copies {file.here.name}")
-            mode = 0o700 if os.access(file.here, os.X_OK) else 0o600
-            with _opened(file.here) as source:
-                _copy(source, Path(file.there), mode)
+            with to_read(file.here) as source:
+                _copy(source, Path(file.there), mode_of(file.here))
 
     def get(self, files: Sequence[Copy], progress: Progress | None = None) -> None:
         """See Transport."""
@@ -120,11 +116,9 @@ class LocalTransport:
             if whole(file):
                 continue
             _tell(progress, number, len(files), f"Copies {Path(file.there).name}")
-            with _opened(Path(file.there)) as source:
-                try:
+            with to_read(Path(file.there)) as source:
+                with disk_errors(file.here):
                     file.here.parent.mkdir(parents=True, exist_ok=True)
-                except OSError as error:
-                    raise unavailable(file.here, error) from error
                 _copy(source, file.here, 0o600)
 
     def close(self) -> None:
@@ -141,6 +135,11 @@ def whole(file: Copy) -> bool:
         return False
 
 
+def mode_of(path: Path) -> int:
+    """The permissions of its copy."""
+    return 0o700 if os.access(path, os.X_OK) else 0o600
+
+
 def environment() -> dict[str, str]:
     """The environment of what is run here: ours, without the settings of Perfloom, some of which are secret."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PERFLOOM_")}
@@ -149,9 +148,7 @@ def environment() -> dict[str, str]:
 @contextlib.contextmanager
 def _given(script: str) -> Iterator[tuple[list[str], dict[str, str]]]:
     """argv that runs a script, and the variable that holds it."""
-    text = os.fsencode(script)
-    if b"\0" in text:
-        raise Unavailable("A script for a target holds a NUL character, which no shell takes.")
+    text = os.fsencode(checked(script))
     if len(text) < VARIABLE_BYTES:
         yield [SHELL, "-c", EVALUATE], {VARIABLE: script}
         return
@@ -213,7 +210,8 @@ def _copy(source: IO[bytes], to: Path, mode: int) -> None:
         raise unavailable(to, error) from error
 
 
-def _opened(path: Path) -> IO[bytes]:
+def to_read(path: Path) -> IO[bytes]:
+    """A file of this machine, opened. Raises NotFound, Refused."""
     try:
         return path.open("rb")
     except FileNotFoundError:

@@ -11,9 +11,9 @@ from typing import Any
 import asyncssh
 
 from perfloom.domain.errors import Prompt, Refused, SecretNeeded
+from perfloom.domain.plain import one_line
 from perfloom.workers.transports.base import Secrets, TellsOfSecrets
 from perfloom.workers.transports.hops import Hop
-from perfloom.workers.transports.hostkeys import Known
 
 MOST_PROMPT = 200
 OWN_PASSWORD = "password"
@@ -49,8 +49,7 @@ class Asking:
 
     def answer(self, question: str) -> Prompt:
         """What a server asks for in its own words, such as a one-time code."""
-        asked = " ".join("".join(c if c.isprintable() else " " for c in question).split())
-        asked = asked.strip(" :")[:MOST_PROMPT] or "Answer"
+        asked = one_line(question).strip(" :")[:MOST_PROMPT] or "Answer"
         return Prompt(f"answer {self.hop.login} {asked}", f"{asked} ({self.hop.user} on {self.hop.title})")
 
     async def ask(self, prompt: Prompt) -> str | None:
@@ -67,10 +66,6 @@ class Asking:
         finally:
             if limit is not None and left is not None:
                 limit.reschedule(loop.time() + left)
-        return self.note(prompt, found)
-
-    def note(self, prompt: Prompt, found: str | None) -> str | None:
-        """Note what came of asking."""
         if found is None:
             self.missing[prompt.name] = prompt
         else:
@@ -93,25 +88,19 @@ class Asking:
 class Login(asyncssh.SSHClient):
     """What asyncssh asks when it logs in to `hop`. shown: a key that the host showed and that is not trusted."""
 
-    def __init__(self, hop: Hop, asking: Asking, known: Known, *, passwords: bool) -> None:
+    def __init__(self, hop: Hop, asking: Asking, *, passwords: bool) -> None:
         self.hop = hop
         self.asking = asking
-        self.known = known
         self.passwords = passwords
         self.shown: asyncssh.SSHKey | None = None
-        self.accepted = 0
         self.offered = 0
         self.asked_for_password = False
         self.wrong: dict[str, Prompt] = {}
         self.unreadable = ""
-        self.connection: asyncssh.SSHClientConnection | None = None
         self._agent: asyncssh.SSHAgentClient | None = None
         self._sources: list[Callable[[], Awaitable[Sequence[Any]]]] | None = None
         self._ready: list[Any] = []
         self._asked: list[concurrent.futures.Future[str | None]] = []
-
-    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
-        self.connection = conn
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         """Called for a key that is not known; never accepts one."""
@@ -226,10 +215,6 @@ class Login(asyncssh.SSHClient):
                 self.asking.once[prompt.name] = prompt
             answers.append(await self.asking.ask(prompt))
         return None if None in answers else [answer for answer in answers if answer is not None]
-
-    def auth_completed(self) -> None:
-        """It let us in."""
-        self.accepted += 1
 
     async def done(self) -> None:
         """Let go of the agent, and of who waits for an answer."""

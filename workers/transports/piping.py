@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from perfloom.domain.errors import NotFound, PerfloomError, Refused, Unavailable
+from perfloom.domain.plain import one_line
 from perfloom.launchers.quoting import quote
-from perfloom.store.disk import unavailable
+from perfloom.store.disk import disk_errors
 from perfloom.workers.transports import sessions
 from perfloom.workers.transports.base import Copy
 from perfloom.workers.transports.connections import Link
@@ -18,6 +19,9 @@ FILES = 4
 HOURS_S = 6 * 3600.0
 """No file takes longer; a broken connection is noticed long before."""
 MOST = 1 << 62
+NO_SUCH = "No such file or directory"
+DENIED = "Permission denied"
+"""What systems say."""
 
 
 class Moved(Protocol):
@@ -59,10 +63,8 @@ async def get(link: Link, file: Copy, tally: Moved) -> None:
     path = quote(file.there)
     script = f"LC_ALL=C; export LC_ALL; cat -- {path}"
     partial = file.here.parent / f".{file.here.name[:100]}.{'any' if file.bytes is None else file.bytes}.part"
-    try:
+    with disk_errors(file.here):
         handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise unavailable(file.here, error) from error
     try:
         start = os.fstat(handle).st_size
         if file.bytes is None or start > file.bytes:
@@ -75,18 +77,14 @@ async def get(link: Link, file: Copy, tally: Moved) -> None:
 
         def take(data: bytes) -> None:
             rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(handle, rest) :]
+            with disk_errors(file.here):
+                while rest:
+                    rest = rest[os.write(handle, rest) :]
             tally.moved += len(data)
 
         # With room for words on what is wrong.
         limit = MOST if file.bytes is None else file.bytes - start + (1 << 16)
-        try:
-            done = await sessions.run(link, script, timeout_s=HOURS_S, limit_bytes=limit, sink=take)
-        except OSError as error:
-            if isinstance(error, TimeoutError):
-                raise
-            raise unavailable(file.here, error) from error
+        done = await sessions.run(link, script, timeout_s=HOURS_S, limit_bytes=limit, sink=take)
         size = os.fstat(handle).st_size
     finally:
         os.close(handle)
@@ -94,15 +92,13 @@ async def get(link: Link, file: Copy, tally: Moved) -> None:
         if not size:
             with contextlib.suppress(OSError):
                 partial.unlink()
-        raise _not_read(link, file.there, done.errors)
+        raise not_read(link, file.there, done.errors)
     if file.bytes is not None and size != file.bytes:
         with contextlib.suppress(OSError):
             partial.unlink()
         raise changed(link, file, size)
-    try:
+    with disk_errors(file.here):
         await asyncio.to_thread(os.replace, partial, file.here)
-    except OSError as error:
-        raise unavailable(file.here, error) from error
 
 
 def changed(link: Link, file: Copy, size: int) -> Unavailable:
@@ -131,7 +127,8 @@ def not_written(link: Link, path: str, words: str) -> PerfloomError:
     return Unavailable(f"{path} cannot be written on {host} ({_line(words)}). Check the disk there, then try again.")
 
 
-def _not_read(link: Link, path: str, words: str) -> PerfloomError:
+def not_read(link: Link, path: str, words: str) -> PerfloomError:
+    """The error where a file there cannot be read. words: what the system there says of it."""
     if "No such file" in words:
         return NotFound(f"{path} is not on {link.host} (any more).")
     if "Permission denied" in words:
@@ -141,5 +138,4 @@ def _not_read(link: Link, path: str, words: str) -> PerfloomError:
 
 def _line(words: str) -> str:
     lines = [line for line in words.splitlines() if line.strip() and "records" not in line]
-    text = "".join(c if c.isprintable() else " " for c in (lines[0] if lines else words)).strip(" .")
-    return text[-200:] or "no reason is given"
+    return one_line(lines[0] if lines else words).strip(" .")[-200:] or "no reason is given"

@@ -15,9 +15,10 @@ from typing import Any
 
 import asyncssh
 
-from perfloom.domain.errors import PerfloomError, Refused, Unavailable, Unreachable
+from perfloom.domain.errors import PerfloomError, Refused
+from perfloom.domain.plain import one_line
 from perfloom.workers.transports import explain
-from perfloom.workers.transports.base import Done
+from perfloom.workers.transports.base import Done, checked, too_long, too_much
 from perfloom.workers.transports.connections import Link, drop, session
 
 # No quote, backslash, exclamation mark or line break: it means the same to sh, csh and fish. dd: where head has no -c.
@@ -71,8 +72,7 @@ class _Session(asyncssh.SSHClientSession[bytes]):
 
     def said(self) -> str:
         """What was printed by others, where the script never began."""
-        text = b" ".join(self._raw.values()).decode(errors="replace")
-        return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:300]
+        return one_line(b" ".join(self._raw.values()).decode(errors="replace"))[:300]
 
     def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
         error = datatype is not None
@@ -157,9 +157,7 @@ async def run(
     sink: Sink | None = None,
 ) -> Done:
     """Run a script there to its end. See Transport.run. sink: takes its output instead, and may raise."""
-    text = script.encode(errors="surrogateescape")
-    if b"\0" in text:
-        raise Unavailable("A script for a target holds a NUL character, which no shell takes.")
+    text = checked(script).encode(errors="surrogateescape")
     async with link.sessions:
         channel, here = await session(link, lambda: _Session(limit_bytes, sink), COMMAND)
         link.running += 1
@@ -236,13 +234,10 @@ async def _finish(link: Link, here: _Session) -> Done:
 
 def _failure(link: Link, here: _Session, error: BaseException, timeout_s: float, limit: int) -> BaseException:
     if isinstance(error, OverflowError) and error is here.failure:
-        return Unavailable(
-            f"A script on {link.host} printed more than {limit} bytes; it was ended. Its output is longer than "
-            "anything that is expected there."
-        )
+        return too_much(link.host, limit)
     if isinstance(error, TimeoutError):
         said = "" if here.began else " It did not even begin: see whether start-up files of the shell wait."
-        return Unreachable(f"A script on {link.host} did not end within {timeout_s:g} s; it was ended.{said}")
+        return too_long(link.host, timeout_s, said)
     if isinstance(error, explain.LOST):
         drop(link)
         return explain.broken(error, link.host, "while a script ran there")
