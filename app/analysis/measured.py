@@ -13,6 +13,7 @@ from .picking import (
     EXACT,
     event_id,
     events_selected,
+    in_ranks,
     samples_kept,
     samples_of,
     threads_of,
@@ -145,13 +146,10 @@ def _counts_of(profile: Profile) -> _Counts:
 
 def counted(profile: Profile, selection: Selection, each_cpu: bool = True) -> list[Measured]:
     """What was counted, the intervals of one counter summed. each_cpu false: threads' counts summed over CPUs."""
-    wanted, chosen = events_selected(profile, selection), threads_selected(profile, selection)
-    if not profile.counts.num_rows:
-        return []
-    table = _counts_of(profile)
-    rows = np.flatnonzero(np.isin(table.event, wanted) & _inside(table, selection, chosen))
+    rows = np.flatnonzero(counts_selected(profile, selection))
     if not len(rows):
         return []
+    table = _counts_of(profile)
     cpu = table.cpu[rows]
     if not each_cpu:
         cpu = np.where(table.thread[rows] < 0, cpu, -1)
@@ -203,15 +201,17 @@ def _or_none(number: Any) -> int | None:
     return int(number) if number >= 0 else None
 
 
-def _inside(table: _Counts, selection: Selection, chosen: Array | None) -> Array:
-    """Which rows are selected. A count of all threads is of its rank, and of no single thread."""
-    inside = np.ones(len(table.event), bool)
+def counts_selected(profile: Profile, selection: Selection) -> Array:
+    """Which rows of `counts` are selected, as bools. A count of all threads is of its rank, and of no single thread;
+    what has no interval is of the whole run. focus, ignore and hide are about stacks and are not looked at here."""
+    wanted, chosen = events_selected(profile, selection), threads_selected(profile, selection)
+    if not profile.counts.num_rows:
+        return np.zeros(0, bool)
+    table = _counts_of(profile)
+    inside: Array = np.isin(table.event, wanted)
     if chosen is not None:
-        of_rank = np.zeros(len(table.event), bool)
-        if not selection.threads:
-            for low, high in selection.ranks:
-                of_rank |= (table.rank >= low) & (table.rank <= high)
-        inside &= np.where(table.thread >= 0, np.append(chosen, False)[table.thread], of_rank)
+        of_all = False if selection.threads else in_ranks(table.rank, selection)
+        inside &= np.where(table.thread >= 0, np.append(chosen, False)[table.thread], of_all)
     if selection.start_ns is not None or selection.end_ns is not None:
         inside &= table.start_ns >= 0
         if selection.start_ns is not None:

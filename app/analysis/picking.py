@@ -180,15 +180,20 @@ def threads_selected(profile: Profile, selection: Selection) -> Array | None:
                 f"This result has no thread {shortened(missing)!r}; its threads page lists names and keys.", "thread"
             )
     if selection.ranks:
-        inside = np.zeros(len(threads.key), bool)
-        for low, high in selection.ranks:
-            inside |= (threads.rank >= low) & (threads.rank <= high)
         ranks = ranks_of(profile)
-        if not any(bool(((ranks >= low) & (ranks <= high)).any()) for low, high in selection.ranks):
+        if not in_ranks(ranks, selection).any():
             have = f"its ranks are {ranks.min()} to {ranks.max()}" if len(ranks) else "it has no ranks at all"
             raise InvalidRequest(f"None of these ranks is in this result; {have}.", "rank")
-        chosen &= inside
+        chosen &= in_ranks(threads.rank, selection)
     return chosen
+
+
+def in_ranks(rank: Array, selection: Selection) -> Array:
+    """Which of these ranks (-1: none) are in the ranges of a selection, as bools."""
+    inside = np.zeros(len(rank), bool)
+    for low, high in selection.ranks:
+        inside |= (rank >= low) & (rank <= high)
+    return inside
 
 
 def window(profile: Profile, selection: Selection) -> slice:

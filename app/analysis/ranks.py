@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from ..domain.profile import Profile
 from ..domain.selection import NS_PER_MS, Selection
 from ..domain.tables import NO_ID, texts
 from .counting import numbered
 from .measured import Measured, measured, running_percent, total_of
-from .picking import event_names, threads_of
+from .picking import event_names, in_ranks, threads_of
 from .schema import Column, frame
 
 RANKS = (
@@ -154,12 +155,10 @@ def _order(key: Key) -> tuple[int, str]:
 
 def _told(profile: Profile, selection: Selection) -> dict[Key, dict[str, Any]]:
     """What is known of the ranks that are selected, beside what was measured. Threads tell nothing of other ranks."""
-    chosen = selection.ranks or ((-1, 1 << 62),)
-    return {
-        (row["run"], row["rank"], row["host"]): row
-        for row in profile.ranks.to_pylist()
-        if any(low <= (-1 if row["rank"] is None else row["rank"]) <= high for low, high in chosen)
-    }
+    table = profile.ranks
+    if selection.ranks:
+        table = table.filter(pa.array(in_ranks(table.column("rank").fill_null(NO_ID).to_numpy(), selection)))
+    return {(row["run"], row["rank"], row["host"]): row for row in table.to_pylist()}
 
 
 def _ran_ms(row: Mapping[str, Any]) -> float | None:

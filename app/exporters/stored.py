@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from ..analysis.picking import event_id, samples_kept, threads_selected
+from ..analysis.measured import counts_selected
+from ..analysis.picking import event_id, samples_kept
 from ..domain import archive
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.stored import FOLDER, MANIFEST, TableFile, digest, encode, file_name, manifest_json
-from ..domain.tables import column
+from ..domain.tables import empty
 
 OPTIONS: Mapping[str, str] = {}
 PIECE_BYTES = 1 << 20
@@ -66,31 +66,12 @@ def _narrowed(profile: Profile, selection: Selection) -> Profile:
             facts=profile.meta.facts | {"selection": words},
         ),
         samples=profile.samples.take(pa.array(rows)) if samples is None else samples,
-        counts=_counts(profile, selection, event),
+        counts=_counts(profile, selection),
     )
 
 
-def _counts(profile: Profile, selection: Selection, event: int | None) -> pa.Table:
-    counts = profile.counts
-    kept = np.ones(counts.num_rows, bool)
-    if event is not None:
-        kept &= column(counts, "event") == event
-    threads = threads_selected(profile, selection)
-    if threads is not None:
-        thread = counts.column("thread").fill_null(-1).to_numpy()
-        of_rank = np.zeros(counts.num_rows, bool)
-        if not selection.threads:
-            rank = counts.column("rank").fill_null(-1).to_numpy()
-            for low, high in selection.ranks:
-                of_rank |= (rank >= low) & (rank <= high)
-        # A count of all threads says nothing of some, but it may be of one rank.
-        kept &= np.where(thread >= 0, np.append(threads, False)[thread], of_rank)
-    for bound, below in ((selection.start_ns, False), (selection.end_ns, True)):
-        if bound is not None:
-            # What has no interval is of the whole run.
-            start = counts.column("start_ns").fill_null(-1).to_numpy()
-            kept &= (start >= 0) & ((start < bound) if below else (start >= bound))
+def _counts(profile: Profile, selection: Selection) -> pa.Table:
     if selection.focus is not None or selection.ignore is not None:
         # What was counted has no stack.
-        kept[:] = False
-    return counts.filter(pa.array(kept))
+        return empty("counts")
+    return profile.counts.filter(pa.array(counts_selected(profile, selection)))
