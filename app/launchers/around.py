@@ -21,7 +21,7 @@ def around(target: Target) -> str:
         *function("pl_export", [f"export {name}={quote(value)}" for name, value in target.environment.items()]),
         *function("pl_load", [join(("module", "load", *target.modules))] if target.modules else []),
     ]
-    return "\n".join(lines) + "\n" + _text()
+    return "\n".join(lines) + "\n" + text("modules.sh") + text("around.sh")
 
 
 def surrounded(target: Target, argv: Sequence[str]) -> str:
@@ -37,5 +37,6 @@ def function(name: str, commands: Sequence[str]) -> list[str]:
 
 
 @cache
-def _text() -> str:
-    return Path(__file__).with_name("around.sh").read_text(encoding="utf-8")
+def text(name: str) -> str:
+    """One of the scripts beside this module."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")

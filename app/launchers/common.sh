@@ -1,7 +1,8 @@
 # shellcheck shell=sh
 # What is set here and used elsewhere, and the other way round, cannot be seen from one file.
 # shellcheck disable=SC2034,SC2154
-# Shared by job.sh, rank.sh and the scripts that look after a job. Never changes from job to job; what does is plan.sh.
+# Shared by job.sh, rank.sh and the scripts that look after a job, and laid down with modules.sh before it. Never changes
+# from job to job; what does is plan.sh.
 # All names begin with pl_, so that no variable of the user's program is touched.
 
 # Our own tools are found even where the job's PATH leads elsewhere. pl_path is what the job gets.
@@ -283,7 +284,7 @@ pl_prefix() {
 
 # pl_module NAME: load it, or end.
 pl_module() {
-    pl_find_module || {
+    pl_find_modules || {
         echo "perfloom: The module $1 cannot be loaded: $(uname -n) has no module command. Remove the module from" \
             "the job, or ask how modules are set up there." >&2
         exit 125
@@ -299,21 +300,6 @@ pl_module() {
         exit 125
     fi
     [ "$pl_said" = /dev/null ] || rm -f "$pl_said"
-}
-
-pl_find_module() {
-    command -v module >/dev/null 2>&1 && return 0
-    for pl_each in "${MODULESHOME-}/init/sh" "${LMOD_PKG-}/init/sh" /etc/profile.d/modules.sh \
-        /etc/profile.d/lmod.sh /etc/profile.d/z00_lmod.sh /usr/share/modules/init/sh /usr/share/lmod/lmod/init/sh; do
-        [ -r "$pl_each" ] || continue
-        # What this shell does not understand would end it: it is tried in another one first.
-        # shellcheck disable=SC1090
-        (. "$pl_each") >/dev/null 2>&1 || continue
-        # shellcheck disable=SC1090
-        . "$pl_each" >/dev/null
-        command -v module >/dev/null 2>&1 && return 0
-    done
-    return 1
 }
 
 # pl_plain COMMAND …: become it, with the signals as a program finds them that no shell has put in the background.

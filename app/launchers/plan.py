@@ -22,14 +22,13 @@ why), `note` (for a person). A key that stands there again counts as the last on
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
 
 from ..domain.errors import InvalidRequest
 from ..domain.facts import HostFacts
 from ..domain.jobs import JobSpec, Scope, Splitting
 from ..domain.targets import Target, TargetFacts
 from . import base
+from .around import text
 from .collecting import list_script, listed, remove_script, symbolise_script
 from .looking import Followed, Found, look_script, looked, with_batch
 from .mpi import starter_of
@@ -38,7 +37,8 @@ from .preview import preview as _preview
 from .runs import Run, runs, submissions
 from .starting import end_script, forget_script, make_script, place_script, start_script, started
 
-SCRIPTS = ("common.sh", "job.sh", "rank.sh")
+SCRIPTS = {"common.sh": ("modules.sh", "common.sh"), "job.sh": ("job.sh",), "rank.sh": ("rank.sh",)}
+"""The files that are the same for every job, and the scripts that each is made of."""
 UNKNOWN_FAR = HostFacts(host="", options=("-N",))
 """Stands in for a host that nobody has looked at. Every perf has -N, and without it fills somebody's home."""
 MOST_RUNS = 1000
@@ -73,8 +73,9 @@ def plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: str, 
         raise InvalidRequest(f"These are {len(found):,} runs; at most {MOST_RUNS:,} are made. Choose fewer events.")
     parts = submissions(spec, found)
     starters = base.programs(starter_of(spec.mpi.flavour), spec.mpi, target, facts) if spec.mpi else ()
-    text = plan_text(spec, host, job_id, target, found, parts, starters)
-    return Plan({"plan.sh": text} | dict(_scripts()), parts, tuple(run.events for run in found), found)
+    files = {name: "".join(map(text, names)) for name, names in SCRIPTS.items()}
+    files["plan.sh"] = plan_text(spec, host, job_id, target, found, parts, starters)
+    return Plan(files, parts, tuple(run.events for run in found), found)
 
 
 def preview(spec: JobSpec, target: Target, facts: TargetFacts | None) -> str:
@@ -107,11 +108,6 @@ def check(spec: JobSpec, target: Target) -> None:
         raise InvalidRequest("There is no command to run. Give one.", "command")
     if spec.scope is Scope.PROCESS and spec.pid is None:
         raise InvalidRequest("There is no process to record. Give its number.", "pid")
-
-
-@cache
-def _scripts() -> Mapping[str, str]:
-    return {name: Path(__file__).with_name(name).read_text(encoding="utf-8") for name in SCRIPTS}
 
 
 __all__ = [

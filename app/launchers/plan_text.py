@@ -17,6 +17,7 @@ from ..readers.perf_assembly import INCOMPLETE
 from ..recorders import recorder_of
 from ..recorders.base import program
 from ..recorders.perf_script import FIELDS, OPTIONS
+from .around import function
 from .filling import VARIABLE, filled
 from .mpi import Words, starter_of
 from .quoting import Shell, join, quote, word
@@ -68,21 +69,21 @@ def plan_text(
     lines += [f"pl_{name}={quote(value)}" for name, value in values.items()]
     lines += [f"pl_cwd={_directory(spec.cwd)}"]
     lines += [f"pl_has_scratch={quote('1' if target.scratch else '')}"]
-    lines += _function("scratch_path", [f"printf '%s\\n' {word(filled(target.scratch))}"] if target.scratch else [])
-    lines += _by_case("runs_of", {n: f"pl_runs={quote(' '.join(map(str, p)))}" for n, p in enumerate(parts)})
-    lines += _function("modules", [f"pl_module {quote(_module(name))}" for name in (*target.modules, *spec.modules)])
-    lines += _by_run("environment", runs, lambda run: _exports(target.environment | run.environment))
+    lines += function("pl_scratch_path", [f"printf '%s\\n' {word(filled(target.scratch))}"] if target.scratch else [])
+    lines += _by_case("pl_runs_of", {n: f"pl_runs={quote(' '.join(map(str, p)))}" for n, p in enumerate(parts)})
+    lines += function("pl_modules", [f"pl_module {quote(_module(name))}" for name in (*target.modules, *spec.modules)])
+    lines += _by_run("pl_environment", runs, lambda run: _exports(target.environment | run.environment))
     before = [("PATH", spec.path), ("LD_LIBRARY_PATH", spec.library_path)]
-    lines += _function("prefixes", [f"pl_prefix {name} {quote(':'.join(d))}" for name, d in before if d])
-    lines += _function("preload", [f"pl_prefix LD_PRELOAD {quote(':'.join(spec.preload))}"] if spec.preload else [])
-    lines += _by_run("command", runs, lambda run: _words(_command(run.command)))
-    lines += _by_run("record", runs, lambda run: _words(recording(run.of(observed), facts)))
+    lines += function("pl_prefixes", [f"pl_prefix {name} {quote(':'.join(d))}" for name, d in before if d])
+    lines += function("pl_preload", [f"pl_prefix LD_PRELOAD {quote(':'.join(spec.preload))}"] if spec.preload else [])
+    lines += _by_run("pl_command", runs, lambda run: _words(_command(run.command)))
+    lines += _by_run("pl_record", runs, lambda run: _words(recording(run.of(observed), facts)))
     if mpi:
         starter = starter_of(mpi.flavour)
         values = {"starter_says": starter.says, "starter_title": starter.title, "ranks": str(mpi.ranks)}
         lines += [f"pl_{name}={quote(value)}" for name, value in values.items()]
-        lines += _function("starters", [_words(starters)])
-        lines += _function("start", ["shift", _words(starter.words(spec, mpi))])
+        lines += function("pl_starters", [_words(starters)])
+        lines += function("pl_start", ["shift", _words(starter.words(spec, mpi))])
     return "\n".join(lines) + "\n"
 
 
@@ -159,10 +160,6 @@ def _words(words: Iterable[str | Shell]) -> str:
     return f'"$@" {join(words)}'
 
 
-def _function(name: str, lines: Sequence[str]) -> list[str]:
-    return [f"pl_{name}() {{", *(lines or [":"]), "}"]
-
-
 def _by_run(name: str, runs: Sequence[Run], text: Callable[[Run], str]) -> list[str]:
     return _by_case(name, {run.number: text(run) for run in runs})
 
@@ -170,6 +167,6 @@ def _by_run(name: str, runs: Sequence[Run], text: Callable[[Run], str]) -> list[
 def _by_case(name: str, texts: Mapping[int, str]) -> list[str]:
     """A function that does what the number it is given says. One text for all numbers stands there once."""
     if len(set(texts.values())) == 1:
-        return _function(name, ["shift", next(iter(texts.values()))])
+        return function(name, ["shift", next(iter(texts.values()))])
     cases = [line for number, text in texts.items() for line in (f"{number})", text, ";;")]
-    return _function(name, ["pl_case=$1", "shift", "case $pl_case in", *cases, "esac"])
+    return function(name, ["pl_case=$1", "shift", "case $pl_case in", *cases, "esac"])
