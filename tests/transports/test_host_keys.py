@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.domain.errors import HostKeyUnknown, InvalidRequest, Refused
-from perfloom.workers.transports import fingerprint
+from perfloom.domain.errors import HostKeyUnknown, Refused
+from perfloom.targets.words import fingerprint
 from tests.sshd import Sshd, key, public, sshd
 from tests.transports.refusals import failure, works
 
@@ -141,12 +141,3 @@ def test_the_host_on_the_way_is_looked_at_as_closely(far_host: Sshd, no_home: Pa
         assert (
             type(changed) is Refused and "on the way to" in changed.message and "another than before" in changed.message
         )
-
-
-def test_a_fingerprint_of_any_line() -> None:
-    line = public(key("host"))
-    for text in (line, f"{line} a comment", f"[h]:22 {line}", f"@revoked h,g {line} c"):
-        assert fingerprint(text) == mark("host")
-    for text in ("", "nonsense", "h ssh-ed25519", "h ssh-ed25519 AAAA", "\0"):
-        with pytest.raises(InvalidRequest, match="known_hosts"):
-            fingerprint(text)

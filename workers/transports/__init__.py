@@ -17,7 +17,6 @@ __all__ = [
     "Secrets",
     "Transport",
     "close_all",
-    "fingerprint",
     "no_secrets",
     "open_transport",
 ]
@@ -39,13 +38,6 @@ def open_transport(target: Target, secrets: Secrets = no_secrets) -> Iterator[Tr
         transport = SshTransport(target.ssh, secrets)
     with contextlib.closing(transport):
         yield transport
-
-
-def fingerprint(key: str) -> str:
-    """`SHA256:…` of a key, given as a line of a known_hosts or of a public key file. Raises InvalidRequest."""
-    from perfloom.workers.transports.hostkeys import fingerprint_of_line
-
-    return fingerprint_of_line(key)
 
 
 def close_all() -> None:

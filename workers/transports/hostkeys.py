@@ -12,7 +12,7 @@ from pathlib import Path
 import asyncssh
 from asyncssh.public_key import get_default_certificate_algs, get_default_public_key_algs
 
-from perfloom.domain.errors import HostKeyUnknown, InvalidRequest, Refused
+from perfloom.domain.errors import HostKeyUnknown, Refused
 from perfloom.workers.transports.hops import USUAL_PORT, Hop
 
 
@@ -116,20 +116,6 @@ def revoked(hop: Hop, on_the_way: str) -> Refused:
         f"{hop.title}{on_the_way} showed a key that is revoked in the known_hosts files: it may be in wrong hands. "
         "Ask the host's administrator."
     )
-
-
-def fingerprint_of_line(line: str) -> str:
-    """`SHA256:…` of the key in a line of a known_hosts or public key file. Raises InvalidRequest."""
-    words = line.split()
-    if words and words[0].startswith("@"):
-        words = words[1:]
-    for start in (0, 1):
-        try:
-            key = asyncssh.import_public_key(" ".join(words[start : start + 2]))
-        except (ValueError, asyncssh.Error):
-            continue
-        return key.get_fingerprint()
-    raise InvalidRequest("That is no line of a known_hosts file: host name, kind of key, key.", "host_keys")
 
 
 def _without_comment(line: str) -> str:
