@@ -6,6 +6,10 @@ with, `http_status` what a page or the API answers.
 
 from dataclasses import dataclass
 
+PASSWORD = "password"
+"""The name of the secret that is the password on the target's own host, whatever ~/.ssh/config of the worker makes of
+its user and name: a page asks for it before anybody knows that."""
+
 
 @dataclass(frozen=True)
 class Prompt:

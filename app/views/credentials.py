@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from flask import Blueprint, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from ..domain.errors import Conflict, InvalidRequest, Prompt, Unavailable
+from ..domain.errors import PASSWORD, Conflict, InvalidRequest, Prompt, Unavailable
 from ..domain.targets import Target
 from ..queue import HEARD_OF_SECONDS
 from ..sealing import seal
@@ -22,8 +22,6 @@ KEPT_SECONDS = 3600.0
 """How long a worker may open what was typed. It keeps its connection for longer, and asks again without one."""
 FIELD = "secret:"
 """Before the name of a secret, the name of its field in a form."""
-PASSWORD = "password"
-"""The name of the password of the target's own host, whatever ~/.ssh/config of the worker makes of user and host."""
 LONGEST = 10_000
 NOBODY = (
     "No worker is there that a password could be sealed for, so it was not kept.",

@@ -10,14 +10,12 @@ from typing import Any
 
 import asyncssh
 
-from perfloom.domain.errors import Prompt, Refused, SecretNeeded
+from perfloom.domain.errors import PASSWORD, Prompt, Refused, SecretNeeded
 from perfloom.domain.plain import one_line
 from perfloom.workers.transports.base import Secrets, TellsOfSecrets
 from perfloom.workers.transports.hops import Hop
 
 MOST_PROMPT = 200
-OWN_PASSWORD = "password"
-"""The name of the secret that is the password on the target itself."""
 
 
 class Asking:
@@ -40,8 +38,7 @@ class Asking:
             yield
 
     def password(self) -> Prompt:
-        """The target's own is asked for before anybody knows what user and host the worker makes of it."""
-        name = OWN_PASSWORD if self.own else f"password {self.hop.login}"
+        name = PASSWORD if self.own else f"password {self.hop.login}"
         return Prompt(name, f"Password of {self.hop.user} on {self.hop.title}")
 
     def passphrase(self, path: str) -> Prompt:
