@@ -145,7 +145,7 @@ def _begin(store: Store, transport: Transport, target: Target, facts: TargetFact
         try:
             argv = adapter.submit(spec, f"perfloom-{PREFIX}{id}", script, f"{directory}/log")
             done = transport.run(f"cd {quote(directory)} || exit 1\n{surrounded(target, argv)}")
-            native = adapter.submitted(done.text, done.errors, -1 if done.status is None else done.status)
+            native = adapter.submitted(*done.answer)
         except PerfloomError:
             _remove(transport, directory)
             raise
@@ -207,12 +207,12 @@ def _look_at(store: Store, transport: Transport, target: Target, job: ProbeJob) 
 def _status(transport: Transport, target: Target, job: ProbeJob) -> BatchStatus:
     adapter = _adapter(target)
     done = transport.run(surrounded(target, adapter.look((job.id,))))
-    status = adapter.seen((job.id,), done.text, done.errors, -1 if done.status is None else done.status)[job.id]
+    status = adapter.seen((job.id,), *done.answer)[job.id]
     told = status.exit_status is not None or status.state is BatchState.DONE
     if told or not (status.state.final or status.state is BatchState.GONE):
         return status
     done = transport.run(surrounded(target, adapter.look_back(job.id)))
-    back = adapter.seen_back(job.id, done.text, done.errors, -1 if done.status is None else done.status)
+    back = adapter.seen_back(job.id, *done.answer)
     return back if back.state.final else status
 
 

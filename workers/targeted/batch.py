@@ -8,7 +8,7 @@ from perfloom.domain.targets import BatchState, BatchStatus, Target
 from perfloom.launchers.around import surrounded
 from perfloom.launchers.plan import end_script
 from perfloom.schedulers import scheduler_of
-from perfloom.workers.transports import Done, Transport
+from perfloom.workers.transports import Transport
 
 MOST_LOOKED_BACK = 20
 """Of how many vanished jobs the history is asked in one go; the others follow with the next."""
@@ -26,7 +26,7 @@ def states(there: Transport, target: Target, ids: Sequence[str]) -> Mapping[str,
         return {}
     done = there.run(surrounded(target, scheduler.look(ids)))
     try:
-        return scheduler.seen(ids, done.text, done.errors, _status(done))
+        return scheduler.seen(ids, *done.answer)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         log.warning("%s of %s is not understood: %r", scheduler.title, target.name, error)
         raise Unreachable(f"{scheduler.title} at {target.name} does not answer as expected.") from None
@@ -40,7 +40,7 @@ def look_back(there: Transport, target: Target, ids: Sequence[str]) -> Mapping[s
         assert scheduler is not None
         done = there.run(surrounded(target, scheduler.look_back(id)))
         try:
-            status = scheduler.seen_back(id, done.text, done.errors, _status(done))
+            status = scheduler.seen_back(id, *done.answer)
         except PerfloomError as error:
             log.info("the history of %s says nothing: %s", target.name, error)
             continue
@@ -57,7 +57,7 @@ def end(there: Transport, target: Target, ids: Sequence[str], directories: Seque
             there.run(end_script(directory, gently=gently))
     elif ids:
         done = there.run(surrounded(target, scheduler.cancel(ids, gently=gently)))
-        scheduler.cancelled(done.text, done.errors, _status(done))
+        scheduler.cancelled(*done.answer)
 
 
 def named(there: Transport, target: Target, job_name: str) -> str | None:
@@ -66,9 +66,4 @@ def named(there: Transport, target: Target, job_name: str) -> str | None:
     if scheduler is None:
         return None
     done = there.run(surrounded(target, scheduler.named(job_name)))
-    return scheduler.found(done.text, done.errors, _status(done))
-
-
-def _status(done: Done) -> int:
-    """The exit status; -1 where a signal ended the question, which is no answer."""
-    return -1 if done.status is None else done.status
+    return scheduler.found(*done.answer)

@@ -31,6 +31,12 @@ class Done:
         """Its standard error as text."""
         return self.stderr.decode(errors="replace")
 
+    @property
+    def answer(self) -> tuple[str, str, int]:
+        """Both texts and the exit status, as a batch system's adapter reads them; -1 where a signal ended the script,
+        which is no answer."""
+        return self.text, self.errors, -1 if self.status is None else self.status
+
 
 @dataclass(frozen=True)
 class Copy:
