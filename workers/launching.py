@@ -50,7 +50,7 @@ def claim(road: Road, job: Job) -> None:
         road.store.jobs.claim(job.id, road.worker, host, AGAIN_S, details=details)
         return
     with _turn(road):
-        here = [one.name for one in road.store.targets.list() if one.target.here]
+        here = [name for name, target in road.store.targets.all().items() if target.here]
         busy = [one for name in here for one in road.store.jobs.list(states=BUSY, kind="record", target=name)]
         running = [one for one in busy if one.host == road.host]
         earlier = road.store.jobs.waiting_before(job, here)

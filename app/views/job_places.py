@@ -88,13 +88,12 @@ class Place:
 
 def targets() -> dict[str, Target]:
     """All targets by name."""
-    return {one.name: one.target for one in services().store.targets.list()}
+    return services().store.targets.all()
 
 
 def choices() -> tuple[TargetChoice, ...]:
     """What the form's list of targets holds."""
-    found = services().store.targets.list()
-    return tuple(TargetChoice(one.name, _label(one.target), made(one.target)) for one in found)
+    return tuple(TargetChoice(name, _label(target), made(target)) for name, target in targets().items())
 
 
 def place_of(name: str) -> Place:

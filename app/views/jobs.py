@@ -403,8 +403,8 @@ def _in_batch(job: Job) -> bool:
     """Whether it goes through a batch system, as far as its target still tells."""
     if job.kind != "record" or job.target == LOCAL:
         return False
-    found = services().store.targets.find(job.target)
-    return found is not None and found.target.scheduler is not SchedulerName.NONE
+    target = services().store.targets.all().get(job.target)
+    return target is not None and target.scheduler is not SchedulerName.NONE
 
 
 def _spec(job: Job) -> JobSpec | None:

@@ -41,6 +41,7 @@ def test_the_local_target_is_always_there(store: Store) -> None:
         store.targets.delete("local")
     with pytest.raises(InvalidRequest, match="another name"):
         store.targets.save(replace(CLUSTER, name="local"))
+    assert store.targets.all() == {"local": Target("local")}
     store.targets.note_check("local", FACTS, LINES)
     assert store.targets.get("local").facts == FACTS
     assert [one.name for one in store.targets.list()] == ["local"]
@@ -54,6 +55,7 @@ def test_a_target_is_kept_as_it_was_given(store: Store) -> None:
     store.targets.note_check("cluster", FACTS, LINES)
     checked = store.targets.get("cluster")
     assert (checked.facts, checked.lines) == (FACTS, LINES) and checked.checked is not None
+    assert list(store.targets.all().items()) == [(one.name, one.target) for one in store.targets.list()]
     store.targets.note_check("cluster", None, LINES[:1])
     assert store.targets.get("cluster").facts == FACTS and store.targets.get("cluster").lines == LINES[:1]
 
