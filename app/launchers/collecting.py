@@ -3,12 +3,12 @@
 import re
 
 from ..domain.errors import UnreadableInput
+from ..readers.rank_notes import is_place, run_of
 from .quoting import quote
 from .starting import MARK, _full, _script
 
 ARTEFACTS = ("perf.data", "perf.script.zst", "perf.script.gz", "perf.script", "perf-stat.txt", "state")
 _LINE = re.compile(r"\s*([0-9]{1,20}) (?:\./)?(\S.*)")
-_PATH = re.compile(r"run[0-9]{1,6}/(?:[0-9]{1,7}|all|on-[\w.-]{1,200})/([\w.-]+)", re.ASCII)
 
 
 def symbolise_script(directory: str, *, most_s: int = 40) -> str:
@@ -60,9 +60,10 @@ def listed(stdout: bytes) -> tuple[tuple[str, int], ...]:
         match = _LINE.fullmatch(line)
         if not match or match[2] in ("/dev/null", "total"):
             continue
-        if match[2].startswith("/") or ".." in match[2].split("/"):
+        steps = match[2].split("/")
+        if not steps[0] or ".." in steps:
             raise UnreadableInput(f"The target names a file that is none of the job's: {match[2][:100]}")
-        if (path := _PATH.fullmatch(match[2])) and path[1] in ARTEFACTS:
+        if len(steps) == 3 and run_of(steps[0]) is not None and is_place(steps[1]) and steps[2] in ARTEFACTS:
             found[match[2]] = int(match[1])
     return tuple(sorted(found.items()))
 

@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 
 from ..domain.progress import RankSight, RunSight, Sight, SubmissionSight
 from ..domain.targets import BatchStatus
+from ..readers.rank_notes import is_place, run_of
 from .quoting import quote
 
 MOST_NOTES = 100
-_RANK_PATH = re.compile(r"\./run([0-9]{1,6})/([0-9]{1,7}|all|on-[\w.-]{1,200})/state", re.ASCII)
-_RUN_PATH = re.compile(r"\./run([0-9]{1,6})/state", re.ASCII)
-_SUB_PATH = re.compile(r"\./sub([0-9]{1,6})\.state", re.ASCII)
+_SUB = re.compile(r"sub([0-9]{1,6})\.state", re.ASCII)
 _WHO = re.compile(rb"who \./sub([0-9]{1,6})\.id ([0-9]{1,10}) ([0-9]{1,20}) ([\w-]{1,64}) (yes|no|unknown)", re.ASCII)
 
 
@@ -189,20 +188,21 @@ def _sight(job: Followed, states: str, alive: Mapping[int, tuple[str, bool | Non
         path, *fields = line.split("\t")
         known = {key: value for key, _, value in (field.partition(" ") for field in fields) if key != "note"}
         said = [value for key, _, value in (field.partition(" ") for field in fields) if key == "note"]
-        if match := _RANK_PATH.fullmatch(path):
-            ranks.append(_rank(int(match[1]), match[2], known, said))
-        elif match := _RUN_PATH.fullmatch(path):
-            found_runs.append(_run(int(match[1]), known))
-            notes += said
-        elif match := _SUB_PATH.fullmatch(path):
-            number = int(match[1])
-            submissions[number] = replace(
-                submissions.get(number) or SubmissionSight(number, ""),
-                host=known.get("host", ""),
-                exit_status=_int(known.get("exit")),
-                stopped=known.get("stopped", ""),
-            )
-            notes += said
+        match path.split("/"):
+            case [".", folder, place, "state"] if (run := run_of(folder)) is not None and is_place(place):
+                ranks.append(_rank(run, place, known, said))
+            case [".", folder, "state"] if (run := run_of(folder)) is not None:
+                found_runs.append(_run(run, known))
+                notes += said
+            case [".", file] if sub := _SUB.fullmatch(file):
+                number = int(sub[1])
+                submissions[number] = replace(
+                    submissions.get(number) or SubmissionSight(number, ""),
+                    host=known.get("host", ""),
+                    exit_status=_int(known.get("exit")),
+                    stopped=known.get("stopped", ""),
+                )
+                notes += said
     for number, native in enumerate(job.natives):
         submissions[number] = replace(submissions[number], native=native)
     return Sight(

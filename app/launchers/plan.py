@@ -27,6 +27,7 @@ from ..domain.errors import InvalidRequest
 from ..domain.facts import HostFacts
 from ..domain.jobs import JobSpec, Scope, Splitting
 from ..domain.targets import Target, TargetFacts
+from ..readers.rank_notes import MOST_RUNS
 from . import base
 from .around import text
 from .collecting import list_script, listed, remove_script, symbolise_script
@@ -41,7 +42,6 @@ SCRIPTS = {"common.sh": ("modules.sh", "common.sh"), "job.sh": ("job.sh",), "ran
 """The files that are the same for every job, and the scripts that each is made of."""
 UNKNOWN_FAR = HostFacts(host="", options=("-N",))
 """Stands in for a host that nobody has looked at. Every perf has -N, and without it fills somebody's home."""
-MOST_RUNS = 1000
 MOST_EVENTS = 2000
 
 
