@@ -69,7 +69,8 @@ function show(answer) {
     preview.dataset.stale = '';
     const typed = [...said.values()].flat().some((one) => one.level === 'error');
     if (!typed) showCommand('');
-    note.textContent = typed ? 'It is shown when what is marked is put right.' : 'It appears here as soon as there is a command.';
+    const lacks = answer.findings.find((one) => one.level === 'error');
+    note.textContent = typed ? 'It is shown when what is marked is put right.' : (lacks?.message ?? '');
   }
   showGroups(answer.groups);
   if (answer.place.name !== shownPlace) showPlace(answer.place);
