@@ -16,7 +16,7 @@ from ..domain.listing import ranges_of, ranges_text
 from ..domain.profile import Profile
 from ..domain.selection import NS_PER_MS, Selection
 from ..domain.tables import NO_ID, texts
-from .grouping import Group, groups_of
+from .grouping import Group, groups_of, host_label, rank_label
 from .measured import Measured, counted, idle, in_table_order, measured, running_percent, sampled, total_of
 from .picking import event_id, event_names, events_selected, threads_of, threads_selected
 from .schema import Column, frame
@@ -268,13 +268,13 @@ def measured_values(
 
 
 def _of_all(m: Measured, group: Group) -> str:
-    """The label of a count of all threads."""
+    """The label of a count of all threads; of one rank or host it is that of its threads."""
     if group is Group.RANK:
-        return "no rank" if m.rank is None else f"rank {m.rank}"
+        return rank_label(m.rank)
     if group is Group.HOST:
-        return m.host or "unknown host"
+        return host_label(m.host)
     label = "(all)" if m.cpu is None else f"CPU {m.cpu}"
-    return label if m.rank is None else f"{label} · rank {m.rank}"
+    return label if m.rank is None else f"{label} · {rank_label(m.rank)}"
 
 
 def numbered(numbers: Iterable[int | None]) -> str:

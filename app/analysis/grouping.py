@@ -61,13 +61,22 @@ def split_by(profile: Profile, group: Group) -> Group:
     return group if any(threads.process) or any(threads.names) else Group.NONE
 
 
+def rank_label(rank: int | None) -> str:
+    """The label of a group of what is of one rank. None, -1: of none."""
+    return "no rank" if rank is None or rank < 0 else f"rank {rank}"
+
+
+def host_label(host: str | None) -> str:
+    """The label of a group of what is of one host."""
+    return host or "unknown host"
+
+
 def _build(profile: Profile, group: Group) -> Groups:
     if group is Group.COMM:
         return _by_comm(profile)
     threads = threads_of(profile)
     every = range(len(threads.key))
-    rank = [f"rank {r}" if r >= 0 else "no rank" for r in threads.rank.tolist()]
-    host = [h or "unknown host" for h in threads.host]
+    rank, host = [rank_label(r) for r in threads.rank.tolist()], [host_label(h) for h in threads.host]
     identity: list[tuple[Any, ...]]
     if group is Group.RANK:
         identity, label = [(r,) for r in rank], rank
