@@ -120,6 +120,18 @@ def ranks_of(profile: Profile) -> Array:
     return remembered(profile, "ranks", build, pin=True)
 
 
+def hosts_of(profile: Profile) -> list[str]:
+    """The hosts there are: those that ranks were on, then those of threads and of counts."""
+
+    def build() -> list[str]:
+        tables = (profile.ranks, profile.threads, profile.counts)
+        return list(
+            dict.fromkeys(host for table in tables for host in table.column("host").unique().to_pylist() if host)
+        )
+
+    return remembered(profile, "hosts", build, pin=True)
+
+
 def event_names(profile: Profile) -> list[str]:
     """The names of the events, by id."""
     return remembered(profile, "event names", lambda: texts(profile.events, "name"), pin=True)

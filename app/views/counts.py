@@ -8,6 +8,7 @@ from flask import Blueprint, request
 from markupsafe import Markup
 from werkzeug.wrappers import Response
 
+from ..analysis.picking import hosts_of, ranks_of
 from ..analysis.schema import records
 from ..analysis.tables import TABLES
 from ..charts.bars import BY, BarData, count_bars, draw
@@ -91,7 +92,8 @@ class CountsPage(Page):
 def show(id: str) -> Response:
     """Charts and a page of the table: of the event selected, else of all."""
     frame, profile = open_frame(id, "counts")
-    usual = _usual(profile)
+    offered = _offered(profile)
+    usual = "rank" if "rank" in offered else BY[0]
     by, order, page = _by(usual), asked_order(SORTS, "event"), asked_page()
     rows = _rows(frame, profile, order)
     chosen = [frame.event] if frame.selection.event is not None else [link.key for link in frame.events if link.key]
@@ -110,7 +112,7 @@ def show(id: str) -> Response:
             choices=tuple(
                 Link(word, f"By {word}", here(("by", None if word == usual else word), ("page", None)), word == by)
                 for word in BY
-                if word in (*BY[:2], by) or len(_groups(profile, word)) > 1
+                if word in offered or word == by
             ),
             search=request.args.get("search", ""),
             hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),
@@ -130,15 +132,10 @@ def as_csv(id: str) -> Response:
     return csv_response(f"{frame.name} counts.csv", _rows(frame, profile, asked_order(SORTS, "event")))
 
 
-def _groups(profile: Profile, word: str) -> set[Any]:
-    """The ranks or hosts there are."""
-    tables = (profile.threads, profile.counts, profile.ranks)
-    return {value for table in tables for value in table.column(word).unique().to_pylist() if value is not None}
-
-
-def _usual(profile: Profile) -> str:
-    """What bars are of where nothing was asked for: ranks where there are several."""
-    return "rank" if len(_groups(profile, "rank")) > 1 else BY[0]
+def _offered(profile: Profile) -> tuple[str, ...]:
+    """What bars can be of: ranks and hosts where there are several."""
+    several = {"rank": len(ranks_of(profile)) > 1, "host": len(hosts_of(profile)) > 1}
+    return tuple(word for word in BY if several.get(word, True))
 
 
 def _by(usual: str) -> str:

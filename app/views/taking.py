@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from ..analysis.picking import hosts_of, ranks_of
 from ..analysis.tables import TABLES, records
 from ..domain.listing import some
 from ..domain.profile import Profile
@@ -52,19 +53,17 @@ class Taking:
 
 def hosts_text(profile: Profile) -> str:
     """The hosts that took part, the first few by name; empty for none."""
-    tables = (profile.ranks, profile.threads, profile.counts)
-    hosts = list(dict.fromkeys(h for table in tables for h in table.column("host").unique().to_pylist() if h))
-    return some(hosts, MOST_HOSTS)
+    return some(hosts_of(profile), MOST_HOSTS)
 
 
 def taking(profile: Profile) -> Taking | None:
     """None where there is one process of one run, and nothing to be said of it."""
-    rows = records(TABLES["runs"].compute(profile, Selection()))
     told = sorted(profile.ranks.to_pylist(), key=lambda row: (row["run"], row["rank"] or 0))
-    with_ranks = any(row["ranks"] for row in rows)
+    with_ranks = bool(len(ranks_of(profile)))
     odd = [row for row in told if row["note"] or row["signal"] or row["exit_status"]]
-    if len(rows) < 2 and not with_ranks and not odd:
+    if profile.runs.num_rows < 2 and not with_ranks and not odd:
         return None
+    rows = records(TABLES["runs"].compute(profile, Selection()))
     return Taking(
         several_runs=len(rows) > 1,
         with_ranks=with_ranks,

@@ -8,6 +8,8 @@ from flask import Blueprint, request
 from markupsafe import Markup
 from werkzeug.wrappers import Response
 
+from ..analysis.measured import counted, running_percent
+from ..analysis.picking import ranks_of
 from ..analysis.schema import records
 from ..analysis.tables import TABLES
 from ..charts.ranks import RankValue, balance, draw
@@ -150,6 +152,8 @@ def ranks_as_csv(id: str) -> Response:
 
 def _rank_chart(frame: Frame, profile: Profile) -> RankChart | None:
     """The selected event by rank, over all runs that measured it."""
+    if len(ranks_of(profile)) < 2:
+        return None
     found: dict[int, RankValue] = {}
     selection = frame.selection.only(event=frame.event or None)
     for row in records(TABLES["ranks"].compute(profile, selection)):
@@ -165,7 +169,7 @@ def _rank_chart(frame: Frame, profile: Profile) -> RankChart | None:
         return None
     hosts = f" on {told.hosts:,} hosts" if told.hosts > 1 else ""
     mean = f"{quantity(told.mean, frame.unit).text} on average"
-    scaled = caveat(records(TABLES["events"].compute(profile, selection))[0]["running_percent"]) if frame.event else ""
+    scaled = caveat(running_percent(counted(profile, selection)))
     return RankChart(
         event=frame.event,
         summary=f"{told.ranks:,} ranks{hosts}, {', '.join(filter(None, (mean, scaled)))}",
