@@ -234,7 +234,6 @@ def _see_to_wishes(
                 # Some are not ours to end, say. The others are looked at all the same.
                 log.warning("%s does not end jobs: %s", target.name, error.message)
     changed = {job.id: wishes.write(road, job, replace(wishes.of(job), gentle=True)) for job in gently}
-    changed |= {job.id: wishes.write(road, job, replace(wishes.of(job), hard=True)) for job in hard}
     return [changed.get(job.id, job) for job in jobs]
 
 

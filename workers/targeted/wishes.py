@@ -20,14 +20,13 @@ TEXT = "Is being ended"
 
 @dataclass(frozen=True)
 class Ending:
-    """times: how often the end was asked for. since: when first (epoch). last: when last. gentle, hard: whether the
-    target was told so."""
+    """times: how often the end was asked for. since: when first (epoch). last: when last. gentle: whether the target
+    was told so."""
 
     times: int = 0
     since: float = 0.0
     last: float = 0.0
     gentle: bool = False
-    hard: bool = False
 
     @property
     def dropped(self) -> bool:
