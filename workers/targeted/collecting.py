@@ -13,7 +13,7 @@ from typing import Any
 
 import zstandard
 
-from perfloom.domain.errors import NotFound, PerfloomError, Unavailable
+from perfloom.domain.errors import NotFound, Unavailable
 from perfloom.domain.jobs import JobSpec, JobState, Outcome, RecorderName
 from perfloom.domain.progress import Sight
 from perfloom.launchers.plan import Followed, list_script, listed, look_script, looked, symbolise_script
@@ -52,7 +52,9 @@ def collect(road: Road, job: Job, files: JobFiles) -> None:
             _fetch(road, job, files, there, reporter(road, job))
         job = _commit(road, job, collected=True)
     if not job.details.get("left"):
-        job = _leave(road, job)
+        # Where that cannot be done now, it is done later, and the result waits for nothing.
+        leaving.leave(road, job, over=_all_said_their_end(files))
+        job = _commit(road, job, left=True)
     _send_on(road, job, files)
 
 
@@ -126,22 +128,9 @@ def _size(path: Path) -> int | None:
         return None
 
 
-def _leave(road: Road, job: Job) -> Job:
-    """Leave nothing there. Where that cannot be done now, it is done later, and the result waits for nothing."""
-    try:
-        target = road.store.targets.get(job.target).target
-        with reach(road, target, [job]) as there:
-            gone = leaving.clear_up(there, target, job, sure=_all_said_their_end(road, job))
-    except PerfloomError:
-        gone = False
-    if not gone:
-        leaving.note(road, job)
-    return _commit(road, job, left=True)
-
-
-def _all_said_their_end(road: Road, job: Job) -> bool:
+def _all_said_their_end(files: JobFiles) -> bool:
     """Whether every submission wrote how it ended. Of others it was only concluded that they do not run any more."""
-    sight = polling.last_sight(JobFiles(road.store.jobs.directory(job.id)))
+    sight = polling.last_sight(files)
     return sight is not None and all(one.exit_status is not None for one in sight.submissions)
 
 

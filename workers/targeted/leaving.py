@@ -31,25 +31,23 @@ REMOVE_S = 120.0
 log = logging.getLogger(__name__)
 
 
-def leave(road: Road, job: Job) -> None:
-    """End all of a job that runs at its target, and remove its directory there. Notes where that cannot be done now."""
-    if "directory" not in job.details or job.details.get("left"):
+def leave(road: Road, job: Job, *, over: bool = False) -> None:
+    """Remove a job's directory at its target. Notes where that cannot be done now.
+
+    over: it is known that nothing of it runs. Otherwise it is ended first: a program must not lose its directory.
+    """
+    if "directory" not in job.details:
         return
     left = _left(job)
     try:
         target = road.store.targets.get(job.target).target
         with reach(road, target, [job]) as there:
-            done = _clear(there, target, left)
+            gone = _removed(there, left) if over else _clear(there, target, left)
     except PerfloomError as error:
         log.warning("job %s: %s", job.id, error.message)
-        done = False
-    if not done:
+        gone = False
+    if not gone:
         _write(road.settings, job.id, left)
-
-
-def note(road: Road, job: Job) -> None:
-    """Have `leave` done when the target is next reached."""
-    _write(road.settings, job.id, _left(job))
 
 
 def remove(there: Transport, directory: str) -> bool:
@@ -83,37 +81,29 @@ def targets(settings: Settings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def clear_up(there: Transport, target: Target, job: Job, *, sure: bool) -> bool:
-    """Remove the directory of a job that is over; False where something of it is still there.
-
-    sure: it is known that nothing of it runs. Otherwise it is ended first: a program must not lose its directory.
-    """
-    if sure:
-        return job.job_spec.leave_files or remove(there, job.details["directory"])
-    return _clear(there, target, _left(job))
-
-
 def _left(job: Job) -> dict[str, Any]:
     return {
         "target": job.target,
         "directory": job.details["directory"],
-        "ids": list(job.details.get("submissions", {}).values()),
         "id": job.id,
-        "known": sorted(map(int, job.details.get("submissions", {}))),
+        "submissions": job.details.get("submissions", {}),
         "begun": int(job.details.get("begun") or 0),
         "keep": job.job_spec.leave_files,
     }
 
 
 def _clear(there: Transport, target: Target, left: dict[str, Any]) -> bool:
-    directory = str(left["directory"])
     if left["begun"]:
-        ids = [str(id) for id in left["ids"]]
+        known = left["submissions"]
         # What was handed over and never said what it is called goes by its name.
-        unknown = set(range(int(left["begun"]))) - set(left["known"]) if "known" in left else ()
-        ids += [id for k in unknown if (id := batch.named(there, target, job_name(str(left["id"]), k)))]
-        batch.end(there, target, ids, [directory], gently=False)
-    return bool(left["keep"]) or remove(there, directory)
+        found = (known.get(str(k)) or batch.named(there, target, job_name(left["id"], k)) for k in range(left["begun"]))
+        batch.end(there, target, [id for id in found if id], [left["directory"]], gently=False)
+    return _removed(there, left)
+
+
+def _removed(there: Transport, left: dict[str, Any]) -> bool:
+    """Whether nothing of its directory is there (any more), or all of it is to stay."""
+    return left["keep"] or remove(there, left["directory"])
 
 
 def _write(settings: Settings, job_id: str, left: dict[str, Any]) -> None:
