@@ -192,10 +192,14 @@ def end(
 
 
 def _stopped(road: Road, job: Job, files: JobFiles) -> None:
-    """A person asked for the end while a step was at work; what it did is dropped."""
+    """A step was broken off: because a person asked for the end, or because somebody else has moved the job on."""
     job = road.store.jobs.get(job.id)
-    if done(job) or not job.cancel_requested:
-        return
+    if not done(job) and job.cancel_requested:
+        drop(road, job, files)
+
+
+def drop(road: Road, job: Job, files: JobFiles) -> None:
+    """End a job because a person asked for it while a step was at work; what that did is dropped."""
     outcome = job.outcome or Outcome(cancelled=True, reasons=("It was cancelled.",))
     end(road, job, files, JobState.CANCELLED, f"It was cancelled while {job.state}.", outcome=outcome)
     remove_tree(files.artefacts)

@@ -16,7 +16,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from perfloom.domain.errors import HostKeyUnknown, PerfloomError, Refused, SecretNeeded, Unavailable, Unreachable
 from perfloom.domain.jobs import JobState, Outcome
-from perfloom.store.disk import remove_tree
 from perfloom.store.jobs import Job
 from perfloom.workers import steps
 from perfloom.workers.jobfiles import JobFiles
@@ -45,7 +44,9 @@ def patient(step: steps.Step) -> steps.Step:
         except Busy:
             road.store.jobs.update(job.id, expected=job.state, due_at=time.time() + random.uniform(1, 3) * BUSY_S)
         except Stopped:
-            _dropped(road, _present(road, job), files)
+            job = _present(road, job)
+            if not job.state.final and (job.cancel_requested or wishes.of(job).times):
+                steps.drop(road, job, files)
         except (Unreachable, Refused) as error:
             job = _present(road, job)
             if _nothing_begun(job) and not isinstance(error, SecretNeeded):
@@ -73,7 +74,7 @@ def _nothing_begun(job: Job) -> bool:
 def _try_again(road: Road, job: Job, files: JobFiles, error: PerfloomError) -> None:
     """Nothing runs there yet: a few tries, and none where somebody has to do something first."""
     if job.cancel_requested:
-        _dropped(road, job, files)
+        steps.drop(road, job, files)
     elif isinstance(error, Refused):
         details = job.details | {"kind": type(error).__name__}
         reason = error.message
@@ -123,12 +124,3 @@ def _clock(at: float) -> str:
 def _given_up(road: Road, job: Job, files: JobFiles, state: JobState, reason: str) -> None:
     outcome = Outcome(cancelled=state is JobState.CANCELLED, reasons=(reason,))
     steps.end(road, job, files, state, reason, outcome=outcome)
-
-
-def _dropped(road: Road, job: Job, files: JobFiles) -> None:
-    """A person asked for the end, and nothing of it is wanted (any more)."""
-    if job.state.final or not (job.cancel_requested or wishes.of(job).times):
-        return
-    outcome = job.outcome or Outcome(cancelled=True, reasons=("It was cancelled.",))
-    steps.end(road, job, files, JobState.CANCELLED, f"It was cancelled while {job.state}.", outcome=outcome)
-    remove_tree(files.artefacts)
