@@ -28,7 +28,7 @@ from tests.parts import require
 
 GUARD = Path(__file__).with_name("guard.py")
 DOUBLE = Path(__file__).with_name("lsf")
-LSF_PROGRAMS = (*("bsub", "bjobs", "bkill", "bhist", "bqueues", "bparams", "bstop", "bresume", "blaunch", "lsid"),)
+LSF_PROGRAMS = ("bsub", "bjobs", "bkill", "bhist", "bqueues", "bparams", "bstop", "bresume", "blaunch", "lsid")
 SLURM_PROGRAMS = ("sbatch", "squeue", "scancel", "sinfo", "scontrol", "sacct", "srun")
 
 

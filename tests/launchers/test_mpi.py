@@ -139,7 +139,7 @@ def test_each_rank_is_counted(make_job: MakeJob, mpi_program: MpiProgram) -> Non
     assert counted == {f"run{run}/{rank}/perf-stat.txt" for run in (0, 1) for rank in (0, 1)}
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@both
 def test_the_wrong_starter_is_noticed(make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavour) -> None:
     """Each rank would be rank 0 of 1 without a word."""
     require("perf")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.batch import LsfDouble, Slurm
 from tests.schedulers.jobs import Jobs
 
 
@@ -16,12 +17,12 @@ def jobs(request: pytest.FixtureRequest, tmp_path: Path) -> Jobs:
 
 
 @pytest.fixture
-def slurm_jobs(request: pytest.FixtureRequest, tmp_path: Path) -> Jobs:
+def slurm_jobs(slurm: Slurm, tmp_path: Path) -> Jobs:
     """Jobs of Slurm."""
-    return Jobs(request.getfixturevalue("slurm"), tmp_path)
+    return Jobs(slurm, tmp_path)
 
 
 @pytest.fixture
-def lsf_jobs(request: pytest.FixtureRequest, tmp_path: Path) -> Jobs:
+def lsf_jobs(lsf: LsfDouble, tmp_path: Path) -> Jobs:
     """Jobs of LSF's double."""
-    return Jobs(request.getfixturevalue("lsf"), tmp_path)
+    return Jobs(lsf, tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from perfloom.domain.targets import BatchState, BatchStatus
 from perfloom.schedulers.slurm import Slurm, host_list, seconds
 from perfloom.schedulers.slurm_words import STATES, meaning
 from tests.batch import executable
+from tests.parts import require
 
 SLURM = Slurm()
 
@@ -37,12 +37,10 @@ LISTED = """\
 @pytest.mark.parametrize("shell", ["sh", "busybox"])
 def test_one_call_tells_state_reason_and_place_in_the_queue(shell: str, tmp_path: Path) -> None:
     """A squeue that prints a cluster's list stands in for one with other users."""
-    if not shutil.which(shell):
-        pytest.skip("busybox is not on this machine")
     executable(tmp_path / "squeue", f"#!/bin/sh\necho \"$*\" >>{tmp_path}/called\ncat <<'END'\n{LISTED}END\n")
     if shell == "busybox":
         for name in ("sh", "awk"):
-            (tmp_path / name).symlink_to(str(shutil.which("busybox")))
+            (tmp_path / name).symlink_to(require("busybox"))
     ids = [*(str(number) for number in range(100, 110)), "200", "999"]
 
     done = subprocess.run(
