@@ -7,14 +7,10 @@ import threading
 import time
 
 from perfloom.domain.errors import Prompt
-from perfloom.queue import HEARD_OF_SECONDS
-from perfloom.sealing import seal
+from perfloom.handover import hand_over
 from perfloom.store import Store
 from perfloom.store.jobs import Job
 from perfloom.workers.transports.base import Secrets
-
-KEPT_S = 3600.0
-"""How long a worker may open what was typed."""
 
 
 class Typed:
@@ -72,7 +68,7 @@ class Courier:
             return False
         if self._thread is not None:
             self._thread = None
-            return bool(self._typed) and self._seal(job)
+            return bool(self._typed) and self._bring(job)
         needs = job.details.get("needs") or []
         # Whoever asks again after something was brought found it wrong.
         if needs and not self.declined and float(job.details.get("needed", 0.0)) > self._brought_at:
@@ -86,15 +82,8 @@ class Courier:
         self._typed = {name: value for name, value in found.items() if value is not None}
         self.declined = len(self._typed) < len(found)
 
-    def _seal(self, job: Job) -> bool:
-        expires = time.time() + KEPT_S
-        subject = f"job:{job.id}"
-        sealed = False
-        for host in self._store.hosts.list(seen_since=time.time() - HEARD_OF_SECONDS):
-            if host.public_key is not None and host.key_id is not None:
-                box = seal(host.public_key, self._typed, subject, expires)
-                self._store.credentials.put(subject, host.name, host.key_id, box, expires)
-                sealed = True
+    def _bring(self, job: Job) -> bool:
+        sealed = hand_over(self._store, f"job:{job.id}", self._typed)
         self._typed = {}
         self._brought_at = time.time()
         return sealed

@@ -4,7 +4,6 @@ The catalogue holds what nobody but those workers, while they live, can open (ap
 a log nor a broker holds any of it.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 
 from flask import Blueprint, redirect, request
@@ -12,14 +11,12 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from ..domain.errors import PASSWORD, Conflict, InvalidRequest, Prompt, Unavailable
 from ..domain.targets import Target
-from ..queue import HEARD_OF_SECONDS
-from ..sealing import seal
+from ..handover import hand_over
+from ..handover import workers as workers_of
 from ..services import services
 from ..store import Host, Job
 
 blueprint = Blueprint("credentials", __name__)
-KEPT_SECONDS = 3600.0
-"""How long a worker may open what was typed. It keeps its connection for longer, and asks again without one."""
 FIELD = "secret:"
 """Before the name of a secret, the name of its field in a form."""
 LONGEST = 10_000
@@ -54,20 +51,13 @@ def given(prompts: Sequence[Prompt], form: Mapping[str, str]) -> dict[str, str]:
 
 def workers() -> tuple[Host, ...]:
     """The workers that secrets can be sealed for now."""
-    found = services().store.hosts.list(seen_since=time.time() - HEARD_OF_SECONDS)
-    return tuple(host for host in found if host.public_key is not None and host.key_id is not None)
+    return workers_of(services().store)
 
 
 def keep(subject: str, secrets: Mapping[str, str]) -> None:
     """Seal `secrets` for "job:<id>" or "target:<name>" to each worker that is there. Raises Unavailable without one."""
-    there = workers()
-    if not there:
+    if not hand_over(services().store, subject, secrets):
         raise Unavailable(" ".join(NOBODY))
-    expires = time.time() + KEPT_SECONDS
-    for host in there:
-        assert host.public_key is not None and host.key_id is not None
-        sealed = seal(host.public_key, secrets, subject, expires)
-        services().store.credentials.put(subject, host.name, host.key_id, sealed, expires)
 
 
 @blueprint.post("/jobs/<id>/credentials")
