@@ -238,7 +238,7 @@ def _unanswered(job: Job, typed: Typed, courier: Courier, wishes: Wishes) -> str
     """Why a job is given up that a secret is asked for; None where it is not."""
     if wishes.count > bool(job.details.get("begun")) and (typed.asking or courier.asking):
         return "It was cancelled while a secret was asked for."
-    if not job.details.get("begun") and job.details.get("needs") and (typed.declined or courier.declined):
+    if not job.details.get("begun") and job.needs and (typed.declined or courier.declined):
         return f"{job.progress_text} Nobody did. Record from a terminal, or use a key that an agent holds."
     return None
 

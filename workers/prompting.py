@@ -5,6 +5,7 @@ A terminal is read in a thread of its own, so that whoever is asked can also ask
 
 import threading
 import time
+from collections.abc import Sequence
 
 from perfloom.domain.errors import Prompt
 from perfloom.handover import hand_over
@@ -69,15 +70,13 @@ class Courier:
         if self._thread is not None:
             self._thread = None
             return bool(self._typed) and self._bring(job)
-        needs = job.details.get("needs") or []
         # Whoever asks again after something was brought found it wrong.
-        if needs and not self.declined and float(job.details.get("needed", 0.0)) > self._brought_at:
-            prompts = [Prompt(str(one["name"]), str(one["text"])) for one in needs]
-            self._thread = threading.Thread(target=self._read, args=(prompts,), name="asking", daemon=True)
+        if job.needs and not self.declined and float(job.details.get("needed", 0.0)) > self._brought_at:
+            self._thread = threading.Thread(target=self._read, args=(job.needs,), name="asking", daemon=True)
             self._thread.start()
         return False
 
-    def _read(self, prompts: list[Prompt]) -> None:
+    def _read(self, prompts: Sequence[Prompt]) -> None:
         found = {prompt.name: self._ask(prompt) for prompt in prompts}
         self._typed = {name: value for name, value in found.items() if value is not None}
         self.declined = len(self._typed) < len(found)

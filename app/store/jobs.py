@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, delete, func, select, update
 
-from ..domain.errors import Conflict, NotFound
+from ..domain.errors import Conflict, NotFound, Prompt
 from ..domain.jobs import JobSpec, JobState, Outcome
 from ..domain.targets import LOCAL
 from .database import Database
@@ -66,6 +66,11 @@ class Job:
     def planned(self) -> bool:
         """Whether it is laid down in a directory at its target and followed there by looking, as it was claimed."""
         return bool(self.details.get("planned"))
+
+    @property
+    def needs(self) -> tuple[Prompt, ...]:
+        """The secrets that it waits for."""
+        return tuple(Prompt(str(one["name"]), str(one["text"])) for one in self.details.get("needs") or ())
 
     @property
     def job_spec(self) -> JobSpec:

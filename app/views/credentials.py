@@ -14,7 +14,7 @@ from ..domain.targets import Target
 from ..handover import hand_over
 from ..handover import workers as workers_of
 from ..services import services
-from ..store import Host, Job
+from ..store import Host
 
 blueprint = Blueprint("credentials", __name__)
 FIELD = "secret:"
@@ -33,12 +33,6 @@ def asked_at(target: Target | None) -> tuple[Prompt, ...]:
         return ()
     who = f"{target.ssh.user}@{target.ssh.host}" if target.ssh.user else target.ssh.host
     return (Prompt(PASSWORD, f"Password of {who}"),)
-
-
-def needed(job: Job) -> tuple[Prompt, ...]:
-    """What a job waits for."""
-    found = job.details.get("needs") or ()
-    return tuple(Prompt(str(one["name"]), str(one["text"])) for one in found)
 
 
 def given(prompts: Sequence[Prompt], form: Mapping[str, str]) -> dict[str, str]:
@@ -66,7 +60,7 @@ def give(id: str) -> AnyResponse:
     job = services().store.jobs.get(id)
     if job.state.final:
         raise Conflict("This job has ended already: it needs no password any more.")
-    prompts = needed(job)
+    prompts = job.needs
     if not prompts:
         # Given twice, or on another page meanwhile.
         return redirect(f"/jobs/{id}", 303)

@@ -343,7 +343,7 @@ def job_page(job: Job, piece: job_output.Piece | None = None) -> JobPage:
     sight = sight_of(directory, plan, spec.mpi.ranks if spec and spec.mpi else None)
     command = words.join(job.argv) if job.argv else command_of(plan)
     seen_s = max(0.0, now - sight.seen_at) if sight else 0.0
-    needs = () if job.state.final else credentials.needed(job)
+    needs = () if job.state.final else job.needs
     wrong = job.state.final and job.state is not JobState.STORED
     return JobPage(
         id=job.id,
@@ -437,7 +437,7 @@ def _waiting(job: Job, now: float) -> str:
             f"--data {services().settings.data}. {begun}"
         )
     # A secret that it waits for is asked for by itself.
-    return job.progress_text if job.details.get("unreached") and not job.details.get("needs") else ""
+    return job.progress_text if job.details.get("unreached") and not job.needs else ""
 
 
 def _heard_of(now: float) -> bool:

@@ -11,7 +11,6 @@ from ..forms.job_json import from_json
 from ..recorders.preflight import Finding, Level
 from ..services import services
 from ..store import Job
-from .credentials import needed
 from .job_examine import examine_spec
 from .job_form import CHECK_TIMEOUT_S, queue_job
 from .job_places import place_of, targets
@@ -35,7 +34,7 @@ def create() -> Response:
         data = None
     parsed = from_json(data, targets())
     if parsed.spec is None:
-        return _refused([Finding(Level.ERROR, field, message, "") for field, message in parsed.errors.items()])
+        return _refused(parsed.faults)
     examined = examine_spec(parsed.spec, place_of(parsed.spec.target), ask_within_s=CHECK_TIMEOUT_S)
     if examined.blocked:
         return _refused(list(examined.findings))
@@ -97,7 +96,7 @@ def _job(job: Job) -> dict[str, Any]:
             {"name": stage.name, "status": stage.status.value, "seconds": stage.seconds}
             for stage in stages(job, time.time())
         ],
-        "needs": [] if job.state.final else [prompt.text for prompt in needed(job)],
+        "needs": [] if job.state.final else [prompt.text for prompt in job.needs],
         "attempt": job.attempt,
         "host": job.host,
         "argv": job.argv,
