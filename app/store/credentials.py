@@ -51,8 +51,3 @@ class Credentials:
         """Forget what was sealed for a subject."""
         with self._database.write() as session:
             session.execute(delete(CredentialRow).where(CredentialRow.subject == subject))
-
-    def purge(self) -> None:
-        """Remove what has expired."""
-        with self._database.write() as session:
-            session.execute(delete(CredentialRow).where(CredentialRow.expires <= time.time()))

@@ -84,7 +84,7 @@ class Targets:
                         f"{count} of its jobs are there, and would not be found at another host or batch system. Wait "
                         "for them, cancel them, or add a target of another name."
                     )
-                if not _same_place(earlier, target):
+                if _place(earlier) != _place(target):
                     values |= {"facts": None, "lines": None, "checked": None}
                 for name, value in values.items():
                     setattr(row, name, value)
@@ -119,13 +119,10 @@ def _host(target: Target) -> tuple[object, ...]:
     return (None if ssh is None else (ssh.host, ssh.user, ssh.port), target.scheduler)
 
 
-def _same_place(one: Target, other: Target) -> bool:
-    def place(target: Target) -> tuple[object, ...]:
-        ssh = target.ssh
-        way = None if ssh is None else (ssh.host, ssh.user, ssh.port, ssh.jump, ssh.config)
-        return (way, target.scheduler, target.directory, target.scratch, target.perf, target.modules)
-
-    return place(one) == place(other)
+def _place(target: Target) -> tuple[object, ...]:
+    """What a check was of."""
+    way = None if target.ssh is None else (target.ssh.jump, target.ssh.config)
+    return (_host(target), way, target.directory, target.scratch, target.perf, target.modules)
 
 
 def _ordered(rows: Select[Any]) -> Select[Any]:

@@ -116,7 +116,6 @@ def test_sealed_secrets_are_kept_for_their_time(store: Store) -> None:
         ("node2", "k2", b"two"),
     ]
     assert store.credentials.get("job:2") == ()
-    store.credentials.purge()
     store.credentials.delete("job:1")
     assert store.credentials.get("job:1") == ()
 
