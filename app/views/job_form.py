@@ -184,6 +184,7 @@ def preview() -> Response:
     examined = examine(typed, place, ask_within_s=asked)
     return jsonify(
         command=examined.command,
+        lines=lines_of(examined.command),
         note=examined.note,
         host=examined.host,
         groups=examined.groups,

@@ -7,7 +7,6 @@ import { postJSON } from './http.js';
 
 const TYPING_MS = 250;
 const RESTING_MS = 900;
-const DEEPEST = 6;
 const LEVELS = { error: 'Error', warning: 'Warning', hint: 'Hint' };
 
 const form = document.querySelector('[data-job-form]');
@@ -62,13 +61,13 @@ function show(answer) {
   }
   const preview = form.querySelector('[data-preview]');
   if (answer.command) {
-    showCommand(answer.command);
+    showCommand(answer.lines);
     delete preview.dataset.stale;
     note.textContent = answer.note;
   } else {
     preview.dataset.stale = '';
     const typed = [...said.values()].flat().some((one) => one.level === 'error');
-    if (!typed) showCommand('');
+    if (!typed) showCommand([]);
     const lacks = answer.findings.find((one) => one.level === 'error');
     note.textContent = typed ? 'It is shown when what is marked is put right.' : (lacks?.message ?? '');
   }
@@ -79,13 +78,12 @@ function show(answer) {
 }
 
 /** Each piece between blanks holds together, so that a line is not broken behind a hyphen. As the server draws it. */
-function showCommand(text) {
-  command.replaceChildren(...(text ? text.split('\n') : []).map((line) => {
-    const bare = line.replace(/^ +/, '');
+function showCommand(lines) {
+  command.replaceChildren(...lines.map(([depth, pieces]) => {
     const shown = document.createElement('span');
     shown.className = 'preview__line';
-    shown.dataset.depth = Math.min(DEEPEST, Math.floor((line.length - bare.length) / 2));
-    shown.append(...bare.split(' ').flatMap((piece, number) => {
+    shown.dataset.depth = depth;
+    shown.append(...pieces.flatMap((piece, number) => {
       const span = document.createElement('span');
       span.textContent = piece;
       return number ? [' ', span] : [span];
@@ -110,7 +108,6 @@ function showGroups(groups) {
 /** What is known of the target: its machine, queues and default events, and the passwords that it asks for. */
 function showPlace(place) {
   shownPlace = place.name;
-  form.dataset.host = place.host;
   form.querySelector('[data-place-text]').textContent = place.text;
   form.querySelector('#h-mpi').textContent = place.suggested;
   form.querySelector('#h-queue').textContent = place.queue_hint;
