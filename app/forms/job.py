@@ -7,6 +7,7 @@ from typing import Any
 from ..domain.errors import InvalidRequest
 from ..domain.jobs import Batch, CallGraph, JobSpec, Mpi, MpiFlavour, RecorderName, Scope, Splitting
 from ..domain.targets import Target
+from ..recorders.preflight import Finding, Level
 from . import words
 from .check import check
 from .events import split_events
@@ -110,6 +111,11 @@ class Parsed:
     spec: JobSpec | None
     errors: dict[str, str] = field(default_factory=dict)
     hints: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def faults(self) -> list[Finding]:
+        """The errors as findings."""
+        return [Finding(Level.ERROR, name, message, "") for name, message in self.errors.items()]
 
 
 def to_fields(spec: JobSpec) -> JobFields:

@@ -30,6 +30,8 @@ def to_file(spec: JobSpec, form: str, title: str = "") -> str:
 
     Variables that look like secrets are left out, and named in a comment.
     """
+    if form not in FORMATS:
+        raise InvalidRequest(f"Settings are written as {' or '.join(FORMATS)}, not as {form[:40]!r}.", "format")
     left_out = secrets_in(spec.environment)
     kept = {name: value for name, value in spec.environment.items() if name not in left_out}
     data = _changed(replace(spec, environment=kept).to_json(), JobSpec().to_json())
@@ -40,8 +42,6 @@ def to_file(spec: JobSpec, form: str, title: str = "") -> str:
         data["batch"] = _changed(vars(spec.batch), vars(Batch()))
     if form == "json":
         return exchange.to_json(data)
-    if form != "toml":
-        raise InvalidRequest(f"Settings are written as {' or '.join(FORMATS)}, not as {form[:40]!r}.", "format")
     heading = [f"Settings of a Perfloom job{': ' + _plain(title) if title else ''}."]
     heading += ["Use it with: perfloom record --preset THIS-FILE, or under New job, Presets."]
     if left_out:

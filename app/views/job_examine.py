@@ -63,7 +63,7 @@ def lines_of(command: str) -> Lines:
 def examine(typed: JobFields, place: Place, *, ask_within_s: float | None) -> Examined:
     """Everything that can be said about the form; with `ask_within_s`, the machine's own worker is asked too."""
     parsed = parse(typed, targets())
-    found = [Finding(Level.ERROR, name, message, "") for name, message in parsed.errors.items()]
+    found = parsed.faults
     found += [Finding(Level.WARNING, name, hint, "") for name, hints in parsed.hints.items() for hint in hints]
     if parsed.spec is None or place.target is None:
         return Examined(None, tuple(found), "", place.host)

@@ -10,7 +10,7 @@ from ..domain.errors import InvalidRequest
 from ..domain.jobs import JobSpec
 from ..forms.exchange import LIMIT_BYTES
 from ..forms.job import JobFields, parse, to_fields
-from ..forms.preset_file import FORMATS, from_file, to_file
+from ..forms.preset_file import from_file, to_file
 from ..recorders.preflight import Finding, Level
 from ..services import services
 from .job_examine import Examined
@@ -28,7 +28,7 @@ def save() -> AnyResponse:
     typed = JobFields.from_form(request.form.to_dict(flat=False))
     name = request.form.get("preset_name", "").strip()
     parsed = parse(typed, targets(), complete=False)
-    found = [Finding(Level.ERROR, field, message, "") for field, message in parsed.errors.items()]
+    found = parsed.faults
     if not name:
         found.append(Finding(Level.ERROR, "preset_name", "Give the preset a name.", ""))
     if parsed.spec is not None and not found:
@@ -48,8 +48,7 @@ def download() -> AnyResponse:
     typed = JobFields.from_form(request.form.to_dict(flat=False))
     parsed = parse(typed, targets(), complete=False)
     if parsed.spec is None:
-        found = [Finding(Level.ERROR, field, message, "") for field, message in parsed.errors.items()]
-        return _again(typed, found, request.form.get("preset_name", ""))
+        return _again(typed, parsed.faults, request.form.get("preset_name", ""))
     return _file(parsed.spec, request.form.get("preset_name", "").strip() or parsed.spec.name)
 
 
@@ -88,9 +87,8 @@ def _again(typed: JobFields, found: list[Finding], name: str) -> AnyResponse:
 
 def _file(spec: JobSpec, title: str) -> Response:
     form = request.values.get("format", "toml")
-    if form not in FORMATS:
-        raise InvalidRequest(f"Settings are written as {' or '.join(FORMATS)}.", "format")
-    return attachment(Response(to_file(spec, form, title), mimetype=TYPES[form]), f"{title or 'job'}.{form}")
+    text = to_file(spec, form, title)
+    return attachment(Response(text, mimetype=TYPES[form]), f"{title or 'job'}.{form}")
 
 
 @blueprint.post("/jobs/presets/delete")
