@@ -239,7 +239,7 @@ class Merging:
         )
 
     def _ordered(self, added: Sequence[int], place: Array, least: float | None) -> Iterator[pa.RecordBatch]:
-        for rows, _ in in_order([part.samples for part in self.parts], added):
+        for rows in in_order([part.samples for part in self.parts], added):
             if least is not None:
                 rows = rows[np.abs(rows["weight"].astype(np.float64)) < least]
             columns = {name: np.ascontiguousarray(rows[name]) for name in SCHEMAS["samples"].names}

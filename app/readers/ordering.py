@@ -51,14 +51,14 @@ class Run:
         return np.frombuffer(self._spill.get(self._at + start * ROW.itemsize, (end - start) * ROW.itemsize), ROW)
 
 
-def in_order(runs: Sequence[Run], offsets: Sequence[int], stretch: int = STRETCH) -> Iterator[tuple[Array, Array]]:
-    """(rows, number of the run of each), piece by piece in order of time; of equal times the earlier run comes first.
+def in_order(runs: Sequence[Run], offsets: Sequence[int], stretch: int = STRETCH) -> Iterator[Array]:
+    """The rows of all, piece by piece in order of time; of equal times the earlier run comes first.
 
     offsets: what is added to the times of each run. stretch: about how many rows a piece has. Raises OSError.
     """
     done = np.zeros(len(runs), np.int64)
     for time_ns, run, row in (*_cuts(runs, offsets, stretch), (None, len(runs), 0)):
-        parts, numbers = [], []
+        parts = []
         for number, one in enumerate(runs):
             # Rows before the cut: those of earlier runs at its very time too.
             side: Literal["left", "right"] = "right" if number < run else "left"
@@ -76,11 +76,9 @@ def in_order(runs: Sequence[Run], offsets: Sequence[int], stretch: int = STRETCH
             if len(rows):
                 rows["time_ns"] += offsets[number]
                 parts.append(rows)
-                numbers.append(np.full(len(rows), number, np.int32))
         if parts:
             together = np.concatenate(parts)
-            order = np.argsort(together["time_ns"], kind="stable")
-            yield together[order], np.concatenate(numbers)[order]
+            yield together[np.argsort(together["time_ns"], kind="stable")]
 
 
 def _cuts(runs: Sequence[Run], offsets: Sequence[int], stretch: int) -> list[tuple[int, int, int]]:

@@ -10,17 +10,17 @@ from perfloom.domain.pieces import Spill
 from perfloom.readers.ordering import STEP, Run, in_order
 
 
-def put(spill: Spill, time_ns: list[int]) -> Run:
-    """A run whose weights are the numbers of its rows."""
+def put(spill: Spill, run: int, time_ns: list[int]) -> Run:
+    """A run whose threads are its own number, and whose weights are the numbers of its rows."""
     rows = np.arange(len(time_ns))
-    columns = dict.fromkeys(("weight", "thread", "cpu", "event", "stack"), rows)
+    columns = dict.fromkeys(("weight", "cpu", "event", "stack"), rows) | {"thread": np.full(len(rows), run)}
     return Run(spill, {"time_ns": np.array(time_ns, np.int64)} | columns)
 
 
 def check(times: list[list[int]], offsets: list[int], stretch: int) -> list[int]:
     """Compare with sorting; returns how long the pieces were."""
     spill = Spill(io.BytesIO())
-    runs = [put(spill, one) for one in times]
+    runs = [put(spill, run, one) for run, one in enumerate(times)]
     wanted = sorted(
         (time + offset, run, row)
         for run, (one, offset) in enumerate(zip(times, offsets, strict=True))
@@ -28,9 +28,9 @@ def check(times: list[list[int]], offsets: list[int], stretch: int) -> list[int]
     )
     found: list[tuple[int, int, int]] = []
     sizes = []
-    for rows, run in in_order(runs, offsets, stretch):
+    for rows in in_order(runs, offsets, stretch):
         sizes.append(len(rows))
-        found += zip(rows["time_ns"].tolist(), run.tolist(), rows["weight"].tolist(), strict=True)
+        found += zip(*(rows[name].tolist() for name in ("time_ns", "thread", "weight")), strict=True)
     assert found == wanted
     return sizes
 
