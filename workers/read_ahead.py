@@ -11,7 +11,6 @@ import resource
 import signal
 import sys
 import traceback
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,15 +18,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from perfloom.domain import errors
-from perfloom.domain.errors import PerfloomError, UnreadableInput
+from perfloom.domain.errors import PerfloomError
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.tables import SCHEMAS
 from perfloom.readers import perf_data
 from perfloom.readers.compression import packed_as
 from perfloom.workers import processes
 from perfloom.workers.read_files import Reading
-from perfloom.workers.read_request import Answers, Input, Request
+from perfloom.workers.read_request import Answers, Input, Request, error_of, error_told
 
 MOST_HELPERS = 8
 FEWEST_FILES = 8
@@ -140,8 +138,7 @@ class _Helper:
             os._exit(1)
         os.close(asked)
         os.close(told)
-        self._lines: deque[str] = deque()
-        self._rest = ""
+        self._lines = os.fdopen(self._answers, encoding="utf-8", closefd=False)
 
     @property
     def descriptors(self) -> tuple[int, int]:
@@ -155,11 +152,11 @@ class _Helper:
 
     def answer(self) -> Found | None:
         """What came of the first file of which it has not told yet; None where it could not read it. Raises OSError."""
-        line = self._line()
-        told = json.loads(line) if line else {}
+        line = self._lines.readline()
+        # One that has no end was being written when its writer ended.
+        told = json.loads(line) if line.endswith("\n") else {}
         if "error" in told:
-            kind = getattr(errors, told["error"]["kind"], UnreadableInput)
-            return Found(error=kind(told["error"]["message"]))
+            return Found(error=error_of(told["error"]))
         if "errno" in told:
             raise OSError(*told["errno"])
         if "file" not in told:
@@ -175,15 +172,6 @@ class _Helper:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
-
-    def _line(self) -> str:
-        while not self._lines:
-            data = os.read(self._answers, 1 << 16)
-            if not data:
-                return ""
-            *lines, self._rest = (self._rest + data.decode()).split("\n")
-            self._lines.extend(lines)
-        return self._lines.popleft()
 
 
 def _help(request: Request, inputs: Sequence[Input], memory_bytes: int, asked: int, told: int, parent: int) -> None:
@@ -202,7 +190,7 @@ def _helped(request: Request, wanted: Input, number: int, count: int) -> dict[st
     try:
         found = read_one(request, _Silent(), wanted, number, count)
         if found.error is not None:
-            return {"error": {"kind": type(found.error).__name__, "message": found.error.message}}
+            return {"error": error_told(found.error)}
         path = None
         if found.profile is not None:
             path = Path(request.scratch, f"ahead-{number}")

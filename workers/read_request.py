@@ -3,12 +3,13 @@
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from perfloom.domain.errors import PerfloomError
+from perfloom.domain import errors
+from perfloom.domain.errors import PerfloomError, UnreadableInput
 
 REPORT_S = 0.2
 
@@ -65,6 +66,19 @@ class Request:
         return cls(**data)
 
 
+def error_told(error: PerfloomError) -> dict[str, str]:
+    """An error as it goes to another process."""
+    return {"kind": type(error).__name__, "message": error.message}
+
+
+def error_of(told: Mapping[str, str]) -> PerfloomError:
+    """The error that another process told of."""
+    kind = getattr(errors, told["kind"], UnreadableInput)
+    if not (isinstance(kind, type) and issubclass(kind, PerfloomError)):
+        kind = UnreadableInput
+    return kind(told["message"])
+
+
 class Answers:
     """The lines of JSON that go to the caller."""
 
@@ -83,7 +97,7 @@ class Answers:
             self.give({"progress": part, "text": text})
 
     def error(self, error: PerfloomError) -> None:
-        self.give({"error": {"kind": type(error).__name__, "message": error.message}})
+        self.give({"error": error_told(error)})
 
     def done(self, written: Sequence[Path]) -> None:
         self.give({"done": {"written": [str(path) for path in written]}})

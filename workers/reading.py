@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from perfloom.config import Settings
-from perfloom.domain import errors
-from perfloom.domain.errors import PerfloomError, Unavailable, UnreadableInput
+from perfloom.domain.errors import Unavailable, UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.store import Result, Store, columns
 from perfloom.store.disk import disk_errors, remove_tree
@@ -27,7 +26,7 @@ from perfloom.workers import processes, rank_archive
 from perfloom.workers.perf_tool import script_name
 from perfloom.workers.rank_folders import PLAN, STATE, folders
 from perfloom.workers.read_child import EXHAUSTED, too_much_memory
-from perfloom.workers.read_request import Input, Limits, Request
+from perfloom.workers.read_request import Input, Limits, Request, error_of
 
 Progress = Callable[[float | None, str], None]
 POLL_S = 0.25
@@ -236,7 +235,7 @@ class _Child:
     def _outcome(self, status: int) -> list[Path]:
         final = self.final or {}
         if "error" in final:
-            raise _error(final["error"])
+            raise error_of(final["error"])
         if "done" in final and status == 0:
             return [Path(path) for path in final["done"]["written"]]
         if status == EXHAUSTED:
@@ -257,13 +256,6 @@ class _Child:
         trace = self.said.read().decode(errors="replace")
         log.error("reading failed with status %d:\n%s", status, trace)
         raise RuntimeError(f"reading failed with status {status}: {trace.strip().rpartition(chr(10))[2]}")
-
-
-def _error(told: Mapping[str, str]) -> PerfloomError:
-    kind = getattr(errors, told["kind"], UnreadableInput)
-    if not (isinstance(kind, type) and issubclass(kind, PerfloomError)):
-        kind = UnreadableInput
-    return kind(told["message"])
 
 
 def _too_long(seconds: int) -> str:
