@@ -279,10 +279,9 @@ class ProfileBuilder:
 
     def _possible(self, columns: list[Array]) -> list[Array]:
         """The columns without the samples whose weights no sum could hold."""
-        least = impossible(columns[5])
-        if least is None:
+        absurd = impossible(columns[5])
+        if absurd is None:
             return columns
-        absurd = np.abs(columns[5].astype(np.float64)) >= least
         first = int(np.flatnonzero(absurd)[0])
         event = list(self._events)[int(columns[3][first])] if self._events else ""
         self.lost(TOO_HEAVY, f"a sample of {event} that weighs {int(columns[5][first])}", int(absurd.sum()))

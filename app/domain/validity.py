@@ -72,13 +72,14 @@ class Heaviness:
         return 0 if least is None else int(self.count[int(np.frexp(least)[1]) :].sum())
 
 
-def impossible(weight: Array) -> float | None:
-    """See `Heaviness.least_impossible`."""
+def impossible(weight: Array) -> Array | None:
+    """Which weights cannot be right (see `Heaviness.least_impossible`), as bools; None where all can."""
     if not too_heavy(weight):
         return None
     heaviness = Heaviness()
     heaviness.add(weight)
-    return heaviness.least_impossible()
+    least = heaviness.least_impossible()
+    return None if least is None else np.abs(weight.astype(np.float64)) >= least
 
 
 def _wrong_reference(profile: Profile) -> str | None:

@@ -195,10 +195,9 @@ class Assembly:
 
     def _possible(self, columns: dict[str, Array]) -> dict[str, Array]:
         """The columns without the samples whose periods no sum could hold."""
-        least = impossible(columns["weight"])
-        if least is None:
+        absurd = impossible(columns["weight"])
+        if absurd is None:
             return columns
-        absurd = np.abs(columns["weight"].astype(np.float64)) >= least
         number, weight = (int(columns[name][absurd][0]) for name in ("order", "weight"))
         self.builder.lost(ABSURD, f"line {number}: a period of {weight}", int(absurd.sum()))
         return {name: values[~absurd] for name, values in columns.items()}
