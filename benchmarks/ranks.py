@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,12 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.rank_files import EPOCH_NS, SECOND, samples, write_plan, write_rank
-from perfloom.config import Settings
+from benchmarks.reading import reader, run
 from perfloom.readers import perf_data
 from perfloom.readers.compression import open_plain
 from perfloom.store import columns
-from perfloom.workers import processes, reading
-from perfloom.workers.read_request import Limits, Request
+from perfloom.workers import reading
 
 RANKS_A_HOST = 64
 
@@ -58,37 +54,18 @@ def make(root: Path, ranks: int, count: int) -> Path:
     return root
 
 
-def read(root: Path, folder: Path, memory_bytes: int | None = None) -> Taken:
+def read(root: Path, folder: Path) -> Taken:
     """Read a planned job as workers do. Raises SystemExit where that fails."""
-    out, scratch = folder / "profile", folder / "scratch"
-    for path in (out, scratch):
-        shutil.rmtree(path, ignore_errors=True)
-    scratch.mkdir()
-    settings = Settings.load(folder / "data")
-    limits = Limits(memory_bytes or settings.read_memory_bytes, settings.read_seconds, settings.upload_limit_bytes, 0)
-    request = Request((), str(scratch), str(scratch), limits, os.getpid(), str(out), planned=str(root))
-    asked = folder / "request.json"
-    asked.write_text(request.to_json())
-    argv = processes.python("perfloom.workers.read_child", str(asked))
-    start = time.perf_counter()
-    with subprocess.Popen(
-        argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=reading.child_environment(str(scratch))
-    ) as process:
-        assert process.stdout is not None
-        said = process.stdout.read()
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    wall = time.perf_counter() - start
-    if process.returncode:
-        raise SystemExit(f"reading ended with {process.returncode}: {said.decode(errors='replace')[-500:]}")
+    argv, out = reader(root, folder)
+    taken = run(argv, environment=reading.child_environment(str(folder / "scratch")))
     profile = columns.read(out)
     stored = sum(path.stat().st_size for path in out.iterdir())
     return Taken(
         ranks=len(set(profile.threads.column("rank").to_pylist())),
         samples=profile.samples.num_rows,
-        wall_s=wall,
-        cpu_s=used.ru_utime + used.ru_stime,
-        peak=used.ru_maxrss * 1024,
+        wall_s=taken.wall_s,
+        cpu_s=taken.cpu_s,
+        peak=taken.peak,
         stored=stored,
         stacks=profile.stacks.num_rows,
     )

@@ -20,7 +20,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,18 +45,18 @@ class Run:
 
 
 def run(argv: Sequence[str | Path], out: Path | None = None, environment: dict[str, str] | None = None) -> Run:
-    """Run a command to its end. Raises SystemExit where it fails."""
-    with open(out or os.devnull, "wb") as file, tempfile.TemporaryFile() as errors:
+    """Run a command to its end. Raises SystemExit where it fails, with what it printed elsewhere than to `out`."""
+    with tempfile.TemporaryFile() as said, open(out, "wb") if out else nullcontext(said) as file:
         start = time.perf_counter()
         process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=file, stderr=errors, env=os.environ | (environment or {})
+            argv, stdin=subprocess.DEVNULL, stdout=file, stderr=said, env=os.environ | (environment or {})
         )
         _, status, used = os.wait4(process.pid, 0)
         wall = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
-            errors.seek(0)
-            raise SystemExit(f"{argv[0]} ended with {process.returncode}:\n{errors.read().decode(errors='replace')}")
+            said.seek(0)
+            raise SystemExit(f"{argv[0]} ended with {process.returncode}:\n{said.read().decode(errors='replace')}")
     return Run(wall, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
 
 
@@ -79,14 +80,18 @@ def record(samples: int, folder: Path) -> Path:
         seconds *= max(1.3, 1.1 * samples / max(1, found))
 
 
-def reader(text: Path, folder: Path) -> tuple[list[str | Path], Path]:
-    """The command that reads a text into stored columns, as workers run it, and where it puts them."""
+def reader(source: Path, folder: Path) -> tuple[list[str | Path], Path]:
+    """The command that reads a text, or the directory of a planned job, into stored columns, as workers run it, and
+    where it puts them."""
     out, scratch = folder / "profile", folder / "scratch"
-    shutil.rmtree(out, ignore_errors=True)
-    scratch.mkdir(exist_ok=True)
+    for path in (out, scratch):
+        shutil.rmtree(path, ignore_errors=True)
+    scratch.mkdir()
     settings = Settings.load(folder / "data")
     limits = Limits(settings.read_memory_bytes, settings.read_seconds, settings.upload_limit_bytes, 0)
-    request = Request((Input(str(text), text.name),), str(scratch), str(scratch), limits, os.getpid(), str(out))
+    request = Request((Input(str(source), source.name),), str(scratch), str(scratch), limits, os.getpid(), str(out))
+    if source.is_dir():
+        request = replace(request, inputs=(), planned=str(source))
     asked = folder / "request.json"
     asked.write_text(request.to_json())
     return [*processes.python("perfloom.workers.read_child", str(asked))], out
