@@ -67,7 +67,8 @@ class Targets:
 
     def save(self, target: Target) -> StoredTarget:
         """Store a target under its name. What a check found of one that was there stays, as long as it leads to the
-        same place. Raises InvalidRequest for a local target that would be elsewhere, and Conflict where jobs that were
+        same place; secrets that were typed for it are forgotten, and asked for again, where it leads elsewhere or
+        another way. Raises InvalidRequest for a local target that would be elsewhere, and Conflict where jobs that were
         begun would be looked for at another host or batch system than they are at."""
         if target.name == LOCAL and not target.here:
             raise InvalidRequest("The target local is this machine itself. Give another name to another place.", "name")
@@ -86,6 +87,10 @@ class Targets:
                     )
                 if _place(earlier) != _place(target):
                     values |= {"facts": None, "lines": None, "checked": None}
+                if _way(earlier) != _way(target):
+                    jobs = select("job:" + JobRow.id).where(JobRow.target == target.name, JobRow.state.in_(ACTIVE))
+                    typed = CredentialRow.subject.in_(jobs) | (CredentialRow.subject == f"target:{target.name}")
+                    session.execute(delete(CredentialRow).where(typed))
                 for name, value in values.items():
                     setattr(row, name, value)
         return self.get(target.name)
@@ -119,10 +124,15 @@ def _host(target: Target) -> tuple[object, ...]:
     return (None if ssh is None else (ssh.host, ssh.user, ssh.port), target.scheduler)
 
 
+def _way(target: Target) -> tuple[object, ...]:
+    """Who is spoken to on the way to it."""
+    ssh = target.ssh
+    return () if ssh is None else (ssh.host, ssh.user, ssh.port, ssh.jump, ssh.config)
+
+
 def _place(target: Target) -> tuple[object, ...]:
     """What a check was of."""
-    way = None if target.ssh is None else (target.ssh.jump, target.ssh.config)
-    return (_host(target), way, target.directory, target.scratch, target.perf, target.modules)
+    return (_host(target), _way(target), target.directory, target.scratch, target.perf, target.modules)
 
 
 def _ordered(rows: Select[Any]) -> Select[Any]:

@@ -88,6 +88,22 @@ def test_a_target_whose_jobs_run_stays_where_it_is(store: Store) -> None:
     assert store.targets.save(replace(CLUSTER, ssh=way, directory="/else")).target.ssh == way
 
 
+def test_secrets_are_not_for_another_host_than_they_were_typed_for(store: Store) -> None:
+    assert CLUSTER.ssh is not None
+    ways = {"host": "evil", "user": "eve", "port": 2223, "jump": ("evil",), "config": not CLUSTER.ssh.config}
+    job = store.jobs.create("record", JobSpec(target="cluster", command=("a",)).to_json(), "x")
+    other = store.jobs.create("record", JobSpec(target="other", command=("a",)).to_json(), "y")
+    own, others = ("target:cluster", f"job:{job.id}"), ("target:other", f"job:{other.id}")
+    for word, value in ways.items():
+        store.targets.save(CLUSTER)
+        for subject in (*own, *others):
+            store.credentials.put(subject, "node1", "k1", b"sealed", time.time() + 1000)
+        store.targets.save(replace(CLUSTER, notes=word, ssh=replace(CLUSTER.ssh, connect_timeout_s=9)))
+        assert all(map(store.credentials.get, (*own, *others))), "it leads where it led before"
+        store.targets.save(replace(CLUSTER, ssh=replace(CLUSTER.ssh, **{word: value})))
+        assert not any(map(store.credentials.get, own)) and all(map(store.credentials.get, others)), word
+
+
 def test_a_target_with_jobs_on_their_way_stays(store: Store) -> None:
     store.targets.save(CLUSTER)
     spec = JobSpec(target="cluster", command=("a",), mpi=Mpi(MpiFlavour.SRUN, 4), batch=Batch(queue=HOSTILE))
