@@ -14,6 +14,7 @@ from pathlib import Path
 
 from perfloom.domain.facts import HostFacts, PerfEvent
 from perfloom.recorders import perf_list, rights
+from perfloom.workers.processes import environment
 
 _TIMEOUT_S = 20.0
 
@@ -95,15 +96,14 @@ def find_perf() -> tuple[str | None, str | None, str | None]:
 def _run(*argv: str | None) -> str:
     """What a command prints on both channels; empty where it cannot be run."""
     words = [word for word in argv if word is not None]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PERFLOOM_")}
-    environment |= {"LC_ALL": "C", "PAGER": "cat", "TERM": "dumb", "COLUMNS": "250"}
+    plain = {"LC_ALL": "C", "PAGER": "cat", "TERM": "dumb", "COLUMNS": "250"}
     try:
         done = subprocess.run(
             words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=environment,
+            env=environment() | plain,
             timeout=_TIMEOUT_S,
             check=False,
         )

@@ -14,6 +14,7 @@ from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.jobs import JobSpec
 from perfloom.places import reason
 from perfloom.store.disk import disk_errors, remove_tree
+from perfloom.workers.processes import environment
 from perfloom.workers.supervisor import read_json, write_json
 
 MARK = "PERFLOOM_JOB"
@@ -125,8 +126,7 @@ def environment_of(job_id: str, spec: JobSpec, files: JobFiles, own: Mapping[str
     """
     base = read_json(files.run / ENVIRONMENT)
     kept = own if base is None else {str(name): str(value) for name, value in base.items()}
-    clean = {name: value for name, value in kept.items() if not name.startswith("PERFLOOM_")}
-    return clean | dict(spec.environment) | {MARK: job_id}
+    return environment(kept) | dict(spec.environment) | {MARK: job_id}
 
 
 def forget_environment(files: JobFiles) -> None:

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -186,6 +186,11 @@ def end_marked(name: str, value: str, *, grace_s: float = 1.0, limit_s: float = 
         if time.monotonic() - start >= grace_s:
             send_all(left, signal.SIGKILL)
     return len(first)
+
+
+def environment(own: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """An environment for programs: ours, or another, without the settings of Perfloom, some of which are secret."""
+    return {name: value for name, value in own.items() if not name.startswith("PERFLOOM_")}
 
 
 def _prctl(option: int, value: int | bytes) -> None:

@@ -150,7 +150,7 @@ class Household:
 
 def environment_for(settings: Settings) -> dict[str, str]:
     """The environment in which a child finds the same settings. Nothing of them stands on a command line."""
-    found = {name: value for name, value in os.environ.items() if not name.startswith("PERFLOOM_")}
+    found = processes.environment()
     if verbose := os.environ.get("PERFLOOM_VERBOSE"):
         found["PERFLOOM_VERBOSE"] = verbose
     for setting in SETTINGS:
@@ -212,8 +212,7 @@ def redis_child(settings: Settings) -> Child:
     argv = [redis_program(), "--port", "0", "--unixsocket", str(settings.redis_socket), "--unixsocketperm", "700"]
     argv += ["--save", "", "--appendonly", "no", "--dir", str(directory), "--daemonize", "no"]
     argv += ["--logfile", str(directory / "redis.log"), "--loglevel", "warning"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PERFLOOM_")}
-    return Child(REDIS, argv, environment)
+    return Child(REDIS, argv, processes.environment())
 
 
 def start_redis(household: Household, settings: Settings) -> Child:

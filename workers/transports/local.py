@@ -17,6 +17,7 @@ from typing import IO
 from perfloom.domain.errors import NotFound, Refused, Unavailable
 from perfloom.places import reason
 from perfloom.store.disk import disk_errors, unavailable
+from perfloom.workers.processes import environment
 from perfloom.workers.transports.base import Copy, Done, Progress, checked, too_long, too_much
 
 SHELL = "/bin/sh"
@@ -138,11 +139,6 @@ def whole(file: Copy) -> bool:
 def mode_of(path: Path) -> int:
     """The permissions of its copy."""
     return 0o700 if os.access(path, os.X_OK) else 0o600
-
-
-def environment() -> dict[str, str]:
-    """The environment of what is run here: ours, without the settings of Perfloom, some of which are secret."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("PERFLOOM_")}
 
 
 @contextlib.contextmanager
