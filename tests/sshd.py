@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import Any
 
 from perfloom.domain.targets import Ssh, Target
+from perfloom.workers import processes
 from tests.parts import missing, require
 
 WORD = "correct horse"
@@ -101,9 +102,7 @@ class Sshd:
 
     def hang_up(self) -> None:
         """End all connections; the server itself goes on."""
-        for pid in _below(self.process.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        processes.send_all(processes.descendants(self.process.pid), signal.SIGKILL)
 
 
 @functools.cache
@@ -176,7 +175,7 @@ def sshd(
             argv += [program, "-D", "-f", str(folder / "config"), "-E", str(folder / "log")]
             process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
             server = Sshd(host, chosen, user, folder, home, key(), public(key(host_key)), process)
-            if _up(server, space):
+            if _up(server):
                 break
             said = _ended(process) + server.log()
             if "already in use" not in said or attempt == 4:
@@ -217,15 +216,16 @@ def _write_config(
     if not any(line.startswith("Subsystem sftp ") for line in options):
         lines.append("Subsystem sftp internal-sftp")
     # From 9.8 on a server locks out an address from which somebody failed to log in.
-    if _knows(f"PerSourcePenalties no\nHostKey {folder}/hostkey\n", folder):
+    if _knows("PerSourcePenalties no"):
         lines.append("PerSourcePenalties no")
     (folder / "config").write_text("".join(f"{line}\n" for line in lines))
 
 
-def _knows(text: str, folder: Path) -> bool:
-    tried = folder / "tried"
-    tried.write_text(text)
-    return subprocess.run([str(require("sshd")), "-t", "-f", tried], capture_output=True).returncode == 0
+@functools.cache
+def _knows(line: str) -> bool:
+    """Whether sshd_config may have such a line."""
+    argv = [str(require("sshd")), "-t", "-f", "/dev/null", "-h", key("host"), "-o", line]
+    return subprocess.run(argv, capture_output=True).returncode == 0
 
 
 def _with_mounts(folder: Path, account: Account | None, small: bool) -> list[str]:
@@ -256,7 +256,7 @@ def _free_port(space: Space | None) -> int:
         return int(one.getsockname()[1])
 
 
-def _up(server: Sshd, space: Space | None) -> bool:
+def _up(server: Sshd) -> bool:
     """Wait until it listens; False where it ended."""
     end = time.monotonic() + UP_S
     while server.process.poll() is None:
@@ -273,17 +273,6 @@ def _ended(process: subprocess.Popen[bytes]) -> str:
     process.kill()
     said = process.communicate()[1]
     return (said or b"").decode(errors="replace")
-
-
-def _below(parent: int) -> list[int]:
-    """Processes below another."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError):
-            words = path.read_text().rpartition(")")[2].split()
-            if int(words[1]) == parent:
-                found.append(int(path.parent.name))
-    return [pid for child in found for pid in (*_below(child), child)]
 
 
 @dataclass

@@ -24,7 +24,7 @@ from tests.jobspecs import spec_of
 from tests.parts import require
 from tests.servers import OrdinaryUser, RedisServer
 from tests.workers.running import PERFLOOM, Running, ended, environment, reached, running
-from tests.workers.waiting import until
+from tests.workers.waiting import gone, until
 
 ENDLESS = (sys.executable, "-S", "-c", "while True: pass")
 LINK = re.compile(r"^(http://\S+/\S*\?token=\S+)$", re.MULTILINE)
@@ -66,7 +66,7 @@ def status_of(url: str) -> int:
 
 
 def all_gone(pids: list[int]) -> bool:
-    return all((found := processes.status(pid)) is None or found.state in "ZX" for pid in pids)
+    return all(map(gone, pids))
 
 
 def test_serve_does_everything_and_leaves_nothing(settings: Settings, store: Store, tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 """Running scripts: the same at every target."""
 
 import os
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from perfloom.workers import transports
 from perfloom.workers.transports import Copy, Done, Transport, connections, open_transport
 from tests.parts import require
 from tests.sshd import Account, Sshd, sshd
-from tests.workers.waiting import until
+from tests.workers.waiting import gone, until
 
 HOSTILE = [
     "$(touch {mark})",
@@ -30,13 +30,6 @@ HOSTILE = [
     "-rf --help",
     "\udcff\udc80 not UTF-8",
 ]
-
-
-def gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except FileNotFoundError:
-        return True
 
 
 def test_output_errors_and_exit_status_come_back(there: Transport) -> None:
@@ -152,38 +145,29 @@ def test_a_transport_may_be_closed_twice(target: Target) -> None:
 
 def test_threads_share_a_connection(far_host: Sshd) -> None:
     """More than sshd's ten sessions wait for each other."""
-    found: list[str] = []
 
-    def work(number: int) -> None:
+    def work(number: int) -> str:
         with open_transport(far_host.target()) as there:
-            found.append(there.run(f"echo {number}; sleep 0.1; echo $SSH_CONNECTION").text)
+            return there.run(f"echo {number}; sleep 0.1; echo $SSH_CONNECTION").text
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(24)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(int(text.split()[0]) for text in found) == list(range(24))
+    with ThreadPoolExecutor(24) as threads:
+        found = list(threads.map(work, range(24)))
+    assert [int(text.split()[0]) for text in found] == list(range(24))
     assert len({text.split()[2] for text in found}) == 1
 
 
 def test_a_host_that_allows_one_session_is_used_in_turns(make_host: Callable[..., Sshd], tmp_path: Path) -> None:
     host = make_host(options=["MaxSessions 1"])
     (tmp_path / "file").write_bytes(b"content")
-    found: list[str] = []
 
-    def work(number: int) -> None:
+    def work(number: int) -> tuple[str, str]:
         with open_transport(host.target()) as there:
-            found.append(there.run(f"sleep 0.1; echo {number}").text)
+            said = there.run(f"sleep 0.1; echo {number}").text
             there.put([Copy(str(host.home / str(number)), tmp_path / "file")])
-            found.append(there.run(f"cat {host.home}/{number}").text)
+            return said, there.run(f"cat {host.home}/{number}").text
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(found) == sorted([*(f"{number}\n" for number in range(4)), *["content"] * 4])
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(work, range(4))) == [(f"{number}\n", "content") for number in range(4)]
 
 
 def test_a_connection_that_nobody_uses_is_closed(
@@ -217,7 +201,7 @@ def test_a_forked_child_makes_a_connection_of_its_own(far_host: Sshd, tmp_path: 
 # Login shells. The command that sshd is given means the same to all of them, and what they print by themselves is dropped.
 
 
-def noisy(home: Path, shell: str) -> None:
+def noisy(home: Path) -> None:
     """Start-up files that print."""
     for name in (".bashrc", ".cshrc", ".tcshrc", ".profile", ".zshenv"):
         (home / name).write_text(
@@ -241,7 +225,7 @@ def test_every_login_shell_will_do(shell: str) -> None:
             wrapper.chmod(0o755)
             passwd = far.folder / "passwd"
             passwd.write_text(passwd.read_text().replace(f":{program}\n", f":{wrapper}\n"))
-        noisy(far.home, shell)
+        noisy(far.home)
         with open_transport(far.target()) as there:
             script = "printf '%s' 'a b' \"$0\"; cat; echo e >&2; exit 5"
             assert there.run(script, input=b"in\n!!") == Done(5, b"a bperfloomin\n!!", b"e\n")

@@ -15,14 +15,9 @@ import pytest
 from perfloom.config import Settings
 from perfloom.domain.errors import Conflict, InvalidRequest, Unavailable
 from perfloom.security import host_allowed
-from perfloom.workers import processes, server, services, web_server
+from perfloom.workers import server, services, web_server
 from tests.parts import require
-from tests.workers.waiting import pids_in, until
-
-
-def gone(pid: int) -> bool:
-    found = processes.status(pid)
-    return found is None or found.state in "ZX"
+from tests.workers.waiting import gone, pids_in, until
 
 
 def test_settings_survive_the_way_into_a_child(settings: Settings, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from perfloom.workers import processes, supervisor
 from tests.parts import missing, require
-from tests.workers.waiting import pids_in, until
+from tests.workers.waiting import gone, pids_in, until
 
 
 class Supervised:
@@ -72,11 +72,6 @@ def supervised(tmp_path: Path) -> Iterator[Any]:
         one.process.kill()
         one.process.wait()
     processes.end_marked("PERFLOOM_JOB", tmp_path.name, grace_s=0)
-
-
-def gone(pid: int) -> bool:
-    found = processes.status(pid)
-    return found is None or found.state in "ZX"
 
 
 PY = sys.executable

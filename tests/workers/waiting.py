@@ -7,6 +7,8 @@ from typing import TypeVar
 
 import pytest
 
+from perfloom.workers import processes
+
 T = TypeVar("T")
 
 
@@ -18,6 +20,12 @@ def until(look: Callable[[], T], what: str, limit_s: float = 20.0) -> T:
             pytest.fail(f"not within {limit_s} s: {what}")
         time.sleep(0.01)
     return value
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended, whether somebody has reaped it or not."""
+    found = processes.status(pid)
+    return found is None or found.state in "ZX"
 
 
 def pids_in(path: Path, count: int) -> list[int]:
