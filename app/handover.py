@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping
 
-from .queue import HEARD_OF_SECONDS
 from .sealing import seal
 from .store import Host, Store
 
@@ -13,8 +12,7 @@ KEPT_SECONDS = 3600.0
 
 def workers(store: Store) -> tuple[Host, ...]:
     """The workers that secrets can be sealed for now."""
-    found = store.hosts.list(seen_since=time.time() - HEARD_OF_SECONDS)
-    return tuple(host for host in found if host.public_key is not None and host.key_id is not None)
+    return tuple(host for host in store.hosts.heard_of() if host.public_key is not None and host.key_id is not None)
 
 
 def hand_over(store: Store, subject: str, secrets: Mapping[str, str]) -> bool:

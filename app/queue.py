@@ -43,8 +43,6 @@ QUEUES = {
     TIDY_TASK: READ_QUEUE,
 }
 
-HEARD_OF_SECONDS = 20.0
-"""A worker that was not heard of for longer is not there."""
 _LOOK_AGAIN_S = 0.03
 _CONNECT_S = 1.0
 
@@ -134,7 +132,7 @@ class Queue:
 
     def worker_there(self, host: str | None = None) -> bool:
         """Whether a worker (of that host) was heard of lately and the broker to it answers."""
-        seen = self._catalogue().hosts.list(seen_since=time.time() - HEARD_OF_SECONDS)
+        seen = self._catalogue().hosts.heard_of()
         return any(host in (None, one.name) for one in seen) and self.answers()
 
     def check(self, spec_json: Mapping[str, Any], timeout_s: float) -> list[Finding] | None:
@@ -143,7 +141,7 @@ class Queue:
         None where no worker answers within `timeout_s`.
         """
         checks = self._catalogue().checks
-        if not self._catalogue().hosts.list(seen_since=time.time() - HEARD_OF_SECONDS):
+        if not self._catalogue().hosts.heard_of():
             return None
         end = time.monotonic() + timeout_s
         id = checks.ask(spec_json).id

@@ -18,6 +18,9 @@ from .ids import checked_id, new_id
 from .models import CheckRow, HostRow, storable
 
 CHECKS_KEPT_SECONDS = 3600.0
+HEARD_OF_SECONDS = 20.0
+"""A worker that was not heard of for longer is not there."""
+_LATEST_FIRST = (HostRow.seen.desc(), HostRow.name)
 
 
 @dataclass(frozen=True)
@@ -82,13 +85,20 @@ class Hosts:
             raise NotFound(f"No worker on {name[:80]!r} was ever heard of; start one there with perfloom worker.")
         return _host(row)
 
-    def list(self, *, seen_since: float | None = None) -> tuple[Host, ...]:
-        """Machines, the latest heard of first; with `seen_since` (epoch) those heard of since then."""
-        wanted = select(HostRow).order_by(HostRow.seen.desc(), HostRow.name)
-        if seen_since is not None:
-            wanted = wanted.where(HostRow.seen >= seen_since)
+    def list(self) -> tuple[Host, ...]:
+        """Machines, the latest heard of first."""
+        wanted = select(HostRow).order_by(*_LATEST_FIRST)
         with self._database.read() as session:
             return tuple(_host(row) for row in session.scalars(wanted))
+
+    def heard_of(self, since: float | None = None) -> tuple[Host, ...]:
+        """Machines whose worker was heard of since then (epoch), or is taken to be there; the latest first. Without
+        their facts, which are long."""
+        since = time.time() - HEARD_OF_SECONDS if since is None else since
+        wanted = select(HostRow.name, HostRow.seen, HostRow.key_id, HostRow.public_key)
+        wanted = wanted.where(HostRow.seen >= since).order_by(*_LATEST_FIRST)
+        with self._database.read() as session:
+            return tuple(Host(name, None, seen, id, _key(key)) for name, seen, id, key in session.execute(wanted))
 
     def delete(self, name: str) -> None:
         """Forget a machine."""
@@ -133,5 +143,9 @@ def _host(row: HostRow) -> Host:
         facts=None if row.facts is None else HostFacts.from_json(row.facts),
         seen=row.seen,
         key_id=row.key_id,
-        public_key=None if row.public_key is None else bytes.fromhex(row.public_key),
+        public_key=_key(row.public_key),
     )
+
+
+def _key(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)

@@ -17,7 +17,6 @@ from ..domain.targets import LOCAL, SchedulerName
 from ..domain.units import quantity, utc_iso, utc_text
 from ..forms import words
 from ..pages import result_url
-from ..queue import HEARD_OF_SECONDS
 from ..rendering import Page, render
 from ..services import services
 from ..store import Job
@@ -430,7 +429,7 @@ def _waiting(job: Job, now: float) -> str:
     """Why nothing happens: no worker is there to do it, or the target cannot be reached."""
     if job.state.final or now - job.created < QUEUED_LONG_S:
         return ""
-    if (job.state is JobState.QUEUED or job.planned) and not _heard_of(now):
+    if (job.state is JobState.QUEUED or job.planned) and not services().store.hosts.heard_of():
         begun = f"What runs at {job.target} goes on." if job.state in POLLED else "The job waits."
         return (
             "No worker is running, so nothing happens now. Start one with “perfloom worker”, or “perfloom serve”, with "
@@ -438,10 +437,6 @@ def _waiting(job: Job, now: float) -> str:
         )
     # A secret that it waits for is asked for by itself.
     return job.progress_text if job.details.get("unreached") and not job.needs else ""
-
-
-def _heard_of(now: float) -> bool:
-    return bool(services().store.hosts.list(seen_since=now - HEARD_OF_SECONDS))
 
 
 def _result(job: Job) -> tuple[str | None, str | None, tuple[str, ...]]:

@@ -15,7 +15,6 @@ from ..domain.jobs import Batch
 from ..domain.targets import BatchState, SchedulerName, Target
 from ..forms import words
 from ..pages import target_url, with_query
-from ..queue import HEARD_OF_SECONDS
 from ..services import services
 from ..store import Check
 from ..targets.questions import KIND, Answer, HostKey, Question, again
@@ -174,7 +173,7 @@ def asked_check(name: str, id: str) -> CheckView | None:
         if now - asked.created > LOST_S:
             text = "Nobody answered. See whether a worker runs, then check again."
             return CheckView(asked.id, _url(name, asked.id), "lost", text, question=question)
-        workers = bool(store.hosts.list(seen_since=now - HEARD_OF_SECONDS))
+        workers = bool(store.hosts.heard_of())
         return CheckView(asked.id, _url(name, asked.id), "asked", "A worker looks.", question=question, workers=workers)
     text = "The check came to nothing." if answer.trouble else "The check is done."
     return CheckView(

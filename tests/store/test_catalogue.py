@@ -163,7 +163,7 @@ def test_hosts(store: Store) -> None:
     store.hosts.beat("node7", 30.0)
     assert store.hosts.get("node7").facts == facts and store.hosts.get("node7").seen == 30.0
     assert [(host.name, host.facts) for host in store.hosts.list()] == [("node7", facts), ("login", None)]
-    assert [host.name for host in store.hosts.list(seen_since=11.0)] == ["node7"]
+    assert [host.name for host in store.hosts.heard_of(11.0)] == ["node7"]
     store.hosts.publish(replace(facts, paranoid=2))
     known = store.hosts.get("node7").facts
     assert known is not None and known.paranoid == 2
