@@ -21,21 +21,18 @@ from perfloom.store.jobs import Job
 from perfloom.workers import steps, supervised
 from perfloom.workers.jobfiles import JobFiles
 from perfloom.workers.outcomes import Ending, no_recording
+from perfloom.workers.rank_folders import PLAN, RECORDING, STATE, TEXTS
 from perfloom.workers.road import AGAIN_S, Progress, Road, Stopped, reporter
 from perfloom.workers.supervisor import read_json, write_json
 from perfloom.workers.targeted import leaving, patience, polling
 from perfloom.workers.targeted.access import collecting_slot, reach
 from perfloom.workers.targeted.output import FarOutput
-from perfloom.workers.targeted.staging import PLAN_FILE
 from perfloom.workers.transports import Copy, Transport
 
 SYMBOLISE_S = 600.0
 """How long one look-up of names may take; it pauses by itself long before, to be gone on with."""
 LIST_S = 120.0
 PIECE_BYTES = 1 << 20
-TEXTS = ("perf.script.zst", "perf.script.gz", "perf.script")
-RECORDING = "perf.data"
-STATE = "state"
 RECORDERS = {RecorderName.PERF_RECORD: "perf record", RecorderName.PERF_STAT: "perf stat"}
 MOST_NOTES = 5
 OURS = "perfloom: "
@@ -149,8 +146,8 @@ def _send_on(road: Road, job: Job, files: JobFiles) -> None:
         nothing(road, job, files)
         return
     outcome = job.outcome or Outcome()
-    plan = read_json(files.artefacts / PLAN_FILE) or {}
-    write_json(files.artefacts / PLAN_FILE, plan | {"told": outcome.cancelled or outcome.time_limit})
+    plan = read_json(files.artefacts / PLAN) or {}
+    write_json(files.artefacts / PLAN, plan | {"told": outcome.cancelled or outcome.time_limit})
     short = [*job.details.get("short", ()), *([steps.NO_SAMPLE] if empty else [])]
     details = patience.cleared(job.details) | {"short": short}
     due = time.time() + AGAIN_S

@@ -24,6 +24,7 @@ from perfloom.store.disk import disk_errors
 from perfloom.store.jobs import Job
 from perfloom.store.targets import StoredTarget
 from perfloom.workers.jobfiles import JobFiles, environment_of, forget_environment
+from perfloom.workers.rank_folders import PLAN
 from perfloom.workers.road import Road, Stopped, reporter
 from perfloom.workers.supervisor import write_json
 from perfloom.workers.targeted import batch, inputs, patience, wishes
@@ -31,8 +32,8 @@ from perfloom.workers.targeted.access import reach, staging_slot
 from perfloom.workers.targeted.finding import facts_of
 from perfloom.workers.transports import Copy, Transport
 
-PLAN = "plan"
-PLAN_FILE = "plan.json"
+FOLDER = "plan"
+"""In the job's directory here: what is laid down at the target."""
 START_S = 120.0
 """How long starting may take: a busy batch system answers slowly."""
 HALF_S = 60.0
@@ -113,7 +114,7 @@ def _run(there: Transport, script: str, what: str) -> None:
 
 
 def _written(files: JobFiles, texts: Mapping[str, str], directory: str) -> list[Copy]:
-    folder = files.root / PLAN
+    folder = files.root / FOLDER
     copies = []
     with disk_errors(folder):
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -146,8 +147,8 @@ def _note_plan(files: JobFiles, target: Target, facts: TargetFacts | None, spec:
     }
     shown = {"runs": runs, "preview": plans.preview(spec, target, facts)}
     with disk_errors(files.artefacts):
-        write_json(files.artefacts / PLAN_FILE, known)
-        write_json(files.run / PLAN_FILE, shown)
+        write_json(files.artefacts / PLAN, known)
+        write_json(files.run / PLAN, shown)
 
 
 def _start_all(road: Road, job: Job, files: JobFiles, target: Target, there: Transport) -> None:
