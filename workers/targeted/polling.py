@@ -70,7 +70,8 @@ def poll(road: Road, name: str) -> None:
             leaving.clear(road, known.target)
     if road.queue is None:
         return
-    gone_on = [present for job in jobs if (present := road.store.jobs.find(job.id)) and present.state not in POLLED]
+    still = {job.id for job in road.store.jobs.together(name)}
+    gone_on = [present for job in jobs if job.id not in still and (present := road.store.jobs.find(job.id))]
     for present in gone_on:
         if not present.state.final:
             road.queue.ring(present)
