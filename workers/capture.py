@@ -6,6 +6,12 @@ import time
 from pathlib import Path
 
 REFRESH_S = 1.0
+GAP_ENDS = " left out here …]\n".encode()
+
+
+def gap(missing: int) -> bytes:
+    """The line in place of so many bytes; nothing in place of none."""
+    return f"\n[… {missing:,} bytes are".encode() + GAP_ENDS if missing else b""
 
 
 class Capture:
@@ -86,9 +92,8 @@ class Capture:
         if len(self._end) > self.tail:
             del self._end[: len(self._end) - self.tail]
         between = self.total - self._kept - len(self._end)
-        text = f"\n[… {between:,} bytes are left out here …]\n".encode() if between else b""
         with contextlib.suppress(OSError):
-            data = text + self._end
+            data = gap(between) + self._end
             os.pwrite(self._file, data, self._kept)
             os.ftruncate(self._file, self._kept + len(data))
         self._written_at = time.monotonic()

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from perfloom.store.disk import disk_errors
 from perfloom.workers import supervised
+from perfloom.workers.capture import GAP_ENDS, gap
 from perfloom.workers.jobfiles import JobFiles
 from perfloom.workers.supervisor import read_json, write_json
 
 STATE = "output.json"
 """In the run directory, once something was left out: the size of the log, and how much of the output it stands for."""
-_GAP_ENDS = " left out here …]\n".encode()
 
 
 class FarOutput:
@@ -53,11 +53,10 @@ class FarOutput:
         if start > self.here:
             old = old[:head]
         elif self._full:
-            old = old[:head] + (old[head:].partition(_GAP_ENDS)[2] or old[head:])
+            old = old[:head] + (old[head:].partition(GAP_ENDS)[2] or old[head:])
         kept, tail = (old + data)[:head], (old + data)[head:][-end:]
         total = start + len(data)
-        if between := total - len(kept) - len(tail):
-            tail = f"\n[… {between:,} bytes are".encode() + _GAP_ENDS + tail
+        tail = gap(total - len(kept) - len(tail)) + tail
         temporary = self._path.with_name(f".{self._path.name}.new")
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as log:
             log.write(kept + tail)
