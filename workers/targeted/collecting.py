@@ -90,7 +90,7 @@ def _fetch_output(files: JobFiles, job: Job, there: Transport) -> None:
         done = there.run(look_script([followed], PIECE_BYTES), limit_bytes=polling.LOOK_BYTES)
         found = looked([followed], done.stdout).get(job.id)
         if found is not None and not found.there:
-            raise NotFound(f"Its directory {job.details['directory']} is not there any more, and what it held is lost.")
+            raise NotFound(polling.directory_gone(job))
         if found is None or not found.output:
             return
         output.take(found.output, start)

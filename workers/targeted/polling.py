@@ -200,6 +200,11 @@ def _forgotten(sight: Sight) -> Iterator[SubmissionSight]:
             yield one
 
 
+def directory_gone(job: Job) -> str:
+    """What is said of a job whose directory was removed at its target."""
+    return f"Its directory {job.details['directory']} is not there any more, and what it held is lost."
+
+
 def last_sight(files: JobFiles) -> Sight | None:
     """What was last seen of a job; None where nothing was."""
     try:
@@ -286,7 +291,7 @@ def _apply_alone(road: Road, job: Job, files: JobFiles, seen: Seen) -> None:
     details = patience.cleared(job.details)
     details.pop("quiet", None)
     if not seen.there:
-        reason = f"Its directory {job.details['directory']} is not there any more, and what it held is lost."
+        reason = directory_gone(job)
         outcome = Outcome(cancelled=bool(ending.times), reasons=(reason,))
         steps.end(road, job, files, JobState.CANCELLED if ending.times else JobState.LOST, reason, outcome=outcome)
         return
