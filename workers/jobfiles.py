@@ -5,7 +5,7 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -144,6 +144,17 @@ def command_path(spec: JobSpec, cwd: Path, environment: Mapping[str, str]) -> st
     return shutil.which(name, path=environment.get("PATH", os.defpath))
 
 
+def input_names(inputs: Sequence[str]) -> tuple[str, ...]:
+    """The names that input files have where they are copied to. Raises InvalidRequest for what cannot be copied."""
+    for given in inputs:
+        if not Path(given).is_absolute():
+            raise InvalidRequest(f"The input file {given} is no full path. Begin it with /.", "inputs")
+    names = tuple(Path(given).name for given in inputs)
+    if "" in names or ".." in names or len(set(names)) < len(names):
+        raise InvalidRequest("Two input files have the same name, or one has none. Rename one of them.", "inputs")
+    return names
+
+
 def copy_inputs(spec: JobSpec, files: JobFiles, progress: Callable[[float, str], None]) -> None:
     """Copy the job's input files and directories into its working directory, each under its own name.
 
@@ -155,13 +166,9 @@ def copy_inputs(spec: JobSpec, files: JobFiles, progress: Callable[[float, str],
     cwd = working_directory(spec, files)
     note = files.run / "inputs.json"
     ours = set((read_json(note) or {}).get("copied", ()))
-    names = [Path(given).name for given in spec.inputs]
-    if "" in names or len(set(names)) < len(names):
-        raise InvalidRequest("Two input files have the same name, or one has none. Rename one of them.", "inputs")
+    names = input_names(spec.inputs)
     for number, (given, name) in enumerate(zip(spec.inputs, names, strict=True)):
         source, target = Path(given), cwd / name
-        if not source.is_absolute():
-            raise InvalidRequest(f"The input file {given} is no full path. Begin it with /.", "inputs")
         if target.exists() and target.samefile(source):
             continue
         if os.path.lexists(target) and str(target) not in ours:

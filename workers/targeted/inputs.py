@@ -10,7 +10,7 @@ from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.jobs import JobSpec
 from perfloom.launchers.quoting import join, quote
 from perfloom.launchers.runs import RUN, numbered
-from perfloom.workers.jobfiles import JobFiles
+from perfloom.workers.jobfiles import JobFiles, input_names
 from perfloom.workers.supervisor import read_json, write_json
 from perfloom.workers.transports import Copy, Progress, Transport
 
@@ -52,17 +52,12 @@ def send(
 def names(inputs: Sequence[str], runs: int) -> tuple[str, ...]:
     """The input files of all runs, with the run's number in them where there are several.
 
-    Raises InvalidRequest where two have one name.
+    Raises InvalidRequest where one cannot be copied, or two have one name.
     """
     given = list(inputs)
     if runs > 1:
         given = [numbered(one, run) for one in inputs for run in range(runs if RUN in one else 1)]
-    for one in given:
-        if not Path(one).is_absolute():
-            raise InvalidRequest(f"The input file {one} is no full path. Begin it with /.", "inputs")
-    bare = [Path(one).name for one in given]
-    if "" in bare or ".." in bare or len(set(bare)) < len(bare):
-        raise InvalidRequest("Two input files have the same name, or one has none. Rename one of them.", "inputs")
+    input_names(given)
     return tuple(given)
 
 
