@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 
-from perfloom.domain.jobs import JobSpec, JobState
+from perfloom.domain.jobs import JobSpec
 from perfloom.domain.progress import Sight
 from perfloom.domain.targets import Target
-from perfloom.store import Store
 from perfloom.store.jobs import Job
 from perfloom.workers import processes, steps
-from perfloom.workers.jobfiles import MARK, JobFiles
+from perfloom.workers.jobfiles import MARK
 from perfloom.workers.road import Road
 from perfloom.workers.targeted.polling import last_sight
 from tests.jobspecs import spec_of
+from tests.workers.conftest import files_of, limited, submit, to_the_end
+
+__all__ = ["at", "far", "files_of", "nothing_left", "run", "sight_of", "submit", "to_the_end", "until_job"]
 
 
 def at(target: Target, *command: str, **more: Any) -> JobSpec:
@@ -24,19 +26,9 @@ def at(target: Target, *command: str, **more: Any) -> JobSpec:
     return spec_of(*command, target=target.name, **more)
 
 
-def submit(store: Store, spec: JobSpec, name: str = "a job") -> Job:
-    """A queued recording."""
-    return store.jobs.create("record", spec.to_json(), name)
-
-
 def run(road: Road, spec: JobSpec, limit_s: float = 40.0) -> Job:
     """Record, taking all steps in this process."""
     return to_the_end(road, submit(road.store, spec), limit_s)
-
-
-def to_the_end(road: Road, job: Job, limit_s: float = 40.0) -> Job:
-    """Take all steps in this process until the job has ended. Fails where it does not."""
-    return steps.drive(road, job.id, _limited(limit_s))
 
 
 class Reached(Exception):
@@ -45,38 +37,18 @@ class Reached(Exception):
 
 def until_job(road: Road, job: Job, wanted: Callable[[Job], object], limit_s: float = 30.0) -> Job:
     """Take steps until the job is as wanted. Fails where it ends before."""
-    limited = _limited(limit_s)
+    in_time = limited(limit_s)
 
     def watch(job: Job) -> None:
         if wanted(job):
             raise Reached
-        limited(job)
+        in_time(job)
 
     try:
         ended = steps.drive(road, job.id, watch)
     except Reached:
         return road.store.jobs.get(job.id)
     pytest.fail(f"the job ended: {ended}")
-
-
-def until_state(road: Road, job: Job, *states: JobState, limit_s: float = 30.0) -> Job:
-    """Take steps until the job is in one of `states`."""
-    return until_job(road, job, lambda job: job.state in states, limit_s)
-
-
-def _limited(limit_s: float) -> Callable[[Job], None]:
-    end = time.monotonic() + limit_s
-
-    def watch(job: Job) -> None:
-        if time.monotonic() > end:
-            pytest.fail(f"the job hangs: {job}")
-
-    return watch
-
-
-def files_of(road: Road, job: Job) -> JobFiles:
-    """The job's directory here."""
-    return JobFiles(road.store.jobs.directory(job.id))
 
 
 def sight_of(road: Road, job: Job) -> Sight:

@@ -1,6 +1,7 @@
 """A data directory, its store and its road for the tests of the job road; nothing of a job outlives its test."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,22 @@ def submit(store: Store, spec: JobSpec, name: str = "a job") -> Job:
 def run(road: Road, spec: JobSpec) -> Job:
     """Record, taking all steps in this process."""
     return steps.drive(road, submit(road.store, spec).id)
+
+
+def to_the_end(road: Road, job: Job, limit_s: float = 40.0) -> Job:
+    """Take the job up, as a worker after a restart does too, until it has ended. Fails where it does not."""
+    return steps.drive(road, job.id, limited(limit_s))
+
+
+def limited(limit_s: float) -> Callable[[Job], None]:
+    """To be told after each step: fails where the job takes longer."""
+    end = time.monotonic() + limit_s
+
+    def watch(job: Job) -> None:
+        if time.monotonic() > end:
+            pytest.fail(f"the job hangs: {job}")
+
+    return watch
 
 
 def until_state(road: Road, job_id: str, *states: JobState) -> Job:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from perfloom.workers import processes, steps, supervisor
 from perfloom.workers.jobfiles import MARK
 from perfloom.workers.road import Road
 from tests.jobspecs import spec_of
-from tests.workers.conftest import files_of, nobody_left, submit, until_state
+from tests.workers.conftest import files_of, nobody_left, submit, to_the_end, until_state
 from tests.workers.waiting import until
 
 
@@ -32,17 +31,6 @@ def counted(tmp_path: Path, then: str = "sum(i * i for i in range(1_000_000))") 
 def starts(tmp_path: Path) -> int:
     path = tmp_path / "starts"
     return len(path.read_text()) if path.exists() else 0
-
-
-def to_the_end(road: Road, job: Job, limit_s: float = 40.0) -> Job:
-    """Take the job up again as a worker after a restart does. Fails where it does not end."""
-    end = time.monotonic() + limit_s
-
-    def watch(job: Job) -> None:
-        if time.monotonic() > end:
-            pytest.fail(f"the job hangs: {job}")
-
-    return steps.drive(road, job.id, watch)
 
 
 def killed_at(road: Road, job: Job, place: str, moment: str, call: int = 1) -> None:
