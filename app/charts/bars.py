@@ -151,7 +151,7 @@ def draw(data: BarData) -> str:
         return _text_only(f"Nothing of {data.event} was measured here." if data.event else "Nothing was measured here.")
     height = AXIS + ROW * bars
     drawn = _layout(data, height)
-    svg = _element(
+    svg = element(
         None,
         "svg",
         {
@@ -161,9 +161,9 @@ def draw(data: BarData) -> str:
             "role": "img",
         },
     )
-    title = _element(svg, "title", {})
+    title = element(svg, "title", {})
     title.text = clean(f"{data.event} by {data.by}: {quantity(data.total, data.unit).text} in all")
-    plot = _element(svg, "g", {"transform": drawn.get("transform", "")})
+    plot = element(svg, "g", {"transform": drawn.get("transform", "")})
     for axis in drawn.iterfind("g"):
         words = set(axis.get("class", "").split())
         if "axis" in words and "x" in words:
@@ -224,16 +224,16 @@ def _pygal() -> Any:
 def _guides(plot: Any, axis: Any) -> None:
     for guide in axis.iterfind("g"):
         for path in guide.iterfind("path"):
-            _element(plot, "path", {"d": path.get("d", ""), "class": "bars-guide"})
+            element(plot, "path", {"d": path.get("d", ""), "class": "bars-guide"})
         for text in guide.iterfind("text"):
-            _element(plot, "text", _at(text) | {"class": "bars-scale", "text-anchor": "middle"}).text = text.text
+            element(plot, "text", _at(text) | {"class": "bars-scale", "text-anchor": "middle"}).text = text.text
 
 
 def _bar_labels(plot: Any, axis: Any, data: BarData) -> None:
     for text, label in zip(axis.iterfind("g/text"), reversed(data.labels), strict=True):
-        shown = _element(plot, "text", _at(text) | {"class": "bars-label", "text-anchor": "end"})
+        shown = element(plot, "text", _at(text) | {"class": "bars-label", "text-anchor": "end"})
         shown.text = fitting(label, LABEL_EM)
-        _element(shown, "title", {}).text = clean(label)
+        element(shown, "title", {}).text = clean(label)
 
 
 def _bars(plot: Any, part: Any, data: BarData, number: int) -> None:
@@ -245,12 +245,12 @@ def _bars(plot: Any, part: Any, data: BarData, number: int) -> None:
         if not value:
             continue
         shape = {name: rect.get(name, "0") for name in ("x", "y", "width", "height")}
-        drawn = _element(plot, "rect", shape | {"class": f"bars-part {colour_class(data, number)}"})
+        drawn = element(plot, "rect", shape | {"class": f"bars-part {colour_class(data, number)}"})
         name = f"{series.name} ({series.module})" if series.module else series.name
         share = percent(100 * value / sums[bar]) if sums[bar] else ""
         shown = quantity(value, data.unit).text
         said = f"{name}\n{shown}, {share} of the bar" if data.by_function else shown
-        _element(drawn, "title", {}).text = clean(f"{data.labels[bar]}\n{said}")
+        element(drawn, "title", {}).text = clean(f"{data.labels[bar]}\n{said}")
 
 
 def _legend(svg: Any, data: BarData, top: int) -> None:
@@ -263,27 +263,28 @@ def _legend(svg: Any, data: BarData, top: int) -> None:
             "height": "12",
             "class": f"bars-part {colour_class(data, number)}",
         }
-        _element(svg, "rect", swatch)
-        text = _element(svg, "text", {"x": "24", "y": str(y + 10), "class": "bars-legend"})
+        element(svg, "rect", swatch)
+        text = element(svg, "text", {"x": "24", "y": str(y + 10), "class": "bars-legend"})
         short, full = (
             f"{series.name}  {module}" if module else series.name
             for module in (last_part(series.module), series.module)
         )
         text.text = clean(shortened(short, NAME_CHARACTERS))
-        _element(text, "title", {}).text = clean(full)
+        element(text, "title", {}).text = clean(full)
 
 
 def _text_only(message: str) -> str:
-    svg = _element(
+    svg = element(
         None,
         "svg",
         {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {WIDTH} 40", "class": "bars", "role": "img"},
     )
-    _element(svg, "text", {"x": "4", "y": "24", "class": "bars-legend"}).text = clean(message)
+    element(svg, "text", {"x": "4", "y": "24", "class": "bars-legend"}).text = clean(message)
     return ElementTree.tostring(svg, encoding="unicode")
 
 
-def _element(parent: Any, tag: str, attributes: dict[str, str]) -> Any:
+def element(parent: Any, tag: str, attributes: dict[str, str]) -> Any:
+    """A new element, in another one or (None) the outermost."""
     if parent is None:
         return ElementTree.Element(tag, attributes)
     return ElementTree.SubElement(parent, tag, attributes)

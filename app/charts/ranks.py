@@ -4,13 +4,11 @@ An SVG without script or inline style, as small for a hundred thousand ranks as 
 static/css/bars.css by class.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 from xml.etree import ElementTree
 
 from ..domain.units import quantity
-from .bars import clean
+from .bars import clean, element
 
 WIDTH, HEIGHT, ROOM = 960, 96, 14
 MOST_COLUMNS = 256
@@ -63,26 +61,26 @@ def draw(event: str, unit: str, values: list[RankValue], told: Balance) -> str:
     top = max(float(told.most.value or 0), 0.0)
     step = WIDTH / len(columns)
     wide = step - min(2.0, step / 5)
-    svg = _element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "ranks", "role": "img"})
+    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "ranks", "role": "img"})
     svg.set("viewBox", f"0 0 {WIDTH} {HEIGHT + ROOM}")
-    _element(svg, "title", {}).text = clean(f"{event} by rank: {quantity(told.mean, unit).text} on average")
+    element(svg, "title", {}).text = clean(f"{event} by rank: {quantity(told.mean, unit).text} on average")
     for number, column in enumerate(columns):
         known = [float(one.value) for one in column if one.value is not None]
-        drawn = _element(svg, "g", {"class": "ranks-column"})
-        _element(drawn, "title", {}).text = clean(_words(column, unit, told))
+        drawn = element(svg, "g", {"class": "ranks-column"})
+        element(drawn, "title", {}).text = clean(_words(column, unit, told))
         x = f"{number * step:.2f}"
         high, low = (HEIGHT * max(0.0, pick(known, default=0.0)) / top if top else 0.0 for pick in (max, min))
         if high > low:
-            _element(drawn, "rect", _box(x, HEIGHT - high, wide, high) | {"class": "ranks-most"})
+            element(drawn, "rect", _box(x, HEIGHT - high, wide, high) | {"class": "ranks-most"})
         if known:
-            _element(drawn, "rect", _box(x, HEIGHT - low, wide, low) | {"class": "ranks-least"})
+            element(drawn, "rect", _box(x, HEIGHT - low, wide, low) | {"class": "ranks-least"})
         if len(known) < len(column):
-            _element(drawn, "rect", _box(x, HEIGHT - 4, wide, 4) | {"class": "ranks-missing"})
+            element(drawn, "rect", _box(x, HEIGHT - 4, wide, 4) | {"class": "ranks-missing"})
     if top and told.mean >= 0:
         level = f"{HEIGHT - HEIGHT * told.mean / top:.2f}"
-        _element(svg, "path", {"d": f"M0 {level}H{WIDTH}", "class": "ranks-mean"})
+        element(svg, "path", {"d": f"M0 {level}H{WIDTH}", "class": "ranks-mean"})
     for at, anchor, one in ((0, "start", values[0]), (WIDTH, "end", values[-1])):
-        text = _element(svg, "text", {"x": str(at), "y": str(HEIGHT + ROOM - 2), "text-anchor": anchor})
+        text = element(svg, "text", {"x": str(at), "y": str(HEIGHT + ROOM - 2), "text-anchor": anchor})
         text.text = f"rank {one.rank}"
     return ElementTree.tostring(svg, encoding="unicode")
 
@@ -104,9 +102,3 @@ def _words(column: list[RankValue], unit: str, told: Balance) -> str:
 
 def _box(x: str, y: float, width: float, height: float) -> dict[str, str]:
     return {"x": x, "y": f"{y:.2f}", "width": f"{width:.2f}", "height": f"{height:.2f}"}
-
-
-def _element(parent: Any, name: str, attributes: Mapping[str, str]) -> Any:
-    if parent is None:
-        return ElementTree.Element(name, dict(attributes))
-    return ElementTree.SubElement(parent, name, dict(attributes))
