@@ -229,8 +229,8 @@ pl_wait() {
 # pl_doze, so that nothing of it goes on sleeping.
 pl_later() {
     (
-        pl_asleep=''
-        trap '[ -z "$pl_asleep" ] || kill "$pl_asleep" 2>/dev/null; exit 0' TERM
+        pl_before=$!
+        trap '[ "$!" = "$pl_before" ] || kill -s KILL "$!" 2>/dev/null; exit 0' TERM
         trap '' INT HUP USR1 USR2
         # Not every sleep knows parts of a second.
         pl_seconds=$1
@@ -242,12 +242,12 @@ pl_later() {
     pl_timer=$!
 }
 
-# A trap runs while the shell waits, but only after a command that it runs itself has ended.
+# A trap runs while the shell waits, but only after a command that it runs itself has ended. It may run between any two
+# lines, so that what sleeps is known by $! alone; and what has just been forked takes TERM for a shell's and goes on.
 pl_doze() {
     sleep "$1" &
-    pl_asleep=$!
-    wait "$pl_asleep"
-    pl_asleep=''
+    wait "$!"
+    pl_before=$!
 }
 
 pl_forget() {
@@ -311,7 +311,7 @@ pl_plain() {
     exec "$@"
 }
 
-# pl_pack: the compressor of this host; pl_suffix: what its files end with.
+# pl_packer: the compressor of this host; pl_suffix: what its files end with.
 pl_find_packer() {
     if command -v zstd >/dev/null 2>&1; then
         pl_packer='zstd -q -c -3' pl_suffix=.zst

@@ -23,13 +23,19 @@ def until(text: str, count: int) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("stage", ["before", "within"])
+DEAF = 'sleep() { trap "" TERM; exec sleep "$1"; }; '
+"""Between fork and exec a child of a shell does not end on TERM either."""
+
+
+@pytest.mark.parametrize("stage", ["before", "within", "just-begun"])
 def test_what_is_put_off_and_then_forgotten_leaves_nothing_asleep(shell: Path, tmp_path: Path, stage: str) -> None:
     mark = f"PERFLOOM_JOB={tmp_path.name}-{os.getpid()}"
     delay = "300" if stage == "before" else "0"
     script = (
         f'. {COMMON}; work() {{ pl_doze 300; }}; pl_later {delay} work; read -r line; pl_forget "$pl_timer"; exit 7'
     )
+    if stage == "just-begun":
+        script = DEAF + script
     variables = os.environ | dict([mark.split("=", 1)])
     with subprocess.Popen([shell, "-c", script], stdin=subprocess.PIPE, env=variables) as process:
         until(mark, 3)
