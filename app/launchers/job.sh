@@ -11,7 +11,7 @@ pl_number=$2
 
 pl_own_state=$pl_directory/sub$pl_number.state
 pl_state=$pl_own_state
-pl_stopped='' pl_child='' pl_timer='' pl_press='' pl_run=''
+pl_stopped='' pl_child='' pl_press='' pl_run=''
 
 # A batch system may start a job again, after a node failed say. A user's program is started once.
 mkdir "$pl_directory/sub$pl_number.ran" 2>/dev/null || {

@@ -64,7 +64,7 @@ pl_interrupted=''
 pl_outer=${3-}
 if [ -z "$pl_outer" ] && [ -n "$pl_flavour" ]; then pl_stand_in; fi
 
-pl_stopped='' pl_child='' pl_program='' pl_timer='' pl_limit='' pl_press='' pl_holding='' pl_recorder_pid=''
+pl_stopped='' pl_child='' pl_program='' pl_limit='' pl_press='' pl_holding='' pl_recorder_pid=''
 pl_rank='' pl_size='' pl_recorded=1 pl_notes=''
 pl_find_host
 
@@ -320,9 +320,7 @@ if [ "$pl_recorded" -eq 0 ]; then
     (pl_without_recording) &
     pl_program=$!
     pl_child=$!
-elif [ -n "$pl_sudo" ]; then
-    pl_child=''
-else
+elif [ -z "$pl_sudo" ]; then
     # Room for what is to be said and read when the recording has filled the disk.
     { head -c 131072 /dev/zero >"$pl_out/.reserve"; } 2>/dev/null
     (pl_recording) &
@@ -388,8 +386,7 @@ fi
 pl_bring "$pl_out" "$pl_home"
 pl_say state 'done'
 case $pl_stopped in
-'') exit "$pl_ended" ;;
+'' | disk) exit "$pl_ended" ;;
 limit) exit 0 ;;
-disk) exit "$pl_ended" ;;
 *) exit 143 ;;
 esac

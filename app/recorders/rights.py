@@ -30,14 +30,10 @@ def from_status(text: str) -> set[str]:
 
     Root keeps what it has over exec; anybody else only what is ambient.
     """
-    found = dict(re.findall(r"^(Uid|CapEff|CapAmb):\s*(\S+)", text, re.M))
-    bits = found.get("CapEff" if _effective_uid(text) == 0 else "CapAmb", "0")
+    root = re.search(r"^Uid:\s*\d+\s+0\b", text, re.M)
+    found = dict(re.findall(r"^(CapEff|CapAmb):\s*(\S+)", text, re.M))
+    bits = found.get("CapEff" if root else "CapAmb", "0")
     try:
         return named(int(bits, 16))
     except ValueError:
         return set()
-
-
-def _effective_uid(text: str) -> int | None:
-    found = re.search(r"^Uid:\s*\d+\s+(\d+)", text, re.M)
-    return int(found[1]) if found else None

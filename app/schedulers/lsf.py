@@ -154,14 +154,9 @@ class Lsf:
         found = {str(record.get("JOBID", "")): _status(record) for record in records if record.get("STAT")}
         if not found and not lost:
             VOICE.complete("bjobs", stderr, status or 1)
-        gone = BatchState.GONE
+        found = {id: BatchStatus(id, BatchState.GONE) for id in lost} | found
         silent = "LSF said nothing of this job."
-        return {
-            id: found.get(id) or BatchStatus(id, gone)
-            if id in lost or id in found
-            else BatchStatus(id, BatchState.UNKNOWN, reason=silent)
-            for id in ids
-        }
+        return {id: found.get(id) or BatchStatus(id, BatchState.UNKNOWN, reason=silent) for id in ids}
 
     def look_back(self, id: str) -> tuple[str, ...]:
         return script(BACK, id)

@@ -244,10 +244,11 @@ def _status(
         text = f"{text} Slurm expects to start it at {start.replace('T', ' ')}.".strip()
     exit_status = signal = None
     if re.fullmatch(r"\d+:\d+", code) and state in (BatchState.DONE, BatchState.FAILED):
-        exit_status, signal = (int(part) for part in code.split(":"))
-        if signal == NO_OUTPUT:
+        ended, by = (int(part) for part in code.split(":"))
+        if by == NO_OUTPUT:
             text = "Its output could not be opened on its node: its directory must be one that all nodes see."
-        exit_status, signal = (None, signal if signal < NO_OUTPUT else None) if signal else (exit_status, None)
+        exit_status = ended if by == 0 else None
+        signal = by if 0 < by < NO_OUTPUT else None
     return BatchStatus(
         id,
         state,
