@@ -267,7 +267,7 @@ def test_perf_completes_its_file_at_the_time_limit(supervised: Any, tmp_path: Pa
     data = tmp_path / "perf.data"
     deaf = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: pass"
     words = ["record", "-N", "--no-bpf-event", "-e", "cpu-clock:u", "-F", "99", "-o", str(data), "--", PY, "-c", deaf]
-    result = supervised(perf, *words, duration_s=0.5).go().result(30)
+    result = supervised(perf, *words, duration_s=2).go().result(30)
     assert result["stopped"] == "time_limit"
     shown = subprocess.run([perf, "script", "-i", data, "-F", "ip"], capture_output=True, check=True)
     assert shown.stdout.splitlines() and b"size field is 0" not in shown.stderr
