@@ -43,6 +43,7 @@ pl_stop() {
 # Open MPI and srun hand USR2 on to the ranks and go on; to TERM they give the ranks little time. Hydra hands on TERM,
 # and would be ended by USR2 (which LSF sends to everybody at the end of a job's time).
 pl_ask() {
+    [ -z "$pl_press" ] || return 0
     case $pl_flavour in
     openmpi | spectrum | srun) kill -s USR2 "$pl_child" 2>/dev/null ;;
     *) kill -s TERM "$pl_child" 2>/dev/null ;;

@@ -166,8 +166,10 @@ pl_stop() {
     [ -z "$pl_child" ] || pl_ask
 }
 
-# perf completes its file on INT and ends its command. A command that does not care for that is ended below it.
+# perf completes its file on INT and ends its command. A command that does not care for that is ended below it. Asked
+# once: what is told of a signal may be found again by who looks whether one came.
 pl_ask() {
+    [ -z "$pl_press" ] || return 0
     if [ -n "$pl_program" ]; then
         kill -s TERM "$pl_program" 2>/dev/null
         kill -s CONT "$pl_program" 2>/dev/null
@@ -226,7 +228,6 @@ pl_with_sudo() {
     if [ -n "$pl_has_command" ]; then
         (pl_enter_program && pl_command "$pl_run" pl_plain /bin/sh -c 'kill -s STOP $$; exec "$@"' sh) </dev/null &
         pl_program=$!
-        pl_child=$pl_program
         pl_until_stopped
     fi
     # Ours is the only writing end. Nothing else here needs a standard input.
@@ -234,7 +235,7 @@ pl_with_sudo() {
     pl_holding=1
     pl_record "$pl_run" pl_as_root <"$pl_hold" >"$pl_out/$pl_artefact" 2>"$pl_words" &
     pl_recorder_pid=$!
-    : "${pl_child:=$pl_recorder_pid}"
+    pl_child=${pl_program:-$pl_recorder_pid}
     [ -z "$pl_stopped" ] || pl_ask
     until grep -q '^perfloom-ready$' "$pl_words" || ! pl_born "$pl_recorder_pid" || [ "$pl_condition" = Z ]; do
         pl_nap
@@ -319,12 +320,12 @@ pl_say_now start
 if [ "$pl_recorded" -eq 0 ]; then
     (pl_without_recording) &
     pl_program=$!
-    pl_child=$!
+    pl_begun=$!
 elif [ -z "$pl_sudo" ]; then
     # Room for what is to be said and read when the recording has filled the disk.
     { head -c 131072 /dev/zero >"$pl_out/.reserve"; } 2>/dev/null
     (pl_recording) &
-    pl_child=$!
+    pl_begun=$!
 fi
 if [ -n "$pl_duration" ]; then
     pl_later "$pl_duration" kill -s ALRM $$
@@ -333,6 +334,8 @@ fi
 if [ "$pl_recorded" -eq 1 ] && [ -n "$pl_sudo" ]; then
     pl_with_sudo
 else
+    # From here on it is asked to end as soon as a signal comes. Before, that would get between a process and its $!.
+    pl_child=$pl_begun
     pl_say pid "$pl_child"
     # A signal may have come while there was nobody to tell it to.
     [ -z "$pl_stopped" ] || pl_ask

@@ -102,6 +102,22 @@ def test_a_cancel_keeps_what_was_recorded(make_job: MakeJob, shell: Path, comman
     job.until_gone()
 
 
+@pytest.mark.parametrize("before", [False, True], ids=["once-it-is-known", "before-it-is-known"])
+def test_a_cancel_between_start_and_recording_is_asked_once(make_job: MakeJob, shell: Path, before: bool) -> None:
+    """Who is told of a signal asks for the end, and who looks whether one came in the meantime finds that done."""
+    job = make_job("sh", "-c", ON, shell=shell)
+    job.lay_down()
+    script = job.directory / "rank.sh"
+    known = "    pl_child=$pl_begun\n"
+    told = "    kill -s TERM $$\n"
+    text = script.read_text()
+    assert text.count(known) == 1
+    script.write_text(text.replace(known, told + known if before else known + told))
+    job.natives.append(job.begin())
+    assert job.until_ended().ranks[0].stopped == "signal TERM", job.log()
+    job.until_gone()
+
+
 def test_ended_at_once_nothing_of_it_is_left(make_job: MakeJob, shell: Path) -> None:
     """What left the session is known by its mark, what cleared its environment by the session."""
     command = f"setsid sh -c '{DEAF}' & env -i sh -c '{DEAF}' & {ON}"
