@@ -164,6 +164,8 @@ def test_the_canvas_tells_what_it_is_and_where_the_table_is(graph: Graph) -> Non
 
 
 def test_no_page_has_anything_to_complain_of(graph: Graph) -> None:
+    # Signing in begins at an address that has no icon, which a browser asks for once.
+    graph.goto("/")
     told: list[str] = []
     graph.page.on(
         "console", lambda message: told.append(message.text) if message.type in ("error", "warning") else None
