@@ -19,7 +19,7 @@ from .pieces import Pieces
 from .profile import Meta
 from .tables import REQUIRED, SCHEMAS, empty
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 MANIFEST = "manifest.json"
 FOLDER = "perfloom-profile/"
 """In an archive, every name begins with it."""
@@ -36,6 +36,10 @@ class TableFile:
     rows: int
     bytes: int
     sha256: str
+
+
+NOTHING = TableFile(rows=0, bytes=0, sha256=hashlib.sha256(b"").hexdigest())
+"""Of a table without rows, which has no file."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,8 @@ def decode(source: Any, name: str, manifest: Manifest) -> pa.Table:
     Raises UnreadableInput where it is damaged, or not what the manifest says.
     """
     entry = manifest.tables.get(name)
+    if entry == NOTHING:
+        return empty(name)
     if entry is None or source is None:
         if entry is None and manifest.old:
             return empty(name)

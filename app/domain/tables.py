@@ -28,9 +28,65 @@ class FrameKind(IntEnum):
     OPERATOR = 5
     GPU_KERNEL = 6
     UNKNOWN = 7
+    RUNTIME = 8
+    ANNOTATION = 9
 
 
-ThreadKinds = ("thread", "gpu_stream", "cpu")
+ThreadKinds = ("thread", "gpu_stream", "cpu", "track")
+"""What a row of `threads` may be. track: a lane of something that no thread ran, asynchronous slices for example."""
+
+CategoryKinds = (
+    "operator",
+    "python",
+    "module",
+    "annotation",
+    "runtime",
+    "overhead",
+    "kernel",
+    "memcpy",
+    "memset",
+    "device_annotation",
+    "other",
+)
+"""What sort of slices a category (`cat` of a Chrome trace) holds."""
+
+
+class DeviceWorkKind(IntEnum):
+    """What a device did. The order is part of the stored form."""
+
+    COMPUTATION = 0
+    COMMUNICATION = 1
+    MEMCPY = 2
+    MEMSET = 3
+    OTHER = 4
+
+
+class FlowKind(IntEnum):
+    """Why two slices belong together. Launches stand in `device_work`. The order is part of the stored form."""
+
+    FORWARD_BACKWARD = 0
+    ASYNC = 1
+    OTHER = 2
+
+
+NUMBERED = (
+    "correlation",
+    "External id",
+    "Record function id",
+    "Sequence number",
+    "Fwd thread id",
+    "Ev Idx",
+    "Python id",
+    "Python parent id",
+    "Python module id",
+    "Bytes",
+    "bytes",
+    "Addr",
+    "Total Allocated",
+    "Total Reserved",
+)
+"""Arguments of slices that nearly every slice has another whole number for: they stand in `slice_numbers`, their key
+is their place here. The order is part of the stored form; a new one comes last. All others are in `argument_sets`."""
 
 
 def _schema(**columns: pa.DataType) -> pa.Schema:
@@ -138,6 +194,120 @@ SCHEMAS: dict[str, pa.Schema] = {
         status=pa.string(),
         deviation_percent=pa.float64(),
     ),
+    # A category of slices. name: as the file has it. kind: one of CategoryKinds.
+    "categories": _schema(name=pa.string(), kind=pa.string()),
+    # What slices have in common: one row for each distinct set of arguments, those that are NUMBERED aside.
+    # text: the arguments as a JSON object. shapes, types, strides, values: of an operator's inputs, JSON as read.
+    # call_stack: outermost last, as PyTorch writes it.
+    "argument_sets": _schema(
+        text=pa.string(),
+        shapes=pa.string(),
+        types=pa.string(),
+        strides=pa.string(),
+        values=pa.string(),
+        call_stack=pa.string(),
+    ),
+    # Something with a start and an end, in the order (thread, start, longest first). function: its name.
+    # Where slices of a thread are nested, parent is the row of the slice around it (-1: none), the slices inside of
+    # row i are rows i+1 … end-1, depth counts from 0, self_ns is the time in it and not in a slice inside of it, and
+    # stack is its call stack. On threads of kind gpu_stream and track slices may overlap: depth is then the lane, so
+    # that slices of one lane never do, parent is a slice of another category around it (an annotation) or -1.
+    # stack: for device work, the call stack that launched it with the work itself innermost. arguments: -1 none.
+    "slices": _schema(
+        start_ns=pa.int64(),
+        duration_ns=pa.int64(),
+        self_ns=pa.int64(),
+        thread=pa.int32(),
+        function=pa.int32(),
+        category=pa.int16(),
+        depth=pa.int32(),
+        parent=pa.int32(),
+        end=pa.int32(),
+        stack=pa.int32(),
+        arguments=pa.int32(),
+    ),
+    # The arguments of slices that are NUMBERED, in the order of the slices.
+    "slice_numbers": _schema(slice=pa.int32(), key=pa.int8(), value=pa.int64()),
+    # Something that happened at one moment, in order of time. thread: -1 none.
+    "instants": _schema(
+        time_ns=pa.int64(), thread=pa.int32(), function=pa.int32(), category=pa.int16(), arguments=pa.int32()
+    ),
+    # A slice in which a device did something, in the order of the slices. kind: DeviceWorkKind. device: of `devices`,
+    # -1 not known. launch: the slice of the host's runtime call that launched it; operator: the innermost slice of
+    # kind operator around the launch; both -1 where not known. configuration: -1 none. bytes: copied or set.
+    "device_work": _schema(
+        slice=pa.int32(),
+        kind=pa.int8(),
+        device=pa.int32(),
+        stream=pa.int64(),
+        launch=pa.int32(),
+        operator=pa.int32(),
+        configuration=pa.int32(),
+        bytes=pa.int64(),
+    ),
+    # How kernels were launched, each distinct one. occupancy_percent: as the profiler estimated it when it launched.
+    "configurations": _schema(
+        grid_x=pa.int64(),
+        grid_y=pa.int64(),
+        grid_z=pa.int64(),
+        block_x=pa.int64(),
+        block_y=pa.int64(),
+        block_z=pa.int64(),
+        registers=pa.int64(),
+        shared_bytes=pa.int64(),
+        blocks_per_sm=pa.float64(),
+        warps_per_sm=pa.float64(),
+        occupancy_percent=pa.float64(),
+    ),
+    # Two slices that belong together. kind: FlowKind.
+    "flows": _schema(source=pa.int32(), target=pa.int32(), kind=pa.int8()),
+    # A device, or the host's memory (kind cpu). kind: cpu or gpu. device: its index. compute: capability, as "8.0".
+    # properties: all that the file tells of it, a JSON object.
+    "devices": _schema(
+        rank=pa.int32(),
+        kind=pa.string(),
+        device=pa.int32(),
+        name=pa.string(),
+        memory_bytes=pa.int64(),
+        compute=pa.string(),
+        sms=pa.int32(),
+        warp_size=pa.int32(),
+        threads_per_sm=pa.int32(),
+        properties=pa.string(),
+    ),
+    # A step of training or inference (ProfilerStep#3), in order of time within its rank. thread: -1 not known.
+    "steps": _schema(rank=pa.int32(), name=pa.string(), start_ns=pa.int64(), end_ns=pa.int64(), thread=pa.int32()),
+    # A quantity that changes with time. unit: bytes, count, percent or "". device: -1 none.
+    "series": _schema(
+        name=pa.string(), unit=pa.string(), rank=pa.int32(), pid=pa.int64(), process=pa.string(), device=pa.int32()
+    ),
+    # Its values, in the order (series, time): each holds until the next.
+    "counters": _schema(series=pa.int32(), time_ns=pa.int64(), value=pa.float64()),
+    # A block of memory, in the order of start_ns (first those that were there before the recording: null). end_ns:
+    # null for one that was never freed. slice: the innermost operator that made it, -1 not known. stack: of it.
+    # category: the file's own word (PARAMETER, ACTIVATION …).
+    "allocations": _schema(
+        start_ns=pa.int64(),
+        end_ns=pa.int64(),
+        bytes=pa.int64(),
+        device=pa.int32(),
+        address=pa.int64(),
+        thread=pa.int32(),
+        slice=pa.int32(),
+        stack=pa.int32(),
+        category=pa.string(),
+    ),
+    # What an allocator reserved from the system, blocks are parts of it. kind: the allocator's word (small, large).
+    "segments": _schema(
+        start_ns=pa.int64(),
+        end_ns=pa.int64(),
+        bytes=pa.int64(),
+        device=pa.int32(),
+        address=pa.int64(),
+        stream=pa.int64(),
+        kind=pa.string(),
+        stack=pa.int32(),
+    ),
     # What could not be read: why, how often, and the first example with its place in the file.
     "losses": _schema(reason=pa.string(), count=pa.int64(), example=pa.string()),
 }
@@ -154,6 +324,32 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "events": ("name", "unit", "weighted"),
     "samples": ("time_ns", "thread", "cpu", "event", "stack", "weight"),
     "counts": ("event", "status"),
+    "categories": ("name", "kind"),
+    "argument_sets": ("text",),
+    "slices": (
+        "start_ns",
+        "duration_ns",
+        "self_ns",
+        "thread",
+        "function",
+        "category",
+        "depth",
+        "parent",
+        "end",
+        "stack",
+        "arguments",
+    ),
+    "slice_numbers": ("slice", "key", "value"),
+    "instants": ("time_ns", "thread", "function", "category", "arguments"),
+    "device_work": ("slice", "kind", "device", "launch", "operator", "configuration"),
+    "configurations": (),
+    "flows": ("source", "target", "kind"),
+    "devices": ("kind", "device"),
+    "steps": ("name", "start_ns", "end_ns", "thread"),
+    "series": ("name", "unit", "device"),
+    "counters": ("series", "time_ns", "value"),
+    "allocations": ("bytes", "device", "thread", "slice", "stack"),
+    "segments": ("bytes", "device", "stack"),
     "losses": ("reason", "count", "example"),
 }
 """The columns in which null never stands; in every other it means "not known"."""
@@ -161,6 +357,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
 
 _NUMBERS: dict[pa.DataType, np.dtype[Any]] = {
     pa.int8(): np.dtype(np.int8),
+    pa.int16(): np.dtype(np.int16),
     pa.int32(): np.dtype(np.int32),
     pa.int64(): np.dtype(np.int64),
     pa.float64(): np.dtype(np.float64),

@@ -7,7 +7,18 @@ import pyarrow as pa
 
 from .calltree import preorder
 from .profile import Meta, Profile
-from .tables import NO_ID, REQUIRED, SCHEMAS, FrameKind, ThreadKinds, column
+from .tables import (
+    NO_ID,
+    NUMBERED,
+    REQUIRED,
+    SCHEMAS,
+    CategoryKinds,
+    DeviceWorkKind,
+    FlowKind,
+    FrameKind,
+    ThreadKinds,
+    column,
+)
 
 Array = np.ndarray[Any, Any]
 # table -> columns that hold row numbers of another table, and whether -1 (none) may stand there
@@ -19,6 +30,39 @@ REFERENCES: dict[str, dict[str, tuple[str, bool]]] = {
     "stacks": {"call": ("calls", False)},
     "samples": {"thread": ("threads", False), "event": ("events", False), "stack": ("stacks", False)},
     "counts": {"thread": ("threads", True), "event": ("events", False), "run": ("runs", True)},
+    "slices": {
+        "thread": ("threads", False),
+        "function": ("functions", False),
+        "category": ("categories", False),
+        "parent": ("slices", True),
+        "stack": ("stacks", False),
+        "arguments": ("argument_sets", True),
+    },
+    "slice_numbers": {"slice": ("slices", False)},
+    "instants": {
+        "thread": ("threads", True),
+        "function": ("functions", False),
+        "category": ("categories", False),
+        "arguments": ("argument_sets", True),
+    },
+    "device_work": {
+        "slice": ("slices", False),
+        "device": ("devices", True),
+        "launch": ("slices", True),
+        "operator": ("slices", True),
+        "configuration": ("configurations", True),
+    },
+    "flows": {"source": ("slices", False), "target": ("slices", False)},
+    "steps": {"thread": ("threads", True)},
+    "series": {"device": ("devices", True)},
+    "counters": {"series": ("series", False)},
+    "allocations": {
+        "device": ("devices", True),
+        "thread": ("threads", True),
+        "slice": ("slices", True),
+        "stack": ("stacks", False),
+    },
+    "segments": {"device": ("devices", True), "stack": ("stacks", False)},
 }
 
 
@@ -34,7 +78,13 @@ def fault(profile: Profile) -> str | None:
         for required in REQUIRED[name]:
             if table.column(required).null_count:
                 return f"{name}.{required} has gaps"
-    return _wrong_reference(profile) or _wrong_tree(profile) or _wrong_value(profile) or _wrong_meta(profile.meta)
+    return (
+        _wrong_reference(profile)
+        or _wrong_tree(profile)
+        or _wrong_slices(profile)
+        or _wrong_value(profile)
+        or _wrong_meta(profile.meta)
+    )
 
 
 def too_heavy(weight: Array) -> bool:
@@ -133,6 +183,43 @@ def _wrong_tree(profile: Profile) -> str | None:
             and np.array_equal(column(calls, "kind")[call[1:]], column(frames, "kind")[frame])
         ):
             return "the trees stacks and calls differ"
+    return None
+
+
+def _wrong_slices(profile: Profile) -> str | None:
+    slices = profile.slices
+    thread, start, length, parent, end = (
+        column(slices, name) for name in ("thread", "start_ns", "duration_ns", "parent", "end")
+    )
+    row = np.arange(len(thread))
+    if len(row):
+        if int(length.min()) < 0 or int(column(slices, "self_ns").min()) < 0 or int(column(slices, "depth").min()) < 0:
+            return "a slice lasts less than no time"
+        if (np.abs(start.astype(np.float64)) + length).max() >= float(1 << 62):
+            return "a slice is out of range"
+        same = thread[1:] == thread[:-1]
+        if (thread[1:] < thread[:-1]).any() or (same & (start[1:] < start[:-1])).any():
+            return "the slices are not in order"
+        if (parent >= row).any() or (end <= row).any() or int(end.max()) > len(row):
+            return "the slices are not nested"
+        inside = parent >= 0
+        around = parent[inside]
+        if (end[inside] > end[around]).any() or (thread[inside] != thread[around]).any():
+            return "the slices are not nested"
+    for name, of in (("device_work", "slice"), ("slice_numbers", "slice"), ("counters", "series")):
+        rows = column(profile.tables()[name], of)
+        if (rows[1:] < rows[:-1]).any():
+            return f"the table {name} is not in order"
+    for name, of, known in (
+        ("device_work", "kind", len(DeviceWorkKind)),
+        ("flows", "kind", len(FlowKind)),
+        ("slice_numbers", "key", len(NUMBERED)),
+    ):
+        values = column(profile.tables()[name], of)
+        if len(values) and not (values.min() >= 0 and values.max() < known):
+            return f"{name}.{of} is none that is known"
+    if not set(profile.categories.column("kind").to_pylist()) <= set(CategoryKinds):
+        return "categories.kind is none that is known"
     return None
 
 

@@ -15,7 +15,7 @@ from ..domain import archive
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.stored import FOLDER, MANIFEST, TableFile, digest, encode, file_name, manifest_json
+from ..domain.stored import FOLDER, MANIFEST, NOTHING, TableFile, digest, encode, file_name, manifest_json
 from ..domain.tables import empty
 
 OPTIONS: Mapping[str, str] = {}
@@ -28,6 +28,9 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
     files: dict[str, pa.Buffer] = {}
     entries: dict[str, TableFile] = {}
     for name, table in profile.tables().items():
+        if not table.num_rows:
+            entries[name] = NOTHING
+            continue
         sink = pa.BufferOutputStream()
         encode(table, name, sink)
         files[name] = sink.getvalue()

@@ -18,6 +18,7 @@ from ..domain.stored import (
     AGAIN,
     MANIFEST,
     MANIFEST_LIMIT_BYTES,
+    NOTHING,
     Manifest,
     TableFile,
     decode,
@@ -75,7 +76,7 @@ def read_manifest(directory: Path) -> Manifest:
 def verify(directory: Path) -> None:
     """Compare every file with its checksum. Raises UnreadableInput where one differs."""
     for name, entry in read_manifest(directory).tables.items():
-        if name not in SCHEMAS:
+        if name not in SCHEMAS or entry == NOTHING:
             continue
         try:
             with open(directory / file_name(name), "rb") as file:
@@ -87,6 +88,9 @@ def verify(directory: Path) -> None:
 
 
 def _write_table(table: pa.Table | Pieces, name: str, directory: Path) -> TableFile:
+    rows = table.rows if isinstance(table, Pieces) else table.num_rows
+    if not rows:
+        return NOTHING
     path = directory / file_name(name)
     with open(path, "wb") as file:
         if isinstance(table, Pieces):
@@ -98,7 +102,6 @@ def _write_table(table: pa.Table | Pieces, name: str, directory: Path) -> TableF
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         size = os.fstat(file.fileno()).st_size
-    rows = table.rows if isinstance(table, Pieces) else table.num_rows
     return TableFile(rows=rows, bytes=size, sha256=digest)
 
 

@@ -1,0 +1,53 @@
+"""Trace events: what stands in a trace in the JSON of Chrome's trace viewer, as columns, before any meaning is given.
+
+A scanner or a JSON decoder fills them; the readers of the formats that are such JSON (PyTorch's first of all) make
+profiles of them. The format is described in Google's "Trace Event Format".
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+MISSING = np.iinfo(np.int64).min
+"""In a column of times: the event does not have it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """An argument that nearly every event has another whole number for: event (int32, ascending), value (int64)."""
+
+    event: Array
+    value: Array
+
+
+@dataclass(frozen=True, eq=False)
+class TraceEvents:
+    """The events of a file, in its order, one entry each in every column.
+
+    texts: every distinct text once. phase: uint8, the letter `ph` (0: none). name, category, process, thread, id: int32
+    places in `texts`, -1 where missing; process and thread are the texts of `pid` and `tid`, a number as it stands in
+    the file, a string as its content. id: the text of `id`, else of `bind_id`. time_ns, duration_ns: int64 exact
+    nanoseconds from `ts` and `dur` (µs), MISSING where there is none. arguments: int32 places in `texts` of the members
+    of `args` as JSON, as they stand, without those that are in `numbers`; -1 where none are left. numbers: by key,
+    those of `tables.NUMBERED` that are whole numbers. top: what stands beside `traceEvents`. lost: (reason, how many,
+    first example) of what could not be read.
+    """
+
+    texts: list[str]
+    phase: Array
+    name: Array
+    category: Array
+    process: Array
+    thread: Array
+    id: Array
+    time_ns: Array
+    duration_ns: Array
+    arguments: Array
+    numbers: dict[str, Numbers] = field(default_factory=dict)
+    top: dict[str, Any] = field(default_factory=dict)
+    lost: list[tuple[str, int, str]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.phase)
