@@ -7,6 +7,7 @@ Ids are row numbers. `-1` in an id column means "none"; null in any other column
 """
 
 from enum import IntEnum
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -364,6 +365,7 @@ _NUMBERS: dict[pa.DataType, np.dtype[Any]] = {
 }
 
 
+@cache
 def empty(name: str) -> pa.Table:
     """The table `name` with no rows."""
     return SCHEMAS[name].empty_table()

@@ -34,6 +34,7 @@ def test_what_is_written_is_read(profile: Profile) -> None:
 
 def test_reading_copies_nothing(tmp_path: Path) -> None:
     columns.write(small_profile(weights=tuple(range(10_000))), tmp_path)
+    columns.read(tmp_path)
     before = pa.total_allocated_bytes()
     profile = columns.read(tmp_path)
     arrays = [column(profile.samples, name) for name in SCHEMAS["samples"].names]
@@ -67,7 +68,7 @@ def test_a_table_in_pieces_is_stored_as_if_it_were_whole(tmp_path: Path, name: s
     columns.verify(tmp_path / "pieces")
     read = columns.read(tmp_path / "pieces").tables()[name]
     assert read.equals(whole)
-    if name == "samples":
+    if name == "samples" and rows:
         # To the last byte, so that it is mapped as one array.
         assert len({(tmp_path / way / "samples.arrow").read_bytes() for way in ("pieces", "whole")}) == 1
     with pytest.raises(ValueError, match="rows in pieces"):
@@ -82,7 +83,7 @@ def test_a_mapped_profile_outlives_its_files(tmp_path: Path) -> None:
     assert column(profile.samples, "weight").tolist() == [3, 4, 1]
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("name", [name for name, table in small_profile().tables().items() if table.num_rows])
 def test_a_file_cut_short_is_noticed_at_once(tmp_path: Path, name: str) -> None:
     columns.write(small_profile(), tmp_path)
     file = tmp_path / stored.file_name(name)
@@ -182,7 +183,6 @@ def test_an_older_schema_is_filled_where_null_may_stand(tmp_path: Path, monkeypa
 
 def test_an_older_schema_without_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     columns.write(small_profile(), tmp_path)
-    (tmp_path / stored.file_name("counts")).unlink()
     manifest = json.loads((tmp_path / stored.MANIFEST).read_text())
     del manifest["tables"]["counts"]
     (tmp_path / stored.MANIFEST).write_text(json.dumps(manifest))
