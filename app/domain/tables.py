@@ -368,7 +368,9 @@ _NUMBERS: dict[pa.DataType, np.dtype[Any]] = {
 @cache
 def empty(name: str) -> pa.Table:
     """The table `name` with no rows."""
-    return SCHEMAS[name].empty_table()
+    schema = SCHEMAS[name]
+    # As `Schema.empty_table` makes it, which imports all of pandas before.
+    return pa.Table.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def column(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
