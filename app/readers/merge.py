@@ -21,6 +21,7 @@ from ..domain.profile import Meta, Profile
 from ..domain.tables import NO_ID, ROOT, SCHEMAS, FrameKind, column
 from ..domain.validity import Heaviness
 from .facts import Facts
+from .merge_tables import MergingTables
 from .ordering import Run, in_order
 from .perf_assembly import FIRST_SAMPLE
 
@@ -51,7 +52,8 @@ class Origin:
 class Part:
     """What is kept of a profile that was taken in. run: the first of its runs. losses: how many it has.
 
-    clock_ns: when its zero was, by perf's clock. length_ns: of what it tells, from its zero on.
+    clock_ns: when its zero was, by perf's clock. sliced: its samples are made of slices. length_ns: of what it tells,
+    from its zero on.
     """
 
     origin: Origin
@@ -61,11 +63,12 @@ class Part:
     runs: int
     clock_ns: int | None
     losses: int
+    sliced: bool = False
     counts: list[tuple[int, int, int]] = field(default_factory=list)
 
     @property
     def length_ns(self) -> int | None:
-        return self.samples.last_ns if self.samples.rows else self.meta.duration_ns
+        return self.samples.last_ns if self.samples.rows and not self.sliced else self.meta.duration_ns
 
 
 Offsets = Callable[[Sequence[Part]], list[int]]
@@ -75,7 +78,7 @@ Ends = dict[int, tuple[int, int]]
 
 @dataclass(frozen=True)
 class Merged:
-    """profile: without what is in pieces. pieces: the tables `samples` and `counts`."""
+    """profile: without what is in pieces. pieces: the tables of which there may be many rows."""
 
     profile: Profile
     pieces: dict[str, Pieces]
@@ -128,6 +131,7 @@ class Merging:
         self._facts = Facts()
         self._heaviness = Heaviness()
         self._nodes = Numbers()
+        self._tables = MergingTables(spill)
         self._part_of_thread: list[int] = []
         self._own_offset: dict[int, int] = {}
         self._scaled: dict[int, list[float]] = {}
@@ -143,7 +147,10 @@ class Merging:
         runs = self._runs(profile, origin)
         threads = self._threads(profile, origin, runs)
         events = np.array([self._event(row) for row in profile.events.to_pylist()] or [0], np.int64)
-        stacks = self._stacks(profile)
+        functions = np.array(
+            [builder.function(*row) for row in zip(*_lists(profile.functions, FUNCTION), strict=True)] or [0], np.int64
+        )
+        stacks = self._stacks(profile, functions.tolist())
         columns = {name: column(profile.samples, name) for name in profile.samples.column_names}
         self._heaviness.add(columns["weight"])
         columns |= {
@@ -160,7 +167,10 @@ class Merging:
             runs=len(runs),
             clock_ns=int(clock) if clock.isdecimal() else None,
             losses=sum(profile.losses.column("count").to_pylist()),
+            sliced=bool(profile.slices.num_rows),
         )
+        ids = {"threads": threads, "functions": functions, "stacks": stacks}
+        self._tables.add(profile, len(self.parts), origin.rank, ids)
         if profile.counts.num_rows:
             part.counts.append(self._counts(profile.counts, origin, runs, threads, events))
         for row in profile.losses.to_pylist():
@@ -195,7 +205,7 @@ class Merging:
             Pieces("samples", samples, lambda: self._ordered(added, place, least)),
             Pieces("counts", counts, lambda: self._counted(added)),
         )
-        return Merged(outline, {one.name: one for one in pieces})
+        return Merged(outline, {one.name: one for one in pieces} | self._tables.pieces(added, place))
 
     def _ends(self, added: Sequence[int]) -> Ends:
         """From when to when there is anything in each run, on the clock of the result; told to the runs too."""
@@ -219,7 +229,7 @@ class Merging:
         starts = [meta.start_epoch_ns for meta in metas]
         commands, clocks = {meta.command for meta in metas}, {meta.clock for meta in metas}
         lows = [part.samples.first_ns + add for part, add in zip(self.parts, added, strict=True) if part.samples.rows]
-        highs = [part.samples.last_ns + add for part, add in zip(self.parts, added, strict=True) if part.samples.rows]
+        highs = [(part.length_ns or 0) + add for part, add in zip(self.parts, added, strict=True) if part.samples.rows]
         known = [meta.duration_ns for meta in metas if meta.duration_ns is not None]
         duration: int | None = (max(highs) - min(lows) or None) if highs else max(known, default=None)
         return Meta(
@@ -316,10 +326,9 @@ class Merging:
         factor = enabled / running if running else max(self._scaled.get(event, [1.0]))
         return factor if factor > 1.00005 else None
 
-    def _stacks(self, profile: Profile) -> Array:
-        """The builder's id of each stack of the profile."""
+    def _stacks(self, profile: Profile, functions: list[int]) -> Array:
+        """The builder's id of each stack of the profile. functions: the builder's id of each function."""
         builder, inlined = self.builder, int(FrameKind.INLINED)
-        functions = [builder.function(*row) for row in zip(*_lists(profile.functions, FUNCTION), strict=True)]
         columns = _lists(profile.frames, FRAME)
         columns[0] = [functions[function] for function in columns[0]]
         if not self._addresses:
