@@ -33,6 +33,10 @@ class FrameKind(IntEnum):
     ANNOTATION = 9
 
 
+HOST_TIME, DEVICE_TIME = "host time", "device time"
+"""The events of a profile with slices. Their samples last: each from its time on, for its weight in ns. Those of one
+thread never overlap in host time; in device time those of one stream may."""
+
 ThreadKinds = ("thread", "gpu_stream", "cpu", "track")
 """What a row of `threads` may be. track: a lane of something that no thread ran, asynchronous slices for example."""
 
@@ -285,8 +289,10 @@ SCHEMAS: dict[str, pa.Schema] = {
     # Its values, in the order (series, time): each holds until the next.
     "counters": _schema(series=pa.int32(), time_ns=pa.int64(), value=pa.float64()),
     # A block of memory, in the order of start_ns (first those that were there before the recording: null). end_ns:
-    # null for one that was never freed. slice: the innermost operator that made it, -1 not known. stack: of it.
-    # category: the file's own word (PARAMETER, ACTIVATION …).
+    # null for one that was never freed. slice: the innermost operator that made it, end_slice: that in which it was
+    # freed, both -1 where not known. stack: of the first. category: the file's own word (PARAMETER, ACTIVATION …).
+    # Where the file has no addresses (address is null) nothing tells what was freed when: what made a block and what
+    # freed one are rows of their own, that with start_ns alone, this with end_ns alone.
     "allocations": _schema(
         start_ns=pa.int64(),
         end_ns=pa.int64(),
@@ -295,6 +301,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         address=pa.int64(),
         thread=pa.int32(),
         slice=pa.int32(),
+        end_slice=pa.int32(),
         stack=pa.int32(),
         category=pa.string(),
     ),
@@ -349,7 +356,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "steps": ("name", "start_ns", "end_ns", "thread"),
     "series": ("name", "unit", "device"),
     "counters": ("series", "time_ns", "value"),
-    "allocations": ("bytes", "device", "thread", "slice", "stack"),
+    "allocations": ("bytes", "device", "thread", "slice", "end_slice", "stack"),
     "segments": ("bytes", "device", "stack"),
     "losses": ("reason", "count", "example"),
 }
