@@ -20,8 +20,8 @@ from typing import IO
 import zstandard
 
 from perfloom.domain.errors import Unavailable, UnreadableInput
+from perfloom.domain.rank_notes import INCOMPLETE
 from perfloom.readers import perf_data as format
-from perfloom.readers.perf_assembly import INCOMPLETE
 from perfloom.recorders.perf_script import FIELDS, OPTIONS
 from perfloom.store.disk import disk_errors
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfloom.domain.errors import UnreadableInput
-from perfloom.readers.rank_notes import is_place, parse_state, run_of
-from perfloom.readers.ranks import Rank
+from perfloom.domain.rank_notes import Rank, is_place, parse_state, run_of
 
 PLAN = "plan.json"
 STATE = "state"

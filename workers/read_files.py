@@ -6,17 +6,19 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from perfloom.domain.errors import TooLarge, UnreadableInput
-from perfloom.domain.profile import Profile
-from perfloom.readers import HEAD_BYTES, perf_data, recognise
+from perfloom.readers import perf_data
 from perfloom.readers.compression import PlainStream, open_plain
 from perfloom.store.disk import disk_errors
-from perfloom.workers import perf_tool, rank_archive
+from perfloom.workers import perf_tool
 from perfloom.workers.read_request import Answers, Input, Request
 
-Read = Callable[[BinaryIO, str], Profile]
+if TYPE_CHECKING:
+    from perfloom.domain.profile import Profile
+
+Read = Callable[[BinaryIO, str], "Profile"]
 LINES_BYTES = 1 << 16
 
 
@@ -52,6 +54,16 @@ class Watched:
         return line
 
 
+def read_texts(request: Request, answers: Answers) -> tuple[Path, ...]:
+    """Write the texts of the recordings of perf that the request names. Returns them. Raises PerfloomError, OSError."""
+    written: list[Path] = []
+    for number, wanted in enumerate(request.inputs):
+        reading = Reading(request, answers, wanted, number, len(request.inputs))
+        reading.read_text()
+        written += reading.written
+    return tuple(written)
+
+
 class Reading:
     """Reads one file."""
 
@@ -66,8 +78,19 @@ class Reading:
         self.written: list[Path] = []
         self.unpacked: Path | None = None
 
-    def read(self) -> Profile | None:
-        """The profile in the file; None where only its text was wanted, or it is an archive of ranks (`unpacked`)."""
+    def read_text(self) -> None:
+        """Have perf print the recording; nothing where it is none of perf."""
+        with open_plain(Path(self.wanted.path), self.request.limits.unpacked_bytes) as stream:
+            if perf_data.sniff(stream.peek(len(perf_data.MAGIC))):
+                with self._plain_file(stream) as path:
+                    self._by_perf(None, path)
+
+    def read(self) -> "Profile | None":
+        """The profile in the file; None where it is an archive of ranks (`unpacked`)."""
+        # Here, as they need the libraries of tables, and text alone does not.
+        from perfloom.readers import HEAD_BYTES, recognise
+        from perfloom.workers import rank_archive
+
         limit = self.request.limits.unpacked_bytes
         if self.wanted.script is not None:
             with open_plain(Path(self.wanted.script), limit) as text:
@@ -84,9 +107,9 @@ class Reading:
             if reader.needs_perf:
                 with self._plain_file(stream) as path:
                     return self._by_perf(reader.read, path)
-            return self._profile(reader.read, stream) if self.request.out is not None else None
+            return self._profile(reader.read, stream)
 
-    def _profile(self, read: Read, stream: PlainStream) -> Profile:
+    def _profile(self, read: Read, stream: PlainStream) -> "Profile":
         size = _size(self.wanted.script or self.wanted.path)
 
         def tell(taken: int) -> None:
@@ -121,8 +144,8 @@ class Reading:
         disk = os.statvfs(self.request.scratch)
         return disk.f_bavail * disk.f_frsize - self.request.limits.free_bytes
 
-    def _by_perf(self, read: Read, path: Path) -> Profile | None:
-        """Have perf print the recording; keep the text, and read it where that is wanted."""
+    def _by_perf(self, read: Read | None, path: Path) -> "Profile | None":
+        """Have perf print the recording; keep the text, and read it by `read`."""
         perf = perf_tool.find_perf(self.request.perf)
         # Of two files of one name each has a text of its own.
         alike = sum(one.name == self.wanted.name for one in self.request.inputs) > 1
@@ -130,7 +153,7 @@ class Reading:
         out = Path(self.request.text, perf_tool.script_name(name))
         self._looks_up(0)
         with tempfile.TemporaryDirectory(dir=self.request.scratch) as scratch:
-            if self.request.out is None:
+            if read is None:
                 perf_tool.script(perf, path, out, Path(scratch), self._looks_up)
                 profile = None
             else:

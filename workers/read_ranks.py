@@ -9,8 +9,8 @@ from pathlib import Path
 
 from perfloom.domain.errors import Unavailable, UnreadableInput
 from perfloom.domain.pieces import Spill
+from perfloom.domain.rank_notes import parse_plan
 from perfloom.readers.merge import FEW, Merged, Merging
-from perfloom.readers.rank_notes import parse_plan
 from perfloom.readers.ranks import Ranks
 from perfloom.workers.rank_folders import COUNTS, PLAN, PLAN_BYTES, RECORDING, TEXTS, Folder, folders, small_file
 from perfloom.workers.read_ahead import Found, read_all, read_one

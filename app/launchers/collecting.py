@@ -3,7 +3,7 @@
 import re
 
 from ..domain.errors import UnreadableInput
-from ..readers.rank_notes import is_place, run_of
+from ..domain.rank_notes import is_place, run_of
 from .quoting import quote
 from .starting import MARK, _full, _script
 

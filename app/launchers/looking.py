@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..domain.progress import RankSight, RunSight, Sight, SubmissionSight
+from ..domain.rank_notes import is_place, run_of
 from ..domain.targets import BatchStatus
-from ..readers.rank_notes import is_place, run_of
 from .quoting import quote
 
 MOST_NOTES = 100

@@ -26,8 +26,8 @@ from dataclasses import dataclass, replace
 from ..domain.errors import InvalidRequest
 from ..domain.facts import HostFacts
 from ..domain.jobs import JobSpec, Scope, Splitting
+from ..domain.rank_notes import MOST_RUNS
 from ..domain.targets import Target, TargetFacts
-from ..readers.rank_notes import MOST_RUNS
 from . import base
 from .around import text
 from .collecting import list_script, listed, remove_script, symbolise_script

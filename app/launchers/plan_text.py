@@ -12,8 +12,8 @@ from pathlib import PurePath
 from ..domain.errors import InvalidRequest
 from ..domain.facts import HostFacts
 from ..domain.jobs import JobSpec, RecorderName, Scope
+from ..domain.rank_notes import INCOMPLETE
 from ..domain.targets import Target
-from ..readers.perf_assembly import INCOMPLETE
 from ..recorders import recorder_of
 from ..recorders.base import program
 from ..recorders.perf_script import FIELDS, OPTIONS

@@ -1,61 +1,19 @@
-"""Readers: one file a format, each with `sniff` and `read`. Formats are told by content, never by name."""
+"""Readers: one file a format, each with `sniff` and `read`; `formats` lists them.
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import BinaryIO
+What stands here is imported when it is first asked for: who only unpacks a file, or has perf print one, does not wait
+for the libraries of tables.
+"""
 
-from ..domain.errors import UnreadableInput
-from ..domain.profile import Profile
-from . import collapsed, perf_data, perf_script, perf_stat, stored
+import importlib
+from typing import TYPE_CHECKING, Any
 
-HEAD_BYTES = 256 << 10
-"""How much of a file, unpacked, is looked at to tell its format."""
+if TYPE_CHECKING:
+    from .formats import HEAD_BYTES, READERS, Reader, known, recognise
 
-
-@dataclass(frozen=True)
-class Reader:
-    """A format that can be read.
-
-    name: as in `Meta.format`. label: for people. sniff: whether a file with such a beginning is of this format.
-    read: the profile in a stream of unpacked bytes; it raises UnreadableInput, and what else it could not read
-    stands in the profile's losses. needs_perf: it reads what `perf script` prints of the file.
-    """
-
-    name: str
-    label: str
-    sniff: Callable[[bytes], bool]
-    read: Callable[[BinaryIO, str], Profile]
-    needs_perf: bool = False
+__all__ = ["HEAD_BYTES", "READERS", "Reader", "known", "recognise"]
 
 
-READERS: dict[str, Reader] = {
-    reader.name: reader
-    for reader in (
-        Reader(stored.FORMAT, "a profile that Perfloom exported", stored.sniff, stored.read),
-        Reader(perf_data.FORMAT, "perf.data", perf_data.sniff, perf_data.read, needs_perf=True),
-        Reader(perf_script.FORMAT, "perf script text", perf_script.sniff, perf_script.read),
-        Reader(perf_stat.FORMAT, "perf stat output", perf_stat.sniff, perf_stat.read),
-        Reader(collapsed.FORMAT, "collapsed stacks", collapsed.sniff, collapsed.read),
-    )
-}
-
-
-def known() -> str:
-    """The formats that can be read, as part of a sentence."""
-    labels = [reader.label for reader in READERS.values()]
-    return f"{', '.join(labels[:-1])} or {labels[-1]}; each also packed as .gz, .zst or .xz"
-
-
-def recognise(head: bytes, source: str = "this file") -> Reader:
-    """The reader of the file that starts with `head` (HEAD_BYTES of it, unpacked). `source` names it in messages.
-
-    Raises UnreadableInput, saying what is known.
-    """
-    if not head:
-        raise UnreadableInput(f"{source} is empty. Give {known()}.")
-    if not head.strip(b"\0"):
-        raise UnreadableInput(f"{source} begins with nothing but zero bytes. Copy or record it again.")
-    for reader in READERS.values():
-        if reader.sniff(head):
-            return reader
-    raise UnreadableInput(f"The format of {source} is not known. Give {known()}.")
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(importlib.import_module(".formats", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

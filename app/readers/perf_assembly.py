@@ -15,6 +15,7 @@ import numpy as np
 from ..domain.builder import TOO_HEAVY as ABSURD
 from ..domain.builder import ProfileBuilder
 from ..domain.profile import Meta, Profile
+from ..domain.rank_notes import INCOMPLETE
 from ..domain.tables import ROOT, FrameKind
 from ..domain.validity import impossible
 from .perf_blocks import Tokens, calling_tree
@@ -47,8 +48,6 @@ UNNAMED_EVENT = "samples"
 IN_ORDER = "order of samples"
 """The clock of a text without times: time_ns then counts samples, and the profile has no duration."""
 
-INCOMPLETE = "incomplete"
-"""The name of a comment ("# incomplete : …") that says why the text does not hold all that was recorded."""
 FIRST_SAMPLE = "clock of first sample"
 """The fact that tells when the profile's zero was, in ns of the clock that perf used."""
 

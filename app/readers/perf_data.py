@@ -5,11 +5,10 @@ side runs `perf script` (workers/perf_tool.py) and hands its text to the reader 
 """
 
 from dataclasses import replace
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from ..domain.profile import Profile
-from ..domain.tables import texts
-from . import perf_script
+if TYPE_CHECKING:
+    from ..domain.profile import Profile
 
 FORMAT = "perf-data"
 MAGIC = b"PERFILE2"
@@ -29,17 +28,20 @@ def is_piped(head: bytes) -> bool:
     return int.from_bytes(head[8:16], "little" if head.startswith(MAGIC) else "big") == PIPE_HEADER_BYTES
 
 
-def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
+def read(stream: BinaryIO, source: str = FORMAT) -> "Profile":
     """The profile in the text that `perf script` printed of a perf.data file."""
+    # Here, as who only has perf print a file does not need it, nor what it imports.
+    from . import perf_script
+
     profile = perf_script.read(stream, source)
     return replace(profile, meta=replace(profile.meta, format=FORMAT, main_event=_first_asked_for(profile)))
 
 
-def _first_asked_for(profile: Profile) -> str | None:
+def _first_asked_for(profile: "Profile") -> str | None:
     """The event that was named first when recording, of those that occurred: the heading lists them in that order.
 
     The first sample is no guide: page faults come before the first tick of any clock.
     """
-    seen = set(texts(profile.events, "name"))
+    seen = set(profile.events.column("name").to_pylist())
     asked = (key.removeprefix(EVENT_FACT) for key in profile.meta.facts if key.startswith(EVENT_FACT))
     return next((name for name in asked if name in seen), profile.meta.main_event)

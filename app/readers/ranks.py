@@ -9,14 +9,14 @@ because no moment would have seen all of them at work, the hosts begin together.
 import signal
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..domain.listing import ranges_of, ranges_text, some
 from ..domain.profile import Meta, Profile
+from ..domain.rank_notes import Rank, RankPlan, RankState
 from .merge import Ends, Merged, Merging, Origin, Part
-from .rank_notes import RankPlan, RankState
 
-ALL, ON_HOST = "all", "on-"
+ALL = "all"
 SHOWN_HOSTS = 4
 SHOWN_RANGES = 8
 SHOWN_REASONS = 40
@@ -25,32 +25,6 @@ MISSING = "nothing came back: never started, or the host was lost"
 NO_END = "no end was noted: killed, or the host was lost"
 NO_RECORDING = "no recording came back"
 CLOCKS = "they differ by more than a run took, so all hosts are shown as if they had begun together"
-
-
-@dataclass(frozen=True)
-class Rank:
-    """A rank, or another process of a run. place: the name of its folder. state None: there is none."""
-
-    run: int
-    place: str
-    state: RankState | None
-
-    @property
-    def number(self) -> int | None:
-        """The rank; null for a program without ranks, and for what cannot be told to be one."""
-        return int(self.place) if self.place.isdecimal() else None
-
-    @property
-    def host(self) -> str | None:
-        """Its host, where that is known."""
-        if self.state is not None and self.state.host:
-            return self.state.host
-        return self.place.removeprefix(ON_HOST) if self.place.startswith(ON_HOST) else None
-
-    @property
-    def order(self) -> tuple[int, int, str]:
-        """Runs, in them ranks by number."""
-        return self.run, -1 if self.number is None else self.number, self.place
 
 
 class Ranks:

@@ -4,13 +4,13 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..domain.errors import NotFound
-from ..domain.profile import Profile
-from ..domain.stored import MANIFEST
-from . import columns
+
+if TYPE_CHECKING:
+    from ..domain.profile import Profile
 
 KEPT = 8
 
@@ -20,15 +20,18 @@ _all: "weakref.WeakSet[OpenProfiles]" = weakref.WeakSet()
 class OpenProfiles:
     """The most recently used profiles. Safe to share between threads, and to carry over a fork."""
 
-    def __init__(self, read: Callable[[Path], Profile] = columns.read, kept: int = KEPT) -> None:
-        self._read = read
+    def __init__(self, kept: int = KEPT) -> None:
         self._kept = kept
         self._profiles: OrderedDict[Path, tuple[tuple[int, int], Profile]] = OrderedDict()
         self._lock = threading.Lock()
         _all.add(self)
 
-    def get(self, directory: Path) -> Profile:
+    def get(self, directory: Path) -> "Profile":
         """The profile in `directory`: the same object as long as it is kept. Raises NotFound where there is none."""
+        # Here, as who only lists results or sees to jobs does not need them, nor what they import.
+        from ..domain.stored import MANIFEST
+        from . import columns
+
         try:
             found = os.stat(directory / MANIFEST)
         except FileNotFoundError:
@@ -39,7 +42,7 @@ class OpenProfiles:
             if known is not None and known[0] == version:
                 self._profiles.move_to_end(directory)
                 return known[1]
-        profile = self._read(directory)
+        profile = columns.read(directory)
         with self._lock:
             known = self._profiles.get(directory)
             if known is not None and known[0] == version:

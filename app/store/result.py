@@ -1,18 +1,12 @@
-"""What the catalogue keeps of a result, and how it is worked out from the profile."""
+"""What the catalogue keeps of a result."""
 
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+from dataclasses import dataclass
 
 from ..domain.errors import InvalidRequest
-from ..domain.profile import Meta, Profile
-from ..domain.tables import column, texts
+from ..domain.meta import Meta
 from .models import ResultRow, storable
 
 MAX_NAME = 300
@@ -68,52 +62,6 @@ class Result:
     tags: tuple[str, ...]
     notes: str
     missing: bool
-
-
-def describe(profile: Profile) -> dict[str, Any]:
-    """The columns of `results` that follow from the profile."""
-    meta = profile.meta
-    hosts = [*texts(profile.runs, "host"), *_distinct(profile.threads, "host"), meta.facts.get("hostname", "")]
-    return {
-        "format": meta.format,
-        "meta": meta.to_json(),
-        "events": [asdict(total) for total in event_totals(profile)],
-        "samples": profile.samples.num_rows,
-        "threads": profile.threads.num_rows,
-        "duration_ns": meta.duration_ns,
-        "host": next((host for host in hosts if host), ""),
-        "command": meta.command or next((command for command in texts(profile.runs, "command") if command), ""),
-        "complete": meta.complete,
-        "reasons": list(meta.reasons),
-    }
-
-
-def event_totals(profile: Profile) -> tuple[EventTotal, ...]:
-    """Total and number of samples of each event, in the order of `events`; sums are exact."""
-    events = profile.events.num_rows
-    event = column(profile.samples, "event")
-    weight = column(profile.samples, "weight")
-    samples = np.bincount(event, minlength=events)
-    # Halves of 32 bits: neither their sums nor bincount's float64 can lose a bit below 2**21 samples; above, chunks.
-    sums = [0] * events
-    for start in range(0, len(event), 1 << 21):
-        part, chunk = event[start : start + (1 << 21)], weight[start : start + (1 << 21)]
-        high = np.bincount(part, chunk >> 32, minlength=events)
-        low = np.bincount(part, chunk & 0xFFFFFFFF, minlength=events)
-        for i in range(events):
-            sums[i] += (int(high[i]) << 32) + int(low[i])
-    counted = _counted(profile.counts, events)
-    return tuple(
-        EventTotal(name, unit, sums[i] if samples[i] else counted.get(i, 0), int(samples[i]), scaling)
-        for i, (name, unit, scaling) in enumerate(
-            zip(
-                texts(profile.events, "name"),
-                texts(profile.events, "unit"),
-                profile.events.column("scaling").to_pylist(),
-                strict=True,
-            )
-        )
-    )
 
 
 def normal_name(text: str) -> str:
@@ -185,24 +133,3 @@ def result(row: ResultRow, tags: Iterable[str]) -> Result:
 
 def _printable(text: str) -> str:
     return storable(re.sub(r"[\x00-\x1f\x7f\u2028\u2029\u202a-\u202e\u2066-\u2069]", " ", text))
-
-
-def _distinct(table: pa.Table, name: str) -> list[str]:
-    return [value for value in pc.unique(table.column(name)).to_pylist() if value]
-
-
-def _counted(counts: pa.Table, events: int) -> dict[int, int | float | None]:
-    """Sums of the counted values by event; null where every one of an event is null."""
-    if not counts.num_rows:
-        return {}
-    event = column(counts, "event")
-    value = counts.column("value").to_numpy()
-    known = ~np.isnan(value)
-    sums = np.bincount(event[known], value[known], minlength=events)
-    some = np.bincount(event[known], minlength=events)
-    present = np.bincount(event, minlength=events)
-    found: dict[int, int | float | None] = {}
-    for i in np.flatnonzero(present):
-        total = float(sums[i])
-        found[int(i)] = None if not some[i] else int(total) if total.is_integer() else total
-    return found

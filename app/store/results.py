@@ -12,15 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from ..domain.errors import InvalidRequest, NotFound
-from ..domain.profile import Profile
-from . import columns, originals
+from . import originals
 from .database import Database
 from .disk import bytes_below, disk_errors, remove_tree, sync_directory
 from .ids import checked_id
@@ -30,7 +29,6 @@ from .originals import Original
 from .result import (
     OriginalFile,
     Result,
-    describe,
     folded,
     normal_name,
     normal_notes,
@@ -39,6 +37,9 @@ from .result import (
     search_text,
 )
 from .sweeping import STAGED, TRASH, Sweep, sweep
+
+if TYPE_CHECKING:
+    from ..domain.profile import Profile
 
 ABOUT = "result.json"
 """Beside the manifest: what the row holds and the profile does not tell, for when the row is lost."""
@@ -106,6 +107,9 @@ class Results:
         if known is not None and not known.missing:
             return known
         about = _read_about(directory)
+        # Here, as who only lists results or sees to jobs does not need them, nor what they import.
+        from . import columns, describing
+
         row = ResultRow(
             id=id,
             job_id=about.get("job_id"),
@@ -115,7 +119,7 @@ class Results:
             originals=[asdict(original) for original in _originals(about)],
             notes="",
             missing=False,
-            **describe(columns.read(directory)),
+            **describing.describe(columns.read(directory)),
         )
         row.search = search_text(row, ())
         try:
@@ -142,7 +146,7 @@ class Results:
             found = _with_tags(session, session.scalars(select(ResultRow).where(ResultRow.id == id)))
         return found[0] if found else None
 
-    def open(self, id: str) -> Profile:
+    def open(self, id: str) -> "Profile":
         """The profile of a result, mapped. Raises NotFound, or UnreadableInput where its files are damaged."""
         return self._opened.get(self._path(id))
 
@@ -291,6 +295,8 @@ class Results:
 
     def _complete(self, staged: Path, name: str, files: Sequence[Path], job_id: str | None) -> None:
         """Add to a staged directory what makes it a whole result, and flush it."""
+        from . import columns
+
         manifest = columns.read_manifest(staged)
         try:
             name = normal_name(name)

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.pieces import Spill
 from perfloom.domain.profile import Profile
+from perfloom.domain.rank_notes import MOST_RANKS, Rank, RankPlan, RankState, is_place, parse_plan, parse_state, run_of
 from perfloom.domain.validity import fault
 from perfloom.readers import perf_data, perf_stat
 from perfloom.readers.merge import Merging
-from perfloom.readers.rank_notes import MOST_RANKS, RankPlan, RankState, is_place, parse_plan, parse_state, run_of
-from perfloom.readers.ranks import CLOCKS, Rank, Ranks, ranges
+from perfloom.readers.ranks import CLOCKS, Ranks, ranges
 
 S = 10**9
 EPOCH = 1_760_000_000 * S

@@ -12,13 +12,17 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from ..domain.errors import UnreadableInput
-from ..domain.plain import one_line
+from .errors import UnreadableInput
+from .plain import one_line
 
 MOST_RUNS = 1000
 MOST_RANKS = 1 << 16
 MOST_TEXT = 400
 MOST_NOTES = 10
+ON_HOST = "on-"
+INCOMPLETE = "incomplete"
+"""The name of a comment ("# incomplete : …") in the text of a recording, that says why it does not hold all that was
+recorded."""
 _RUN = re.compile(r"run(0|[1-9][0-9]{0,5})", re.ASCII)
 _PLACE = re.compile(r"0|[1-9][0-9]{0,6}|all|on-[\w.-]{1,200}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
@@ -63,6 +67,32 @@ class RankState:
     stopped: str = ""
     text: str = ""
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rank:
+    """A rank, or another process of a run. place: the name of its folder. state None: there is none."""
+
+    run: int
+    place: str
+    state: RankState | None
+
+    @property
+    def number(self) -> int | None:
+        """The rank; null for a program without ranks, and for what cannot be told to be one."""
+        return int(self.place) if self.place.isdecimal() else None
+
+    @property
+    def host(self) -> str | None:
+        """Its host, where that is known."""
+        if self.state is not None and self.state.host:
+            return self.state.host
+        return self.place.removeprefix(ON_HOST) if self.place.startswith(ON_HOST) else None
+
+    @property
+    def order(self) -> tuple[int, int, str]:
+        """Runs, in them ranks by number."""
+        return self.run, -1 if self.number is None else self.number, self.place
 
 
 def run_of(folder: str) -> int | None:
