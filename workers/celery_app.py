@@ -16,19 +16,11 @@ from perfloom.config import Settings
 from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, TARGET_QUEUE, celery_app
 from perfloom.workers import processes, secrets, tasks
 from perfloom.workers.facts_probe import host_name
+from perfloom.workers.logs import set_up_logging
 
 QUEUES = {"launch": LAUNCH_QUEUE, "target": TARGET_QUEUE, "read": READ_QUEUE}
 POOLS = {"launch": "prefork", "target": "threads", "read": "prefork"}
 """Who waits for other machines needs threads, not processes, and shares connections and secrets in one memory."""
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-
-
-def set_up_logging(verbose: bool) -> None:
-    """To standard error: warnings, and what the steps do where asked for."""
-    logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT, force=True)
-    logging.getLogger("perfloom").setLevel(logging.INFO if verbose else logging.WARNING)
-    # It repeats at every start that a broker may be away for a while.
-    logging.getLogger("kombu").setLevel(logging.ERROR)
 
 
 def work(settings: Settings, queue: str, count: int) -> int:

@@ -10,7 +10,7 @@ from gunicorn.app.base import BaseApplication
 from perfloom.config import Settings
 from perfloom.domain.errors import Unavailable
 from perfloom.places import reason
-from perfloom.workers.celery_app import set_up_logging
+from perfloom.workers.logs import set_up_logging
 
 THREADS = 8
 LONGEST_S = 120

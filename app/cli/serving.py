@@ -119,7 +119,7 @@ def web(host: str | None, port: int | None, processes: int, data: Path | None, v
 
 
 def _log(verbose: bool) -> None:
-    from ..workers.celery_app import set_up_logging
+    from ..workers.logs import set_up_logging
 
     if verbose:
         os.environ["PERFLOOM_VERBOSE"] = "1"
