@@ -60,6 +60,7 @@ REFERENCES: dict[str, dict[str, tuple[str, bool]]] = {
         "device": ("devices", True),
         "thread": ("threads", True),
         "slice": ("slices", True),
+        "end_slice": ("slices", True),
         "stack": ("stacks", False),
     },
     "segments": {"device": ("devices", True), "stack": ("stacks", False)},

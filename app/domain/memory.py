@@ -1,0 +1,160 @@
+"""What readers of memory have in common: names of series and events, allocations paired by address, their samples.
+
+A profile with memory has in `series` and `counters` what an allocator had handed out (ALLOCATED), could not yet hand
+out again (ACTIVE) and had taken from the system (RESERVED), by device in bytes; in `allocations` its blocks; and as
+samples, so that flame graphs, hotspots and differences show memory too, what each block weighs on the stack that made
+it: once in the event of all that was allocated and, where it lived at the peak of its device, in that of the peak.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .builder import ProfileBuilder
+from .tables import NO_ID
+
+Array = np.ndarray[Any, Any]
+MISSING = np.iinfo(np.int64).min
+"""In a column of times: not known, or never."""
+ALLOCATED, RESERVED, ACTIVE = "allocated", "reserved", "active"
+"""Names of series, in bytes by device. active: allocated, and freed memory that other streams still use."""
+LARGEST_FREE, INACTIVE_SPLIT, INACTIVE_SPLIT_BLOCKS, ROUNDING = (
+    "largest free block",
+    "inactive split",
+    "inactive split blocks",
+    "rounding",
+)
+"""Series with one value at the end of a snapshot, in bytes (blocks: a count), by device: the largest block that could
+be handed out; blocks that are free but cannot go back to the system, because a part of their segment is in use; and
+what the allocator gave more than it was asked for."""
+OUT_OF_MEMORY, RETRY = "out of memory", "allocator retry"
+"""Names of instants: an allocation failed; one failed first, until the allocator had given back what it had cached."""
+
+
+def allocated_event(kind: str) -> str:
+    """The name of the event of all bytes allocated. kind: of the device, "cpu", "gpu", or "" where it is not known."""
+    return f"{kind.upper()} bytes allocated".strip()
+
+
+def peak_event(kind: str) -> str:
+    """The name of the event of the bytes that lived at the peak of their device."""
+    return f"{kind.upper()} bytes live at peak".strip()
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Blocks, one entry each in every column, in the order of start_ns, first those that were there before.
+
+    made, freed: the number of the event that made or freed it, -1 where there is none. start_ns, end_ns: MISSING where
+    not known or never. bytes: as when it was made, else as when it was freed. lost_frees, lost_allocations: how many
+    events there must have been between others and are not: an address was handed out twice without being freed, or
+    freed twice. Such a block is taken to end, or to begin, with the next or last thing known of its address.
+    """
+
+    made: Array
+    freed: Array
+    start_ns: Array
+    end_ns: Array
+    bytes: Array
+    lost_frees: int
+    lost_allocations: int
+
+
+def paired(time_ns: Array, size: Array, device: Array, address: Array | None) -> Pairs:
+    """Blocks of the events of an allocator, one entry each in every column, in the order in which they happened.
+
+    size: bytes, negative for what was freed. address: None where the file has none; then every event is a block of its
+    own, made or freed.
+    """
+    event = np.flatnonzero(size)
+    made = np.where(size[event] > 0, event, NO_ID)
+    freed = np.where(size[event] < 0, event, NO_ID)
+    begun, ended = np.where(made >= 0, time_ns[event], MISSING), np.where(freed >= 0, time_ns[event], MISSING)
+    lost_frees = lost_allocations = 0
+    if address is not None and len(event):
+        order = np.lexsort((event, address[event], device[event]))
+        made, freed, begun, ended, event = made[order], freed[order], begun[order], ended[order], event[order]
+        same = (address[event][1:] == address[event][:-1]) & (device[event][1:] == device[event][:-1])
+        makes = made >= 0
+        pair = np.flatnonzero(same & makes[:-1] & ~makes[1:])
+        freed[pair], ended[pair] = freed[pair + 1], ended[pair + 1]
+        # Two of a kind at one address: what must have been between them is missing.
+        again = np.flatnonzero(same & makes[:-1] & makes[1:])
+        ended[again] = begun[again + 1]
+        twice = np.flatnonzero(same & ~makes[:-1] & ~makes[1:]) + 1
+        begun[twice] = ended[twice - 1]
+        lost_frees, lost_allocations = len(again), len(twice)
+        kept = np.ones(len(event), bool)
+        kept[pair + 1] = False
+        made, freed, begun, ended = made[kept], freed[kept], begun[kept], ended[kept]
+    order = np.lexsort((np.where(made >= 0, made, freed), begun))
+    made, freed, begun, ended = made[order], freed[order], begun[order], ended[order]
+    bytes_ = np.abs(size[np.where(made >= 0, made, freed)]).astype(np.int64)
+    return Pairs(made, freed, begun, ended, bytes_, lost_frees, lost_allocations)
+
+
+def peak_of(time_ns: Array, value: Array) -> int | None:
+    """When a series first had its greatest value; None for one without values."""
+    return int(time_ns[int(np.argmax(value))]) if len(value) else None
+
+
+def live_at(start_ns: Array, end_ns: Array, time_ns: int) -> Array:
+    """Which blocks live at a time, as bools: from their start on, no more at their end."""
+    live: Array = (start_ns <= time_ns) & ((end_ns > time_ns) | (end_ns == MISSING))
+    return live
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The columns of `allocations` that samples are made of. Times on the builder's clock, MISSING where null.
+
+    thread: -1 where not known. stack: as the builder numbers them.
+    """
+
+    start_ns: Array
+    end_ns: Array
+    bytes: Array
+    device: Array
+    thread: Array
+    stack: Array
+
+
+@dataclass(frozen=True)
+class MemoryDevice:
+    """A device as `add_samples` needs it. kind: cpu or gpu, "" where not known. peak_ns: when most was allocated; None
+    where that is not known, or nothing tells what was freed when. thread: for blocks that no thread is known of."""
+
+    kind: str
+    peak_ns: int | None
+    thread: int
+
+
+def add_samples(
+    builder: ProfileBuilder, blocks: Blocks, devices: Mapping[int, MemoryDevice], began_ns: int
+) -> tuple[str, ...]:
+    """Add what blocks weigh: a sample at its start of each that was allocated, and of each that lived at the peak.
+
+    devices: by what stands in `blocks.device`. began_ns: when the recording began, which is the time of the samples of
+    blocks that were there before. Returns the names of the events that got samples, those of the peaks first.
+    """
+    known = blocks.start_ns != MISSING
+    time_ns = np.where(known, blocks.start_ns, began_ns)
+    parts: dict[str, list[tuple[Array, int]]] = {}
+    for number, one in devices.items():
+        mine = (blocks.device == number) & (blocks.bytes > 0)
+        if one.peak_ns is not None:
+            peak = mine & live_at(blocks.start_ns, blocks.end_ns, one.peak_ns)
+            parts.setdefault(peak_event(one.kind), []).append((np.flatnonzero(peak), one.thread))
+    for number, one in devices.items():
+        mine = (blocks.device == number) & (blocks.bytes > 0) & known
+        parts.setdefault(allocated_event(one.kind), []).append((np.flatnonzero(mine), one.thread))
+    for name, found in parts.items():
+        for rows, other in found:
+            if len(rows):
+                same = np.zeros(len(rows), np.int64)
+                thread = np.where(blocks.thread[rows] >= 0, blocks.thread[rows], other)
+                event = same + builder.event(name, "bytes")
+                builder.samples(time_ns[rows], thread, same - 1, event, blocks.stack[rows], blocks.bytes[rows])
+    return tuple(name for name, found in parts.items() if any(len(rows) for rows, _ in found))
