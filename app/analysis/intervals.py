@@ -1,0 +1,118 @@
+"""Sets of time: what intervals cover together, and how much of that lies in windows of time.
+
+Times are int64 ns, intervals half open [start, end). Everything is one sort and running maxima, so that millions of
+intervals take milliseconds.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+EDGE = 1 << 62
+"""No time of a profile is as far from its zero as this."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cover:
+    """A set of time: intervals that are ascending and do not touch, none of them empty."""
+
+    start: Array
+    end: Array
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @cached_property
+    def _before(self) -> Array:
+        """How much is covered before each interval, and in all."""
+        return np.concatenate(([0], np.cumsum(self.end - self.start)))
+
+    @property
+    def total(self) -> int:
+        """How much is covered, in ns."""
+        return int(self._before[-1])
+
+    def until(self, time: Array) -> Array:
+        """How much is covered before each of these times, in ns."""
+        after = np.searchsorted(self.start, time, "left")
+        covered: Array = self._before[after]
+        if len(self):
+            # What the interval that has begun still reaches beyond the time.
+            covered = covered - np.where(after > 0, np.maximum(self.end[after - 1] - time, 0), 0)
+        return covered
+
+    def within(self, start: Array, end: Array) -> Array:
+        """How much is covered in each window [start, end), in ns."""
+        return self.until(np.maximum(end, start)) - self.until(start)
+
+    def gaps(self) -> "Cover":
+        """What is not covered between the first interval and the last."""
+        return Cover(self.end[:-1], self.start[1:])
+
+    def clipped(self, start: int, end: int) -> "Cover":
+        """What of it lies in the window [start, end)."""
+        first = int(np.searchsorted(self.end, start, "right"))
+        last = max(first, int(np.searchsorted(self.start, end, "left")))
+        return Cover(np.maximum(self.start[first:last], start), np.minimum(self.end[first:last], end))
+
+
+NOTHING = Cover(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def cover(start: Array, end: Array) -> Cover:
+    """What these intervals, in any order, cover together. Fast where they come in long ascending runs, as the slices
+    of threads do."""
+    some = end > start
+    if not some.all():
+        start, end = start[some], end[some]
+    if not len(start):
+        return NOTHING
+    down = start[1:] < start[:-1]
+    if down.any():
+        start, end = _without_runs(start, end, down)
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
+    return Cover(*_joined(start, end))
+
+
+def together(*covers: Cover) -> Cover:
+    """What these sets of time cover together."""
+    some = [one for one in covers if len(one)]
+    if len(some) < 2:
+        return some[0] if some else NOTHING
+    return cover(np.concatenate([one.start for one in some]), np.concatenate([one.end for one in some]))
+
+
+def common(one: Cover, other: Cover, start: Array, end: Array) -> Array:
+    """How much both cover in each window [start, end), in ns."""
+    both: Array = one.within(start, end) + other.within(start, end) - together(one, other).within(start, end)
+    return both
+
+
+def _without_runs(start: Array, end: Array, down: Array) -> tuple[Array, Array]:
+    """The same set of time in fewer intervals: each ascending run joined by itself. Those of one run do not touch."""
+    run = np.zeros(len(start), np.int64)
+    np.cumsum(down, out=run[1:])
+    zero = int(start.min())
+    reach = int(end.max()) - zero + 1
+    if (int(run[-1]) + 1) * reach >= EDGE:
+        return start, end
+    # Each run in a stretch of time of its own.
+    run *= reach
+    run -= zero
+    first, last = _joined(start + run, end + run)
+    offset = run[np.searchsorted(start + run, first, "left")]
+    return first - offset, last - offset
+
+
+def _joined(start: Array, end: Array) -> tuple[Array, Array]:
+    """Ascending intervals, those that touch or overlap made one."""
+    reached = np.maximum.accumulate(end)
+    first = np.ones(len(start), bool)
+    np.greater(start[1:], reached[:-1], out=first[1:])
+    last = np.ones(len(start), bool)
+    last[:-1] = first[1:]
+    return start[first], reached[last]

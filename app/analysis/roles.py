@@ -1,0 +1,186 @@
+"""What went on in each rank, as sets of time: kernels, copies, sets, communication, runtime, DataLoader, operators.
+
+As torch-tb-profiler tells them apart (event_parser.py of its last revision); docs/metrics.md has each rule, and where
+this differs.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..domain.profile import Profile
+from ..domain.tables import NO_ID, NUMBERED, DeviceWorkKind, column, texts
+from .intervals import Cover, cover, together
+from .remember import remembered
+
+Array = np.ndarray[Any, Any]
+STEP_PREFIX = "ProfilerStep#"
+LIBRARIES = ("nccl", "gloo")
+CALLS = ("broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter")
+"""Slices of these names (nccl:all_reduce) count as communication; others do not for torch-tb-profiler."""
+
+
+class Role(IntEnum):
+    """What time goes to, the first that is so: while a kernel runs, nothing else counts."""
+
+    KERNEL = 0
+    MEMCPY = 1
+    MEMSET = 2
+    COMMUNICATION = 3
+    RUNTIME = 4
+    DATALOADER = 5
+    CPU_EXEC = 6
+
+
+NONE = len(Role)
+"""The role of a slice that has none."""
+_OF_WORK = {
+    DeviceWorkKind.COMPUTATION: Role.KERNEL,
+    DeviceWorkKind.COMMUNICATION: Role.KERNEL,
+    DeviceWorkKind.MEMCPY: Role.MEMCPY,
+    DeviceWorkKind.MEMSET: Role.MEMSET,
+}
+_OF_CATEGORY = {"runtime": Role.RUNTIME, "operator": Role.CPU_EXEC, "annotation": Role.CPU_EXEC}
+
+
+@dataclass(frozen=True, eq=False)
+class RankTime:
+    """One rank. roles: the time of each Role. first: of each Role with those before it. computation, communication: of
+    kernels that compute, and of those of communication libraries. device: of all device work. operators: from the
+    first to the last operator, None where there are none."""
+
+    rank: int
+    roles: tuple[Cover, ...]
+    first: tuple[Cover, ...]
+    computation: Cover
+    communication: Cover
+    device: Cover
+    operators: tuple[int, int] | None
+
+
+def rank_times(profile: Profile) -> tuple[RankTime, ...]:
+    """Every rank with slices, ascending; -1 stands for no rank. Built once."""
+    return remembered(profile, "rank times", lambda: _build(profile), pin=True)
+
+
+def rank_of_threads(profile: Profile) -> Array:
+    """The rank of each thread, -1 where it has none, as int64."""
+    return remembered(
+        profile, "rank of threads", lambda: profile.threads.column("rank").fill_null(NO_ID).to_numpy().astype(np.int64)
+    )
+
+
+def communication_calls(profile: Profile) -> Array:
+    """The slices that are calls of collectives, on the host or as their annotations on a device: row numbers."""
+    wanted = pa.array([f"{library}:{call}" for library in LIBRARIES for call in CALLS])
+    mine = pc.is_in(profile.functions.column("name"), wanted).to_numpy()
+    if not mine.any():
+        return np.zeros(0, np.int64)
+    kinds = np.array([kind in ("operator", "annotation", "device_annotation") for kind in _category_kinds(profile)])
+    slices = profile.slices
+    found: Array = np.flatnonzero(mine[column(slices, "function")] & kinds[column(slices, "category")])
+    return found
+
+
+def external_ids(profile: Profile, rows: Array) -> Array:
+    """The External id of each of these slices (ascending row numbers), -1 where it has none."""
+    numbers = profile.slice_numbers
+    with_id = np.flatnonzero(column(numbers, "key") == NUMBERED.index("External id"))
+    of, found = column(numbers, "slice")[with_id], np.full(len(rows), NO_ID, np.int64)
+    if len(of):
+        place = np.minimum(np.searchsorted(of, rows), len(of) - 1)
+        known = of[place] == rows
+        found[known] = column(numbers, "value")[with_id][place[known]]
+    return found
+
+
+def _category_kinds(profile: Profile) -> list[str]:
+    return texts(profile.categories, "kind")
+
+
+def _roles(profile: Profile) -> Array:
+    """The Role of each slice, as int8."""
+    slices = profile.slices
+    of_category = np.array([_OF_CATEGORY.get(kind, NONE) for kind in _category_kinds(profile)], np.int8)
+    roles: Array = of_category[column(slices, "category")]
+    names = profile.functions.column("name")
+    loads = pc.or_(
+        pc.and_(pc.starts_with(names, "enumerate(DataLoader)#"), pc.ends_with(names, ".__next__")),
+        pc.starts_with(names, "enumerate(DataPipe)#"),
+    )
+    # Lightning wraps everything in annotations of its own.
+    around = pc.or_(pc.starts_with(names, STEP_PREFIX), pc.starts_with(names, "[pl]["))
+    other = np.full(profile.functions.num_rows, NONE, np.int8)
+    other[around.to_numpy()], other[loads.to_numpy()] = NONE + 1, Role.DATALOADER
+    if (other != NONE).any():
+        changed = other[column(slices, "function")]
+        changed[roles != Role.CPU_EXEC] = NONE
+        np.copyto(roles, np.minimum(changed, NONE), where=(changed == Role.DATALOADER) | (changed > NONE))
+    work = profile.device_work
+    of_work = np.array([_OF_WORK.get(kind, NONE) for kind in DeviceWorkKind], np.int8)
+    of, role = column(work, "slice"), of_work[column(work, "kind")]
+    calls = communication_calls(profile)
+    if len(calls):
+        ids = external_ids(profile, calls)
+        kernels = of[role == Role.KERNEL]
+        role[role == Role.KERNEL] = np.where(
+            np.isin(external_ids(profile, kernels), ids[ids > 0]), Role.COMMUNICATION, Role.KERNEL
+        )
+        roles[calls] = Role.COMMUNICATION
+    roles[of] = role
+    return roles
+
+
+def _build(profile: Profile) -> tuple[RankTime, ...]:
+    slices, work = profile.slices, profile.device_work
+    start, thread = column(slices, "start_ns"), column(slices, "thread")
+    end = start + column(slices, "duration_ns")
+    rank = rank_of_threads(profile)
+    present = np.unique(rank[np.unique(thread)]).tolist() if len(thread) else []
+
+    def by_rank(rows: Array) -> list[Array]:
+        """These rows of `slices`, those of each rank that is present."""
+        if len(present) == 1:
+            return [rows]
+        of_row = rank[thread[rows]]
+        order = np.argsort(of_row, kind="stable")
+        return np.split(rows[order], np.searchsorted(of_row[order], present[1:]))
+
+    def covers(rows: Array) -> list[Cover]:
+        return [cover(start[mine], end[mine]) for mine in by_rank(rows)]
+
+    roles = _roles(profile)
+    times = list(zip(*(covers(np.flatnonzero(roles == role)) for role in Role), strict=True))
+    of_work, kind = column(work, "slice"), column(work, "kind")
+    computation, communication, device = (
+        covers(rows)
+        for rows in (
+            of_work[kind == DeviceWorkKind.COMPUTATION],
+            of_work[kind == DeviceWorkKind.COMMUNICATION],
+            of_work,
+        )
+    )
+    operator = np.array([kind == "operator" for kind in _category_kinds(profile)], bool)
+    operators = by_rank(np.flatnonzero(operator[column(slices, "category")])) if len(thread) else []
+    found = []
+    for place, number in enumerate(present):
+        first = [times[place][0]]
+        for one in times[place][1:]:
+            first.append(together(first[-1], one))
+        rows = operators[place]
+        found.append(
+            RankTime(
+                rank=number,
+                roles=times[place],
+                first=tuple(first),
+                computation=computation[place],
+                communication=communication[place],
+                device=device[place],
+                operators=(int(start[rows].min()), int(end[rows].max())) if len(rows) else None,
+            )
+        )
+    return tuple(found)
