@@ -12,6 +12,7 @@ from ..config import Settings
 from ..domain.errors import Unavailable
 from .database import Database, database_errors
 from .disk import disk_errors
+from .models import Base
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 LOCK_FILE = "upgrade.lock"
@@ -33,7 +34,10 @@ def upgrade(database: Database) -> None:
                 connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
                 connection.commit()
             try:
-                _run(connection)
+                if _empty(connection):
+                    _make(connection)
+                else:
+                    migrate(connection)
             finally:
                 if not database.sqlite:
                     connection.rollback()
@@ -47,7 +51,23 @@ def revision(database: Database) -> str | None:
         return _current(connection)
 
 
-def _run(connection: Connection) -> None:
+def _empty(connection: Connection) -> bool:
+    """Whether there is no table of ours, of any version."""
+    found = set(inspect(connection).get_table_names())
+    return found.isdisjoint({*Base.metadata.tables, "alembic_version"})
+
+
+def _make(connection: Connection) -> None:
+    """What all migrations make of an empty database, in one go and without the libraries that they need."""
+    Base.metadata.create_all(connection)
+    columns = "version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)"
+    connection.execute(text(f"CREATE TABLE alembic_version ({columns})"))
+    connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": newest()})
+    connection.commit()
+
+
+def migrate(connection: Connection) -> None:
+    """Run the migrations that are not in yet, on an empty database all of them. Raises Unavailable."""
     # Here, as hardly any process needs it.
     from alembic import command
     from alembic.config import Config

@@ -7,21 +7,44 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import inspect, text
+from sqlalchemy import Connection, inspect, text
 
 from perfloom.config import Settings
 from perfloom.domain.errors import Unavailable
 from perfloom.store import Store, open_store
 from perfloom.store.models import Base
-from perfloom.store.upgrade import MIGRATIONS, newest, revision
+from perfloom.store.upgrade import MIGRATIONS, migrate, newest, revision
 
 
 def test_migrations_make_what_the_models_say(store: Store) -> None:
+    """And what is made of an empty database in one go."""
     with store.database.engine.connect() as connection:
+        made = _schema(connection)
+        Base.metadata.drop_all(connection)
+        connection.execute(text("DROP TABLE alembic_version"))
+        connection.commit()
+        migrate(connection)
+        assert revision(store.database) == newest()
         context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
         assert compare_metadata(context, Base.metadata) == []
-        tables = set(inspect(connection).get_table_names())
-    assert tables == {*Base.metadata.tables, "alembic_version"}
+        migrated = _schema(connection)
+    assert made == migrated and set(made) == {*Base.metadata.tables, "alembic_version"}
+
+
+def _schema(connection: Connection) -> dict[str, object]:
+    """All that the database itself tells of its tables, in no order but theirs."""
+    seen = inspect(connection)
+    return {
+        table: {
+            "columns": {column["name"]: {**column, "type": str(column["type"])} for column in seen.get_columns(table)},
+            "primary key": seen.get_pk_constraint(table),
+            "foreign keys": sorted(seen.get_foreign_keys(table), key=str),
+            "indexes": sorted(seen.get_indexes(table), key=str),
+            "unique": sorted(seen.get_unique_constraints(table), key=str),
+            "checks": sorted(seen.get_check_constraints(table), key=str),
+        }
+        for table in seen.get_table_names()
+    }
 
 
 def test_migrations_form_one_line() -> None:
