@@ -12,6 +12,8 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 MISSING = np.iinfo(np.int64).min
 """In a column of times: the event does not have it."""
+ID_TEXT = 1 << 30
+"""An id from here on is a text, and no small number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +30,13 @@ class TraceEvents:
 
     texts: every distinct text once. phase: uint8, the letter `ph` (0: none). name, category, process, thread, id: int32
     places in `texts`, -1 where missing; process and thread are the texts of `pid` and `tid`, a number as it stands in
-    the file, a string as its content. id: the text of `id`, else of `bind_id`. time_ns, duration_ns: int64 exact
-    nanoseconds from `ts` and `dur` (µs), MISSING where there is none. arguments: int32 places in `texts` of the members
-    of `args` as JSON, as they stand, without those that are in `numbers`; -1 where none are left. numbers: by key,
-    those of `tables.NUMBERED` that are whole numbers. top: what stands beside `traceEvents`. lost: (reason, how many,
-    first example) of what could not be read.
+    the file, a string as its content. id: int32, equal where the texts of `id`, else of `bind_id`, are; -1 where there
+    is none (a whole number below ID_TEXT is itself, another text its place in `texts` plus ID_TEXT). time_ns,
+    duration_ns: int64 exact nanoseconds from `ts` and `dur` (µs), MISSING where there is none; never as far as 2^62
+    from zero. arguments: int32 places in `texts` of the members of `args` as a JSON object, each as it stands in the
+    file, without those that are in `numbers`; -1 where none are left. numbers: by key, those of `tables.NUMBERED` that
+    are whole numbers. top: what stands beside `traceEvents`. lost: (reason, how many, first example) of what could not
+    be read.
     """
 
     texts: list[str]

@@ -1,0 +1,258 @@
+"""JSON as traces have it, whole or bent, on bytes: values and their members as they stand in the text.
+
+No number is converted and no string unescaped on the way, so that times stay exact and texts are those of the file.
+What is bent but clear is straightened: commas too many, control characters and bad escapes in strings, words that are
+no JSON (NaN, Infinity), which become null.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+DEEPEST = 64
+"""How deep an argument's value may be nested to be kept."""
+TOO_DEEP = 1000
+"""What is nested deeper is not followed to its end."""
+FARTHEST_NS = 2**62
+"""Times are nearer to zero than this, so that sums and differences of two fit into 64 bits."""
+LONGEST_NUMBER = 40
+"""Numbers of fewer characters and without an exponent are finite."""
+
+BETWEEN = re.compile(rb"[\s,\x00\x1e]*+")
+"""What may stand between two events."""
+
+_TOKEN = re.compile(rb'\s*+(?:("(?:[^"\\]++|\\.)*+("?))|([][{}:,])|[^]\s"[{}:,]++)', re.DOTALL)
+_ODD = re.compile(rb'[\x00-\x1f]|\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_ESCAPES = re.compile(rb'[\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?+')
+_NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?")
+_WHOLE = re.compile(rb"-?(?:0|[1-9][0-9]{0,18})(?:\.0+)?")
+_TIME = re.compile(rb"\s*([-+]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([-+]?[0-9]{1,6}))?\s*")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONE = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)")
+_LITERALS = (b"true", b"false", b"null")
+
+
+def blank_end(data: bytes, position: int) -> int:
+    """Where what may stand between two events ends."""
+    found = BETWEEN.match(data, position)
+    assert found is not None
+    return found.end()
+
+
+class Damaged(Exception):
+    """Something that no JSON value can be made of."""
+
+
+class More(Exception):
+    """The text ends before the value does."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value in a text: where it starts and ends. bent: it is no strict JSON. depth: how deep it is nested."""
+
+    start: int
+    end: int
+    bent: bool
+    depth: int
+
+
+def value(data: bytes, start: int) -> Value:
+    """The value that begins at `start`, or behind the blanks there. Raises Damaged, More."""
+    closers = bytearray()
+    depth, bent = 0, False
+    expected, comma = "value", False
+    begin, position = -1, start
+    while True:
+        found = _TOKEN.match(data, position)
+        if found is None or found[2] == b"":
+            raise More
+        position = found.end()
+        sign = found[3]
+        text = found[1]
+        if begin < 0:
+            begin = position - len(text or sign or found[0].lstrip())
+        if sign is None and text is None:
+            # A word may go on behind what is there of the text.
+            if position == len(data):
+                raise More
+            bent = bent or not good_word(found[0].lstrip())
+        if text is not None:
+            bent = bent or _ODD.search(text) is not None
+        if expected == "colon":
+            if sign != b":":
+                raise Damaged
+            expected = "value"
+            comma = False
+            continue
+        if expected == "key":
+            if text is not None:
+                expected = "colon"
+                continue
+            if sign not in (b"}", b","):
+                raise Damaged
+        if expected == "next" and sign not in (b",", b"}", b"]"):
+            raise Damaged
+        if sign == b",":
+            within = closers[-1:]
+            if not within or (expected == "value" and within == b"}"):
+                raise Damaged
+            bent = bent or expected != "next"
+            expected, comma = "key" if within == b"}" else "value", True
+            continue
+        if sign in (b"{", b"["):
+            closers += b"}" if sign == b"{" else b"]"
+            depth = max(depth, len(closers))
+            if depth > TOO_DEEP:
+                raise Damaged
+            expected, comma = "key" if sign == b"{" else "value", False
+            continue
+        if sign is not None:
+            if sign == b":" or closers[-1:] != sign or (expected == "value" and sign == b"}"):
+                raise Damaged
+            bent = bent or comma
+            closers.pop()
+        if not closers:
+            return Value(begin, position, bent, depth)
+        expected, comma = "next", False
+
+
+def good_word(word: bytes) -> bool:
+    """Whether a text without quotes is a number, true, false or null, such that every JSON decoder takes it."""
+    if word in _LITERALS:
+        return True
+    if _NUMBER.fullmatch(word) is None:
+        return False
+    return (len(word) < LONGEST_NUMBER and b"e" not in word.lower()) or abs(float(word)) < float("inf")
+
+
+def members(data: bytes, start: int) -> Iterator[tuple[bytes, bytes, int]]:
+    """(name, value as it stands, how deep that is nested) of each member of the strict object at `start`."""
+    position = data.index(b"{", start) + 1
+    while True:
+        found = _TOKEN.match(data, position)
+        assert found is not None
+        position = found.end()
+        if found[3] == b"}":
+            return
+        if found[3] == b",":
+            continue
+        name = found[1][1:-1]
+        position = data.index(b":", position) + 1
+        found = _TOKEN.match(data, position)
+        assert found is not None
+        if found[3] is None:
+            position, depth = found.end(), 0
+            text = found[1] or found[0].lstrip()
+        else:
+            inner = value(data, position)
+            position, depth = inner.end, inner.depth
+            text = data[inner.start : inner.end]
+        yield (content(name) if b"\\" in name else name), text, depth
+
+
+def content(raw: bytes) -> bytes:
+    """What a string's text between its quotes says, in UTF-8."""
+    return shown(raw).encode()
+
+
+def straightened(data: bytes, start: int, end: int) -> tuple[bytes, int]:
+    """(the bent value data[start:end] as strict JSON, how many words in it had to become null)."""
+    parts: list[bytes] = []
+    lost = 0
+    position = start
+    while position < end:
+        found = _TOKEN.match(data, position, end)
+        if found is None:
+            break
+        position = found.end()
+        if found[1] is not None:
+            parts.append(_ESCAPES.sub(_escaped, found[1]))
+        elif found[3] == b",":
+            if parts and parts[-1] not in (b",", b"[", b"{"):
+                parts.append(b",")
+        elif found[3] is not None:
+            if found[3] in (b"}", b"]") and parts[-1] == b",":
+                parts.pop()
+            parts.append(found[3])
+        else:
+            word = found[0].lstrip()
+            good = good_word(word)
+            lost += not good
+            parts.append(word if good else b"null")
+    return b"".join(parts), lost
+
+
+def _escaped(found: re.Match[bytes]) -> bytes:
+    text = found[0]
+    if text[0] < 0x20:
+        return b"\\u%04x" % text[0]
+    return text if len(text) > 1 else b"\\\\"
+
+
+def nanoseconds(text: bytes) -> int | None:
+    """Microseconds as they are written, as exact nanoseconds (half of one goes away from zero); None for no number.
+
+    Raises OverflowError from FARTHEST_NS on.
+    """
+    found = _TIME.fullmatch(text)
+    if not found or not (found[2] or found[3]):
+        return None
+    fraction = found[3] or b""
+    digits = (found[2] + fraction).lstrip(b"0")
+    exponent = int(found[4] or 0) - len(fraction) + 3
+    if digits and len(digits) + exponent > 19:
+        raise OverflowError
+    if exponent >= 0:
+        whole = int(digits or b"0") * 10**exponent if digits else 0
+    else:
+        kept = digits[:exponent]
+        whole = int(kept or b"0") + (len(digits) >= -exponent and digits[exponent : exponent + 1 or None] >= b"5")
+    if whole >= FARTHEST_NS:
+        raise OverflowError
+    return -whole if found[1] == b"-" else whole
+
+
+def whole_number(text: bytes) -> int | None:
+    """The whole number that a JSON value is, where it is one of 64 bits."""
+    if not _WHOLE.fullmatch(text):
+        return None
+    number = int(text.partition(b".")[0])
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def shown(raw: bytes) -> str:
+    """What the text between a string's quotes says. What is no Unicode is shown as it is written: \\xff, \\ud800."""
+    text = raw.decode("utf-8", "surrogateescape")
+    if "\\" in text:
+        text = json.loads(f'"{text}"', strict=False)
+    return text if text.isascii() else _SURROGATE.sub(_as_written, text)
+
+
+def shown_json(raw: bytes) -> str:
+    """A JSON text of which every part is Unicode. What is not is shown as it is written, as by `shown`."""
+    text = raw.decode("utf-8", "surrogateescape")
+    if "\\u" in text:
+        text = _LONE.sub(lambda found: f"\\\\{found[1]}" if found[1] else found[0], text)
+    return text if text.isascii() else _SURROGATE.sub(lambda found: "\\" + _as_written(found), text)
+
+
+def is_unicode(raw: bytes, is_json: bool) -> bool:
+    """Whether `shown`, or `shown_json`, show a text as it is meant."""
+    if raw.isascii() and b"\\u" not in raw:
+        return True
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return False
+    if "\\u" not in text:
+        return True
+    if is_json:
+        return not any(found[1] for found in _LONE.finditer(text))
+    return _SURROGATE.search(json.loads(f'"{text}"', strict=False)) is None
+
+
+def _as_written(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
