@@ -20,6 +20,7 @@ from .picking import (
     samples_of,
     sums_on,
     threads_of,
+    weights_in,
     weights_on,
 )
 from .remember import remembered
@@ -160,7 +161,7 @@ def _places(
 def _threads(profile: Profile, selection: Selection, event: int) -> dict[str, Any]:
     samples, threads = samples_of(profile), threads_of(profile)
     rows = samples_kept(profile, selection, event)
-    weight = weights_on(samples.thread[rows], samples.weight[rows], len(threads.key), samples.peak)
+    weight = weights_on(samples.thread[rows], weights_in(profile, selection, rows), len(threads.key), samples.peak)
     shown = np.flatnonzero(weight)
     order = shown[np.lexsort((shown, -weight[shown]))]
     return {

@@ -18,6 +18,7 @@ from .picking import (
     samples_of,
     threads_of,
     threads_selected,
+    weights_in,
     weights_on,
 )
 from .remember import remembered
@@ -75,7 +76,7 @@ def sampled(profile: Profile, selection: Selection) -> list[Measured]:
     size = profile.threads.num_rows
     where = samples.event[rows].astype(np.int64) * size + samples.thread[rows]
     cells = size * profile.events.num_rows
-    weight = weights_on(where, samples.weight[rows], cells, samples.peak)
+    weight = weights_on(where, weights_in(profile, selection, rows), cells, samples.peak)
     number = np.bincount(where, minlength=cells)
     shown = np.flatnonzero(number)
     event, thread = np.divmod(shown, max(size, 1))

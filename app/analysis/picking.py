@@ -1,8 +1,9 @@
 """From a Selection to rows and weights: which samples it picks, and what they weigh on stacks, calls and threads.
 
-Samples are in order of time, so a window is two binary searches. Sums go through float64, which holds integers
-exactly up to 2**53; where a sum could be larger, the weights are summed in two halves. So every weight that leaves
-is exact up to 2**63.
+Samples are in order of time, so a window is two binary searches, and a few rows more where samples last and reach into
+it (`windows`); of those at its edges only the part inside weighs, so weights are asked for by `weights_in`. Sums go
+through float64, which holds integers exactly up to 2**53; where a sum could be larger, the weights are summed in two
+halves. So every weight that leaves is exact up to 2**63.
 """
 
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from .functions import functions_matching
 from .patterns import shortened
 from .remember import remembered
 from .trees import covered
+from .windows import FOREVER, Lasting, Parts, checked_step, crossing, in_step, inside, lasting
 
 Array = np.ndarray[Any, Any]
 Rows = Array | slice
@@ -31,6 +33,7 @@ class Samples:
     """The columns of `samples` as arrays, and what is asked of them all the time.
 
     per_event: how many samples each event has. peak: the greatest absolute weight. call: of each row of `stacks`.
+    weight: the whole one, see `weights_in`.
     """
 
     time_ns: Array
@@ -169,10 +172,10 @@ def events_selected(profile: Profile, selection: Selection) -> list[int]:
 def threads_selected(profile: Profile, selection: Selection) -> Array | None:
     """Which threads are selected, as bools by id; None for all of them.
 
-    Raises InvalidRequest for a thread or rank that does not exist and for a step, which no format has yet.
+    Raises InvalidRequest for a thread, rank or step that does not exist.
     """
     if selection.step is not None:
-        raise InvalidRequest("This result has no steps; leave step out.", "step")
+        checked_step(profile, selection.step)
     if not selection.threads and not selection.ranks:
         return None
     threads = threads_of(profile)
@@ -209,7 +212,7 @@ def in_ranks(rank: Array, selection: Selection) -> Array:
 
 
 def window(profile: Profile, selection: Selection) -> slice:
-    """The rows of `samples` in the window of time [start, end)."""
+    """The rows of `samples` that begin in the window of time [start, end)."""
     time_ns = samples_of(profile).time_ns
     start, stop = 0, len(time_ns)
     if selection.start_ns is not None:
@@ -220,25 +223,92 @@ def window(profile: Profile, selection: Selection) -> slice:
 
 
 def picked(profile: Profile, selection: Selection, event: int | None) -> Rows:
-    """The rows of `samples` in the window, of the threads and of one event (None: of every event).
+    """The rows of `samples` of which some is in the window and step, of the threads and of one event (None: of every).
 
     A slice where that says it all, else ascending row numbers. focus, ignore and hide are about stacks and are not
-    looked at here: see `calls_kept`.
+    looked at here: see `calls_kept`. What the rows weigh: see `weights_in`.
     """
     samples = samples_of(profile)
-    rows = window(profile, selection)
     threads = threads_selected(profile, selection)
-    mask: Array | None = None
-    if event is not None and (event == NO_ID or samples.per_event[event] != len(samples.event)):
-        mask = samples.event[rows] == event
-    if threads is not None and not threads.all():
-        by_thread = threads[samples.thread[rows]]
-        mask = by_thread if mask is None else mask & by_thread
-    if mask is None:
+    whole = event is None or (event != NO_ID and samples.per_event[event] == len(samples.event))
+    rows: Rows
+    if selection.step is not None:
+        rows = _in_step(profile, selection).row
+        if not whole:
+            rows = rows[samples.event[rows] == event]
+    else:
+        rows = window(profile, selection)
+        before = _reaching_into(profile, selection)
+        if not whole:
+            before = before[samples.event[before] == event]
+            of_event = _of_event(profile, event)
+            # In its own type, else numpy would convert all of it.
+            low, high = np.searchsorted(of_event, np.array([rows.start, rows.stop], of_event.dtype))
+            rows = of_event[low:high]
+        if len(before):
+            rows = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+            rows = np.concatenate((before, rows))
+    if threads is None or threads.all():
         return rows
-    found: Array = np.flatnonzero(mask)
-    found += rows.start
-    return found
+    chosen = threads[samples.thread[rows]]
+    return np.flatnonzero(chosen) + rows.start if isinstance(rows, slice) else rows[chosen]
+
+
+def weights_in(profile: Profile, selection: Selection, rows: Rows) -> Array:
+    """What these rows, picked for the selection, weigh in its window and step: of those that last, the part inside."""
+    samples = samples_of(profile)
+    if selection.step is not None:
+        parts = _in_step(profile, selection)
+        asked = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        of_step: Array = parts.weight[np.searchsorted(parts.row, asked)]
+        return of_step
+    weight: Array = samples.weight[rows]
+    last = _lasting(profile)
+    edges = [at for at in (selection.start_ns, selection.end_ns) if at is not None]
+    if last is None or not edges:
+        return weight
+    cut = np.zeros(len(samples.event), bool)
+    for at in edges:
+        cut[crossing(profile, last, at)] = True
+    place = np.flatnonzero(cut[rows])
+    if len(place):
+        weight = weight.copy() if isinstance(rows, slice) else weight
+        at_edge = place + rows.start if isinstance(rows, slice) else rows[place]
+        weight[place] = inside(profile, last, at_edge, *_edges(selection))
+    return weight
+
+
+def _edges(selection: Selection) -> tuple[int, int]:
+    start, end = selection.start_ns, selection.end_ns
+    return -FOREVER if start is None else start, FOREVER if end is None else end
+
+
+def _lasting(profile: Profile) -> Lasting | None:
+    return remembered(profile, "lasting", lambda: lasting(profile), pin=True)
+
+
+def _reaching_into(profile: Profile, selection: Selection) -> Array:
+    """The rows of `samples` that begin before the window and are over after its start, ascending."""
+    last = _lasting(profile)
+    if last is None or selection.start_ns is None:
+        return np.zeros(0, np.int64)
+    return crossing(profile, last, selection.start_ns)
+
+
+def _in_step(profile: Profile, selection: Selection) -> Parts:
+    """What of the samples is in the step and the window of a selection."""
+    name = checked_step(profile, selection.step or "")
+    edges = _edges(selection)
+    return remembered(profile, ("step", name, *edges), lambda: in_step(profile, _lasting(profile), name, *edges))
+
+
+def _of_event(profile: Profile, event: int | None) -> Array:
+    """The rows of `samples` of one event, ascending."""
+
+    def build() -> Array:
+        return np.flatnonzero(samples_of(profile).event == event).astype(np.int32)
+
+    return remembered(profile, ("of event", event), build)
 
 
 def calls_kept(profile: Profile, selection: Selection) -> Array | None:
@@ -299,9 +369,9 @@ def call_weights(profile: Profile, selection: Selection, event: int) -> Array:
 
 
 def weights_of(profile: Profile, selection: Selection, rows: Rows) -> Array:
-    """What these rows of `samples` weigh on each node of `calls`, as far as focus, ignore and hide keep them."""
+    """What these rows, picked for the selection, weigh on each node of `calls`, as far as its patterns keep them."""
     samples = samples_of(profile)
-    stacks = weights_on(samples.stack[rows], samples.weight[rows], len(samples.call), samples.peak)
+    stacks = weights_on(samples.stack[rows], weights_in(profile, selection, rows), len(samples.call), samples.peak)
     weights = sums_on(samples.call, stacks, profile.calls.num_rows)
     kept = calls_kept(profile, selection)
     if kept is not None:

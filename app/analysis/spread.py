@@ -12,7 +12,7 @@ from ..domain.selection import Selection
 from ..domain.tables import ROOT
 from .grouping import Groups
 from .layout import Runs, subtree_totals
-from .picking import Rows, calls_kept, samples_of, weights_of, weights_on
+from .picking import Rows, calls_kept, samples_of, weights_in, weights_of, weights_on
 from .shapes import Shape
 from .trees import nearest_above
 
@@ -180,7 +180,7 @@ def by_group(profile: Profile, selection: Selection, rows: Rows, shape: Shape, g
     if left is not None:
         of_call = np.where(left, of_call, elsewhere)
     of_sample = of_call[samples.call][samples.stack[rows]]
-    group, weight = groups.of(profile, rows), samples.weight[rows]
+    group, weight = groups.of(profile, rows), weights_in(profile, selection, rows)
     if left is not None:
         weight = np.where(of_sample < elsewhere, weight, 0)
     return ByGroup(

@@ -15,7 +15,7 @@ from ..domain.calltree import totals
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from .grouping import Groups
-from .picking import Rows, calls_kept, samples_of, sums_on, weights_on
+from .picking import Rows, calls_kept, samples_of, sums_on, weights_in, weights_on
 from .remember import remembered
 from .shapes import Shape
 from .trees import nearest_above
@@ -152,7 +152,7 @@ def _sequence(profile: Profile, selection: Selection, rows: Rows, shape: Shape, 
         inside = kept[call]
         order, call = order.only(inside), call[inside]
     row = call if shape.row_of_call is None else shape.row_of_call[call]
-    return _Sequence(order, row, samples.weight[order.sample])
+    return _Sequence(order, row, weights_in(profile, selection, order.sample))
 
 
 def _by_thread(profile: Profile, rows: Rows, groups: Groups | None) -> _Order:

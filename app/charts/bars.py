@@ -18,7 +18,7 @@ from ..analysis.counting import measured_values
 from ..analysis.functions import KIND_WORDS, functions_of, last_part
 from ..analysis.grouping import Group, groups_of
 from ..analysis.hotspots import kinds_of
-from ..analysis.picking import event_id, event_names, samples_kept, samples_of, weights_on
+from ..analysis.picking import event_id, event_names, samples_kept, samples_of, weights_in, weights_on
 from ..analysis.reshaping import call_tree
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
@@ -131,7 +131,7 @@ def _sampled(
     tree = call_tree(profile, selection.hide, kinds=False)
     call = samples.call[samples.stack[rows]]
     node = call if tree.node is None else tree.node[call]
-    function, weight = tree.function[node], samples.weight[rows]
+    function, weight = tree.function[node], weights_in(profile, selection, rows)
     size = profile.functions.num_rows
     own = weights_on(function.astype(np.int64) + 1, weight, size + 1, samples.peak)[1:]
     best = np.argsort(-own, kind="stable")[:top]

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..analysis.functions import functions_matching
 from ..analysis.grouping import Group, groups_of
-from ..analysis.picking import event_id, samples_kept
+from ..analysis.picking import event_id, samples_kept, weights_in
 from ..analysis.trees import nearest_above
 from ..domain.calltree import merge_children
 from ..domain.profile import Profile
@@ -64,7 +64,7 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
     event = event_id(profile, selection.event)
     rows = samples_kept(profile, selection, event)
     table = profile.samples
-    stack, weight = column(table, "stack")[rows], column(table, "weight")[rows]
+    stack, weight = column(table, "stack")[rows], weights_in(profile, selection, rows)
     perf = profile.meta.format in PERF_FORMATS
     if perf:
         # The tool takes a period of 0 for none.

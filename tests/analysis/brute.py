@@ -1,5 +1,6 @@
 """The definitions once more, in plain Python, sample by sample: what the fast ways are compared with."""
 
+import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import Any
 from perfloom.analysis.flamegraph import Group
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection, thread_key
+from perfloom.domain.tables import DEVICE_TIME, HOST_TIME
 
 Frame = tuple[str, str, int]
 """Display name, module, kind."""
@@ -67,14 +69,14 @@ def selected(profile: Profile, selection: Selection, *, reshape: bool = True, ev
         names[row["thread"]].add(row["name"])
     kept = []
     known = files(profile)
+    launched = launches(profile) if selection.step is not None else {}
     for sample in all_samples(profile):
         thread = threads[sample.thread]
         key = thread_key(thread["rank"], thread["pid"], thread["tid"])
         if event is not None and sample.event != event:
             continue
-        if selection.start_ns is not None and sample.time_ns < selection.start_ns:
-            continue
-        if selection.end_ns is not None and sample.time_ns >= selection.end_ns:
+        part = weight_in(profile, selection, sample, launched)
+        if part is None:
             continue
         if selection.threads and not {key, *names[sample.thread]} & set(selection.threads):
             continue
@@ -87,8 +89,53 @@ def selected(profile: Profile, selection: Selection, *, reshape: bool = True, ev
             continue
         if reshape:
             stack = reshaped(stack, selection)
-        kept.append(Sample(sample.row, sample.time_ns, sample.thread, sample.event, sample.weight, stack))
+        kept.append(Sample(sample.row, sample.time_ns, sample.thread, sample.event, part, stack))
     return kept
+
+
+def weight_in(profile: Profile, selection: Selection, sample: Sample, launched: dict[int, int]) -> int | None:
+    """What of a sample's weight is in the window and the step; None where it is not there at all."""
+    rank = profile.threads["rank"][sample.thread].as_py()
+    windows = [(-math.inf, math.inf)]
+    if selection.step is not None:
+        steps = [s for s in profile.steps.to_pylist() if s["name"] == selection.step and s["rank"] in (None, rank)]
+        windows = [(step["start_ns"], step["end_ns"]) for step in steps]
+        if sample.event == DEVICE_TIME:
+            of_step = any(low <= launched[sample.row] < high for low, high in windows)
+            windows = [(-math.inf, math.inf)] if of_step else []
+    total, there = 0, False
+    for low, high in windows:
+        low = low if selection.start_ns is None else max(low, selection.start_ns)
+        high = high if selection.end_ns is None else min(high, selection.end_ns)
+        begins_inside = low <= sample.time_ns < high
+        if sample.event in (HOST_TIME, DEVICE_TIME):
+            # Nanosecond by nanosecond.
+            moments = range(sample.time_ns, sample.time_ns + sample.weight)
+            part = sum(low <= moment < high for moment in moments)
+        else:
+            part = sample.weight if begins_inside else 0
+        total += part
+        there |= begins_inside or part > 0
+    return total if there else None
+
+
+def launches(profile: Profile) -> dict[int, int]:
+    """When the work of each device sample was launched, by row; of works just alike, the one launched first."""
+    slices, samples = profile.slices.to_pylist(), profile.samples.to_pylist()
+    device = profile.events["name"].to_pylist().index(DEVICE_TIME) if profile.device_work.num_rows else None
+    found = {}
+    for row, sample in enumerate(samples):
+        if sample["event"] != device:
+            continue
+        alike = []
+        for work in profile.device_work.to_pylist():
+            of = slices[work["slice"]]
+            same = (of["thread"], of["start_ns"], of["duration_ns"], of["stack"])
+            anchor = work["launch"] if work["launch"] >= 0 else work["operator"]
+            if anchor >= 0 and same == tuple(sample[k] for k in ("thread", "time_ns", "weight", "stack")):
+                alike.append(slices[anchor]["start_ns"])
+        found[row] = min(alike, default=sample["time_ns"])
+    return found
 
 
 def filtered(

@@ -1,0 +1,123 @@
+"""Windows and steps over samples that last, against the definitions counted nanosecond by nanosecond."""
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfloom.analysis.compare import differences
+from perfloom.analysis.flamegraph import Group, Order, flame_tree
+from perfloom.analysis.hotspots import hotspots
+from perfloom.analysis.picking import call_weights, event_id, picked, weights_in
+from perfloom.analysis.tables import TABLES, records
+from perfloom.domain.errors import InvalidRequest
+from perfloom.domain.profile import Profile
+from perfloom.domain.selection import Selection
+from perfloom.exporters import collapsed, stored
+from tests.analysis import brute
+from tests.traced import Trace, traces
+
+
+@st.composite
+def windows(draw: st.DrawFn, profile: Profile) -> Selection:
+    """A part of a trace: of time, of a step, of both, of an event, a thread, a rank."""
+    start = draw(st.none() | st.integers(-5, 80))
+    steps = profile.steps["name"].to_pylist()
+    threads = [name for name in profile.threads["name"].to_pylist() if name]
+    ranks = [rank for rank in profile.threads["rank"].to_pylist() if rank is not None]
+    return Selection(
+        event=draw(st.sampled_from([None, *profile.events["name"].to_pylist()])),
+        start_ns=start,
+        end_ns=draw(st.none() | st.integers((-5 if start is None else start) + 1, 99)),
+        step=draw(st.none() | st.sampled_from(steps)) if steps else None,
+        threads=tuple(draw(st.lists(st.sampled_from(threads), max_size=1))) if threads else (),
+        ranks=tuple(draw(st.lists(st.sampled_from(ranks).map(lambda r: (r, r)), max_size=1))) if ranks else (),
+        focus=draw(st.none() | st.sampled_from(["aten", "mm"])),
+    )
+
+
+@settings(max_examples=40)
+@given(st.data(), traces())
+def test_every_analysis_counts_the_part_inside(data: st.DataObject, profile: Profile) -> None:
+    selection = data.draw(windows(profile))
+    event = event_id(profile, selection.event)
+    name = profile.events["name"][event].as_py() if event >= 0 else None
+    expected = brute.selected(profile, selection, event=name) if name else []
+    without = selection.only(focus=None)
+    rows = picked(profile, without, event)
+    numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+    every = brute.selected(profile, without, event=name) if name else []
+    assert list(zip(numbers.tolist(), weights_in(profile, without, rows).tolist(), strict=True)) == [
+        (sample.row, sample.weight) for sample in every
+    ]
+    total = sum(sample.weight for sample in expected)
+    assert int(call_weights(profile, selection, event).sum()) == total
+    for order in (Order.WEIGHT, Order.TIME):
+        for group in (Group.NONE, Group.THREAD):
+            assert flame_tree(profile, selection, group=group, order=order).total == total
+    by_thread: dict[int, int] = defaultdict(int)
+    for sample in expected:
+        by_thread[sample.thread] += sample.weight
+    chosen = selection.only(event=name)
+    assert sorted(v for v in by_thread.values() if v) == sorted(hotspots(profile, chosen, "thread")["self"].tolist())
+    if name:
+        assert hotspots(profile, chosen)["self"].sum() == total
+        table = records(TABLES["threads"].compute(profile, chosen))
+        assert sum(row["value"] for row in table) == total
+        assert sum(row["samples"] for row in table) == len(expected)
+        assert differences(profile, profile, chosen, chosen)["delta_self"].abs().sum() == 0
+
+
+@settings(max_examples=40)
+@given(st.data(), traces())
+def test_exports_hold_the_part_inside(data: st.DataObject, profile: Profile) -> None:
+    selection = data.draw(windows(profile))
+    event = event_id(profile, selection.event)
+    name = profile.events["name"][event].as_py() if event >= 0 else None
+    expected = brute.selected(profile, selection, event=name) if name else []
+    lines = b"".join(collapsed.write(profile, selection, {})).decode().splitlines()
+    assert sum(int(line.rpartition(" ")[2]) for line in lines) == sum(sample.weight for sample in expected)
+    narrowed = stored._narrowed(profile, selection.only(event=name))
+    time_ns = narrowed.samples["time_ns"].to_pylist()
+    assert sum(narrowed.samples["weight"].to_pylist()) == sum(sample.weight for sample in expected)
+    assert time_ns == sorted(time_ns)
+
+
+def test_a_step_has_its_own_window_on_each_rank_and_what_was_launched_in_it() -> None:
+    trace = Trace()
+    for rank, late in ((0, 0), (1, 50)):
+        host, stream = trace.thread(1, rank=rank), trace.thread(7, rank=rank, stream=True)
+        first = trace.slice(host, late, late + 100, "first")
+        trace.slice(host, late + 100, late + 200, "second")
+        # It runs when the next step has long begun, and is of the step that launched it all the same.
+        trace.slice(stream, late + 150, late + 180, "kernel", "kernel", first)
+        trace.slice(stream, late + 110, late + 120, "whose?", "kernel")
+        trace.step("ProfilerStep#8", late, late + 100, rank)
+        trace.step("ProfilerStep#9", late + 100, late + 200, rank)
+    profile = trace.finish()
+
+    def weights(**words: Any) -> dict[str, int]:
+        found = hotspots(profile, Selection(**words))
+        return {name: own for name, own in zip(found["name"], found["self"], strict=True) if own}
+
+    assert weights(event="host time", step="ProfilerStep#8") == {"first": 200}
+    assert weights(event="host time", step="9", ranks=((1, 1),)) == {"second": 100}
+    assert weights(event="device time", step="8") == {"kernel": 60}
+    assert weights(event="device time", step="9") == {"whose?": 20}
+    assert weights(event="host time", step="8", start_ns=90) == {"first": 10 + 60}
+    with pytest.raises(InvalidRequest, match="no step '7'; its steps are ProfilerStep#8 to ProfilerStep#9"):
+        weights(step="7")
+
+
+def test_a_long_sample_far_before_the_window_is_found() -> None:
+    trace = Trace()
+    long, busy = trace.thread(1, "long"), trace.thread(2, "busy")
+    trace.slice(long, 0, 10_000, "waiting")
+    for n in range(3_000):
+        trace.slice(busy, 3 * n, 3 * n + 2, "step")
+    profile = trace.finish()
+    found = hotspots(profile, Selection(start_ns=8_001, end_ns=8_011))
+    assert dict(zip(found["name"], found["self"], strict=True)) == {"waiting": 10, "step": 7}
