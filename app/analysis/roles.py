@@ -13,9 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..domain.profile import Profile
-from ..domain.tables import NO_ID, NUMBERED, DeviceWorkKind, column, texts
+from ..domain.tables import NO_ID, NUMBERED, CategoryKinds, DeviceWorkKind, column, texts
 from .intervals import Cover, cover, together
+from .picking import threads_of
 from .remember import remembered
+from .slices import slices_of, work_of
 
 Array = np.ndarray[Any, Any]
 STEP_PREFIX = "ProfilerStep#"
@@ -67,22 +69,14 @@ def rank_times(profile: Profile) -> tuple[RankTime, ...]:
     return remembered(profile, "rank times", lambda: _build(profile), pin=True)
 
 
-def rank_of_threads(profile: Profile) -> Array:
-    """The rank of each thread, -1 where it has none, as int64."""
-    return remembered(
-        profile, "rank of threads", lambda: profile.threads.column("rank").fill_null(NO_ID).to_numpy().astype(np.int64)
-    )
-
-
 def communication_calls(profile: Profile) -> Array:
     """The slices that are calls of collectives, on the host or as their annotations on a device: row numbers."""
     wanted = pa.array([f"{library}:{call}" for library in LIBRARIES for call in CALLS])
     mine = pc.is_in(profile.functions.column("name"), wanted).to_numpy()
     if not mine.any():
         return np.zeros(0, np.int64)
-    kinds = np.array([kind in ("operator", "annotation", "device_annotation") for kind in _category_kinds(profile)])
-    slices = profile.slices
-    found: Array = np.flatnonzero(mine[column(slices, "function")] & kinds[column(slices, "category")])
+    slices = slices_of(profile)
+    found: Array = np.flatnonzero(mine[slices.function] & slices.of_kind("operator", "annotation", "device_annotation"))
     return found
 
 
@@ -98,15 +92,14 @@ def external_ids(profile: Profile, rows: Array) -> Array:
     return found
 
 
-def _category_kinds(profile: Profile) -> list[str]:
-    return texts(profile.categories, "kind")
-
-
 def _roles(profile: Profile) -> Array:
     """The Role of each slice, as int8."""
-    slices = profile.slices
-    of_category = np.array([_OF_CATEGORY.get(kind, NONE) for kind in _category_kinds(profile)], np.int8)
-    roles: Array = of_category[column(slices, "category")]
+    slices, work = slices_of(profile), work_of(profile)
+    roles: Array = np.array([_OF_CATEGORY.get(kind, NONE) for kind in CategoryKinds], np.int8)[slices.kind]
+    # The annotations of the first versions of PyTorch; what is called python_function since does not count.
+    old = np.array([name.lower() == "python" for name in texts(profile.categories, "name")], bool)
+    if old.any():
+        roles[old[column(profile.slices, "category")]] = Role.CPU_EXEC
     names = profile.functions.column("name")
     loads = pc.or_(
         pc.and_(pc.starts_with(names, "enumerate(DataLoader)#"), pc.ends_with(names, ".__next__")),
@@ -117,55 +110,47 @@ def _roles(profile: Profile) -> Array:
     other = np.full(profile.functions.num_rows, NONE, np.int8)
     other[around.to_numpy()], other[loads.to_numpy()] = NONE + 1, Role.DATALOADER
     if (other != NONE).any():
-        changed = other[column(slices, "function")]
+        changed = other[slices.function]
         changed[roles != Role.CPU_EXEC] = NONE
         np.copyto(roles, np.minimum(changed, NONE), where=(changed == Role.DATALOADER) | (changed > NONE))
-    work = profile.device_work
-    of_work = np.array([_OF_WORK.get(kind, NONE) for kind in DeviceWorkKind], np.int8)
-    of, role = column(work, "slice"), of_work[column(work, "kind")]
+    role = np.array([_OF_WORK.get(kind, NONE) for kind in DeviceWorkKind], np.int8)[work.kind]
     calls = communication_calls(profile)
     if len(calls):
         ids = external_ids(profile, calls)
-        kernels = of[role == Role.KERNEL]
+        kernels = work.slice[role == Role.KERNEL]
         role[role == Role.KERNEL] = np.where(
             np.isin(external_ids(profile, kernels), ids[ids > 0]), Role.COMMUNICATION, Role.KERNEL
         )
         roles[calls] = Role.COMMUNICATION
-    roles[of] = role
+    roles[work.slice] = role
     return roles
 
 
 def _build(profile: Profile) -> tuple[RankTime, ...]:
-    slices, work = profile.slices, profile.device_work
-    start, thread = column(slices, "start_ns"), column(slices, "thread")
-    end = start + column(slices, "duration_ns")
-    rank = rank_of_threads(profile)
-    present = np.unique(rank[np.unique(thread)]).tolist() if len(thread) else []
+    slices, work = slices_of(profile), work_of(profile)
+    start, end = slices.start, slices.start + slices.duration
+    rank = threads_of(profile).rank
+    present = np.unique(rank[np.unique(slices.thread)]).tolist() if len(slices) else []
 
     def by_rank(rows: Array) -> list[Array]:
         """These rows of `slices`, those of each rank that is present."""
         if len(present) == 1:
             return [rows]
-        of_row = rank[thread[rows]]
+        of_row = rank[slices.thread[rows]]
         order = np.argsort(of_row, kind="stable")
         return np.split(rows[order], np.searchsorted(of_row[order], present[1:]))
 
     def covers(rows: Array) -> list[Cover]:
         return [cover(start[mine], end[mine]) for mine in by_rank(rows)]
 
+    if not present:
+        return ()
     roles = _roles(profile)
     times = list(zip(*(covers(np.flatnonzero(roles == role)) for role in Role), strict=True))
-    of_work, kind = column(work, "slice"), column(work, "kind")
-    computation, communication, device = (
-        covers(rows)
-        for rows in (
-            of_work[kind == DeviceWorkKind.COMPUTATION],
-            of_work[kind == DeviceWorkKind.COMMUNICATION],
-            of_work,
-        )
-    )
-    operator = np.array([kind == "operator" for kind in _category_kinds(profile)], bool)
-    operators = by_rank(np.flatnonzero(operator[column(slices, "category")])) if len(thread) else []
+    computation = covers(work.slice[work.kind == DeviceWorkKind.COMPUTATION])
+    communication = covers(work.slice[work.kind == DeviceWorkKind.COMMUNICATION])
+    device = covers(work.slice)
+    operators = by_rank(np.flatnonzero(slices.of_kind("operator")))
     found = []
     for place, number in enumerate(present):
         first = [times[place][0]]

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import NS_PER_MS, Selection
 from ..domain.tables import NO_ID, column, texts
-from .intervals import EDGE
-from .patterns import shortened
-from .picking import in_ranks, threads_selected
+from .intervals import EDGE, common
+from .picking import in_ranks, threads_of, threads_selected
 from .remember import remembered
-from .roles import STEP_PREFIX, RankTime, Role, rank_of_threads, rank_times
+from .roles import STEP_PREFIX, RankTime, Role, rank_times
 from .schema import Column, frame
+from .slices import slices_of, work_of
+from .windows import checked_step
 
 Array = np.ndarray[Any, Any]
 NS_PER_US = 1_000
@@ -121,17 +121,11 @@ def steps_of(profile: Profile) -> Steps:
 def steps_selected(profile: Profile, selection: Selection) -> Array:
     """The rows of `steps_of` that are selected: of the ranks, in the window, of the name. Raises InvalidRequest."""
     known = steps_of(profile)
-    threads_selected(profile, selection.only(step=None))
+    threads_selected(profile, selection)
     chosen = known.complete.copy()
     if selection.step is not None:
-        wanted = selection.step.removeprefix(STEP_PREFIX)
+        wanted = checked_step(profile, selection.step).removeprefix(STEP_PREFIX)
         chosen = np.array([name == wanted for name in known.name], bool)
-        if not chosen.any():
-            raise InvalidRequest(
-                f"This result has no step {shortened(selection.step)!r}; "
-                + (f"its steps are {_listed(known.name)}." if known.name else "it has no steps at all."),
-                "step",
-            )
     if selection.ranks:
         chosen &= in_ranks(known.rank, selection)
     low, high = bounds(selection)
@@ -170,16 +164,10 @@ def stretches(profile: Profile, selection: Selection) -> dict[int, tuple[Array, 
 
 
 def _only_communication(time: RankTime, start: Array, end: Array) -> Array:
-    """How long in each window the only kernels were those of communication libraries, as far as they count as kernels."""
-    kernels = time.roles[Role.KERNEL].within(start, end)
-    computing: Array = np.minimum(time.computation.within(start, end), kernels)
-    only: Array = kernels - computing
+    """How long in each window the only kernels, of those that count as such, were of communication libraries."""
+    kernels = time.roles[Role.KERNEL]
+    only: Array = kernels.within(start, end) - common(kernels, time.computation, start, end)
     return only
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    few = list(dict.fromkeys(names))
-    return ", ".join(shortened(name) for name in few[:20]) + (" …" if len(few) > 20 else "")
 
 
 def _build(profile: Profile) -> Steps:
@@ -218,20 +206,17 @@ def _all_of(time: RankTime) -> tuple[int, int]:
 def _add_device_work(profile: Profile, steps: Steps) -> None:
     """Let each step last until its device work is done, and begin after that of the one before; find the last ones
     that are not complete. Fills the arrays of `steps`."""
-    slices, work = profile.slices, profile.device_work
-    if not work.num_rows:
+    slices, work = slices_of(profile), work_of(profile)
+    if not len(work):
         return
-    begun, length = column(slices, "start_ns"), column(slices, "duration_ns")
-    of, launch = column(work, "slice"), column(work, "launch")
-    ranks = rank_of_threads(profile)[column(slices, "thread")[of]]
-    work_start, work_end = begun[of], begun[of] + length[of]
-    called = begun[np.maximum(launch, 0)]
-    returned = called + length[np.maximum(launch, 0)]
+    ranks, work_end = threads_of(profile).rank[work.thread], work.start + work.duration
+    called = slices.start[np.maximum(work.launch, 0)]
+    returned = called + slices.duration[np.maximum(work.launch, 0)]
     for rank in np.unique(steps.rank).tolist():
         first, last = (int(at) for at in np.searchsorted(steps.rank, [rank, rank + 1]))
         mine = np.flatnonzero(ranks == rank)
         step = np.searchsorted(steps.host_start_ns[first:last], called[mine], "right") - 1
-        inside = (step >= 0) & (launch[mine] >= 0) & (returned[mine] <= steps.host_end_ns[first:last][step])
+        inside = (step >= 0) & (work.launch[mine] >= 0) & (returned[mine] <= steps.host_end_ns[first:last][step])
         if not inside.any():
             continue
         done = np.full(last - first, -EDGE)
@@ -240,7 +225,7 @@ def _add_device_work(profile: Profile, steps: Steps) -> None:
         before = int(steps.host_start_ns[first])
         if steps.work[first]:
             # What ran before the first step's own work, launched before it, was no part of it.
-            of_first = int(work_start[mine][inside][step[inside] == 0].min())
+            of_first = int(work.start[mine][inside][step[inside] == 0].min())
             outside = work_end[mine][~inside]
             before = max(before, int(outside[outside < of_first].max(initial=-EDGE)))
         for row in range(first, last):
