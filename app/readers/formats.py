@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Profile
-from . import collapsed, perf_data, perf_script, perf_stat, stored
+from . import collapsed, perf_data, perf_script, perf_stat, pytorch, stored
 
 HEAD_BYTES = 256 << 10
 """How much of a file, unpacked, is looked at to tell its format."""
@@ -35,6 +35,7 @@ READERS: dict[str, Reader] = {
         Reader(perf_data.FORMAT, "perf.data", perf_data.sniff, perf_data.read, needs_perf=True),
         Reader(perf_script.FORMAT, "perf script text", perf_script.sniff, perf_script.read),
         Reader(perf_stat.FORMAT, "perf stat output", perf_stat.sniff, perf_stat.read),
+        Reader(pytorch.FORMAT, "a trace of PyTorch's profiler", pytorch.sniff, pytorch.read),
         Reader(collapsed.FORMAT, "collapsed stacks", collapsed.sniff, collapsed.read),
     )
 }

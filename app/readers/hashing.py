@@ -1,0 +1,155 @@
+"""Numbers for keys of two halves, and rows by key: hash tables of plain arrays for compiled loops.
+
+Open addressing with linear probing. A table is at most half full. The factor by which keys are spread is drawn anew in
+each process, so that no file can be made up whose keys all meet in one place.
+"""
+
+import secrets
+from typing import Any
+
+import numpy as np
+
+from .compiled import compiled
+
+Array = np.ndarray[Any, Any]
+NONE = -1
+FACTOR = secrets.randbits(31) | (1 << 30) | 1
+"""Odd and below 2^31, so that what it multiplies by a 31-bit number fits an int64."""
+
+
+@compiled
+def place(key: Any, factor: int, mask: int) -> Any:
+    """Where a key (int64) is looked for first, in a table of mask + 1 places."""
+    low = (key & 0x7FFFFFFF) * factor
+    high = ((key >> 31) & 0x7FFFFFFF) * (factor ^ 0x2A3B5C6C)
+    mixed = (low ^ (high >> 3) ^ (key >> 62)) & 0x7FFFFFFFFFFFFFFF
+    mixed ^= mixed >> 32
+    mixed = (mixed & 0x7FFFFFFF) * factor
+    return (mixed ^ (mixed >> 29)) & mask
+
+
+@compiled
+def grown(keys: Array, values: Array, factor: int) -> tuple[Array, Array]:
+    """A table four times as large with the same content."""
+    size = len(keys) * 4
+    mask = size - 1
+    new_keys = np.zeros(size, np.int64)
+    new_values = np.full(size, -1, np.int32)
+    for old in range(len(keys)):
+        if values[old] >= 0:
+            at = place(keys[old], factor, mask)
+            while new_values[at] >= 0:
+                at = (at + 1) & mask
+            new_keys[at] = keys[old]
+            new_values[at] = values[old]
+    return new_keys, new_values
+
+
+@compiled
+def _numbered(first: Array, second: Array, factor: int) -> tuple[Array, Array]:
+    codes = np.empty(len(first), np.int32)
+    shown = np.empty(16, np.int64)
+    count = 0
+    keys = np.zeros(64, np.int64)
+    values = np.full(64, -1, np.int32)
+    last_key, last_code = np.int64(0), np.int32(-1)
+    for i in range(len(first)):
+        key = (np.int64(first[i]) << 32) | (np.int64(second[i]) & 0xFFFFFFFF)
+        if last_code >= 0 and key == last_key:
+            codes[i] = last_code
+            continue
+        mask = len(keys) - 1
+        at = place(key, factor, mask)
+        while values[at] >= 0 and keys[at] != key:
+            at = (at + 1) & mask
+        if values[at] < 0:
+            keys[at] = key
+            values[at] = count
+            if count == len(shown):
+                more = np.empty(4 * count, np.int64)
+                more[:count] = shown
+                shown = more
+            shown[count] = i
+            codes[i] = count
+            count += 1
+            if 2 * count > len(keys):
+                keys, values = grown(keys, values, factor)
+        else:
+            codes[i] = values[at]
+        last_key, last_code = key, codes[i]
+    return codes, shown[:count]
+
+
+def numbered(first: Array, second: Array) -> tuple[Array, Array]:
+    """Numbers of pairs of int32, from 0 in the order in which they first come (int32), and where each first comes."""
+    return _numbered(first, second, FACTOR)
+
+
+@compiled
+def _dense(codes: Array, size: int) -> tuple[Array, Array]:
+    number = np.full(size, -1, np.int32)
+    shown = np.empty(size, np.int32)
+    count = 0
+    for code in codes:
+        if code >= 0 and number[code] < 0:
+            number[code] = count
+            shown[count] = code
+            count += 1
+    return number, shown[:count].copy()
+
+
+def dense(codes: Array, size: int) -> tuple[Array, Array]:
+    """Which of the ids below `size` occur: by id its number in the order of appearance or NONE, and by number its id.
+
+    Ids below 0 are passed over.
+    """
+    return _dense(codes, size)
+
+
+@compiled
+def _index(keys: Array, rows: Array, factor: int) -> tuple[Array, Array, bool]:
+    size = 64
+    while size < 2 * len(keys):
+        size *= 2
+    mask = size - 1
+    table = np.zeros(size, np.int64)
+    values = np.full(size, -1, np.int32)
+    twice = False
+    for i in range(len(keys)):
+        key = keys[i]
+        at = place(key, factor, mask)
+        while values[at] >= 0 and table[at] != key:
+            at = (at + 1) & mask
+        if values[at] < 0:
+            table[at] = key
+            values[at] = rows[i]
+        else:
+            twice = True
+    return table, values, twice
+
+
+@compiled
+def _looked_up(table: Array, values: Array, keys: Array, factor: int) -> Array:
+    found = np.empty(len(keys), np.int32)
+    mask = len(table) - 1
+    for i in range(len(keys)):
+        key = keys[i]
+        at = place(key, factor, mask)
+        while values[at] >= 0 and table[at] != key:
+            at = (at + 1) & mask
+        found[i] = values[at]
+    return found
+
+
+class Index:
+    """Rows (int32, not negative) by key (int64). Of several with one key the first is found.
+
+    twice: whether some key came more than once.
+    """
+
+    def __init__(self, keys: Array, rows: Array) -> None:
+        self._table, self._rows, self.twice = _index(keys, rows.astype(np.int32, copy=False), FACTOR)
+
+    def of(self, keys: Array) -> Array:
+        """The row of each key (int32), NONE where there is none."""
+        return _looked_up(self._table, self._rows, keys, FACTOR)

@@ -1,0 +1,359 @@
+"""Slices that lie in time as they lie in each other: their order, parents, own time, call stacks and lanes.
+
+Slices of a thread that runs code are nested. Where two overlap in part, the one that begins later goes on beside the
+other, which is taken to end there as far as its own time is concerned; one that reaches past its parent by no more than
+rounding does stays inside of it. So every moment in which a thread has any slice belongs to exactly one of them.
+
+Slices of a stream or a track may overlap as they like: they get lanes.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from .compiled import compiled
+from .hashing import grown, place
+
+Array = np.ndarray[Any, Any]
+ROUNDING_NS = 2_000
+"""By how much a slice may reach past its parent: times that were rounded to whole microseconds do."""
+OPEN = 1 << 62
+"""The end of a slice of which only the beginning is known: it ends with the one around it."""
+DEEPEST = 5_000
+"""Slices nested deeper have the call stack of those around them; trees are worked through level by level."""
+SHORT_RUN = 24
+MOST_AROUND = 64
+"""How many open slices are looked at for one that holds another, on a stream."""
+
+
+@compiled
+def _sorted_by(key: Array, order: Array) -> Array:
+    """`order` sorted by key[order], which is not negative; what is equal stays in its order."""
+    n = len(order)
+    top = np.int64(0)
+    rising = True
+    for i in range(n):
+        value = key[order[i]]
+        top = max(top, value)
+        if i and value < key[order[i - 1]]:
+            rising = False
+    shift = 0
+    other = np.empty(n if not rising else 0, order.dtype)
+    while not rising and (top >> shift) > 0:
+        counts = np.zeros(2049, np.int64)
+        for i in range(n):
+            counts[((key[order[i]] >> shift) & 2047) + 1] += 1
+        for digit in range(2048):
+            counts[digit + 1] += counts[digit]
+        for i in range(n):
+            digit = (key[order[i]] >> shift) & 2047
+            other[counts[digit]] = order[i]
+            counts[digit] += 1
+        order, other = other, order
+        shift += 11
+    return order
+
+
+@compiled
+def in_order(thread: Array, start: Array, length: Array, rank: Array) -> Array:
+    """The order (thread, start, longest first, rank, as they come) of slices, as int32 row numbers.
+
+    start: int64, not negative. rank: which of two that fill the same time is the outer one, the smaller.
+    """
+    n = len(thread)
+    order = _sorted_by(thread, _sorted_by(start, np.arange(n).astype(np.int32)))
+    i = 0
+    while i < n:
+        j = i + 1
+        first = order[i]
+        while j < n and start[order[j]] == start[first] and thread[order[j]] == thread[first]:
+            j += 1
+        if j - i > SHORT_RUN:
+            run = order[i:j].copy()
+            run = run[np.argsort(rank[run], kind="mergesort")]
+            order[i:j] = run[np.argsort(-length[run], kind="mergesort")]
+        else:
+            for k in range(i + 1, j):
+                moved = order[k]
+                at = k
+                while at > i:
+                    before = order[at - 1]
+                    if length[before] > length[moved] or (
+                        length[before] == length[moved] and rank[before] <= rank[moved]
+                    ):
+                        break
+                    order[at] = before
+                    at -= 1
+                order[at] = moved
+        i = j
+    return order
+
+
+@compiled
+def nest(
+    first: int,
+    last: int,
+    start: Array,
+    stop: Array,
+    rank: Array,
+    frame: Array,
+    end_of_all: int,
+    parent: Array,
+    depth: Array,
+    end: Array,
+    own: Array,
+    node: Array,
+    stretch_row: Array,
+    stretch_start: Array,
+    stretch_length: Array,
+    stretches: int,
+    keys: Array,
+    values: Array,
+    tree_parent: Array,
+    tree_frame: Array,
+    nodes: int,
+    factor: int,
+    tolerance: int,
+) -> tuple[int, Array, Array, int]:
+    """Nest the slices of one thread, rows first … last-1 in their order, and fill in what follows from it.
+
+    stop: the end of each slice, OPEN where not known (then it is set). parent, depth, end, own, node, stretch_*:
+    filled in; stretches: how many there are already. keys, values, tree_parent, tree_frame, nodes: the calling context
+    tree, see `Tree`. Returns (stretches, keys, values, nodes).
+    """
+    stack = np.empty(64, np.int32)
+    level = 0
+    cursor = np.int64(0)
+    for i in range(first, last):
+        begin, finish = start[i], stop[i]
+        while level:
+            top = stack[level - 1]
+            limit = stop[top]
+            if limit <= begin:
+                # Two that fill the same moment may still be one inside the other.
+                if limit == begin == finish == start[top] and rank[top] < rank[i]:
+                    break
+                if limit > cursor:
+                    stretch_row[stretches] = top
+                    stretch_start[stretches] = cursor
+                    stretch_length[stretches] = limit - cursor
+                    stretches += 1
+                    own[top] += limit - cursor
+                    cursor = limit
+            elif finish == OPEN:
+                finish = limit
+                stop[i] = limit
+                break
+            elif finish <= limit or (finish - limit <= tolerance and limit - begin > finish - limit):
+                break
+            elif begin > cursor:
+                stretch_row[stretches] = top
+                stretch_start[stretches] = cursor
+                stretch_length[stretches] = begin - cursor
+                stretches += 1
+                own[top] += begin - cursor
+                cursor = begin
+            end[top] = i
+            level -= 1
+        if finish == OPEN:
+            stop[i] = max(begin, end_of_all)
+        above = 0
+        if level:
+            top = stack[level - 1]
+            if begin > cursor:
+                stretch_row[stretches] = top
+                stretch_start[stretches] = cursor
+                stretch_length[stretches] = begin - cursor
+                stretches += 1
+                own[top] += begin - cursor
+            parent[i] = top
+            above = node[top]
+        else:
+            parent[i] = -1
+        cursor = max(cursor, begin)
+        depth[i] = level
+        own[i] = 0
+        if level >= DEEPEST:
+            node[i] = above
+        else:
+            key = (np.int64(above) << 32) | frame[i]
+            mask = len(keys) - 1
+            at = place(key, factor, mask)
+            while values[at] >= 0 and keys[at] != key:
+                at = (at + 1) & mask
+            if values[at] < 0:
+                keys[at] = key
+                values[at] = nodes
+                tree_parent[nodes] = above
+                tree_frame[nodes] = frame[i]
+                node[i] = nodes
+                nodes += 1
+                if 2 * nodes > len(keys):
+                    keys, values = grown(keys, values, factor)
+            else:
+                node[i] = values[at]
+        if level == len(stack):
+            more = np.empty(4 * level, np.int32)
+            more[:level] = stack
+            stack = more
+        stack[level] = i
+        level += 1
+    while level:
+        top = stack[level - 1]
+        if stop[top] > cursor:
+            stretch_row[stretches] = top
+            stretch_start[stretches] = cursor
+            stretch_length[stretches] = stop[top] - cursor
+            stretches += 1
+            own[top] += stop[top] - cursor
+            cursor = stop[top]
+        end[top] = last
+        level -= 1
+    return stretches, keys, values, nodes
+
+
+@compiled
+def grow_tree(
+    above: Array,
+    frame: Array,
+    node: Array,
+    keys: Array,
+    values: Array,
+    tree_parent: Array,
+    tree_frame: Array,
+    nodes: int,
+    factor: int,
+) -> tuple[Array, Array, int]:
+    """Find or make the node of frame[i] below the node above[i]; fills in `node`. Returns (keys, values, nodes)."""
+    for i in range(len(above)):
+        key = (np.int64(above[i]) << 32) | frame[i]
+        mask = len(keys) - 1
+        at = place(key, factor, mask)
+        while values[at] >= 0 and keys[at] != key:
+            at = (at + 1) & mask
+        if values[at] < 0:
+            keys[at] = key
+            values[at] = nodes
+            tree_parent[nodes] = above[i]
+            tree_frame[nodes] = frame[i]
+            node[i] = nodes
+            nodes += 1
+            if 2 * nodes > len(keys):
+                keys, values = grown(keys, values, factor)
+        else:
+            node[i] = values[at]
+    return keys, values, nodes
+
+
+@compiled
+def _push(heap_key: Array, heap_value: Array, size: int, key: int, value: int) -> None:
+    """Put something on a heap of `size` things, least key first."""
+    at = size
+    while at > 0:
+        up = (at - 1) >> 1
+        if heap_key[up] <= key:
+            break
+        heap_key[at] = heap_key[up]
+        heap_value[at] = heap_value[up]
+        at = up
+    heap_key[at] = key
+    heap_value[at] = value
+
+
+@compiled
+def _pop(heap_key: Array, heap_value: Array, size: int) -> None:
+    """Take the first from a heap of `size` things."""
+    size -= 1
+    key, value = heap_key[size], heap_value[size]
+    at = 0
+    while True:
+        down = 2 * at + 1
+        if down >= size:
+            break
+        if down + 1 < size and heap_key[down + 1] < heap_key[down]:
+            down += 1
+        if heap_key[down] >= key:
+            break
+        heap_key[at] = heap_key[down]
+        heap_value[at] = heap_value[down]
+        at = down
+    heap_key[at] = key
+    heap_value[at] = value
+
+
+@compiled
+def _lay(first: int, last: int, start: Array, stop: Array, wanted: Array, which: bool, base: int, lane: Array) -> int:
+    """Give rows of one sort lanes from `base` on, each the lowest that is free. Returns how many lanes there are."""
+    size = 0
+    for i in range(first, last):
+        if wanted[i] == which:
+            size += 1
+    busy_end, busy_lane = np.empty(size, np.int64), np.empty(size, np.int64)
+    free_lane, nothing = np.empty(size, np.int64), np.empty(size, np.int64)
+    busy = free = lanes = 0
+    for i in range(first, last):
+        if wanted[i] != which:
+            continue
+        while busy and busy_end[0] <= start[i]:
+            _push(free_lane, nothing, free, busy_lane[0], 0)
+            free += 1
+            _pop(busy_end, busy_lane, busy)
+            busy -= 1
+        if free:
+            found = free_lane[0]
+            _pop(free_lane, nothing, free)
+            free -= 1
+        else:
+            found = lanes
+            lanes += 1
+        lane[i] = base + found
+        _push(busy_end, busy_lane, busy, stop[i], found)
+        busy += 1
+    return lanes
+
+
+@compiled
+def lay_in_lanes(
+    first: int,
+    last: int,
+    start: Array,
+    stop: Array,
+    around: Array,
+    parent: Array,
+    lane: Array,
+    end: Array,
+    own: Array,
+) -> None:
+    """Give the slices of one stream or track, rows first … last-1 in their order, lanes and parents.
+
+    around: whether a slice may be the parent of others (an annotation): those have lanes of their own, above the rest.
+    parent, lane, end, own: filled in. Own time of an annotation: what is covered by none of the slices directly in it.
+    """
+    base = _lay(first, last, start, stop, around, True, 0, lane)
+    _lay(first, last, start, stop, around, False, base, lane)
+    opened = np.empty(last - first, np.int32)
+    level = 0
+    # Up to when each annotation is covered by slices that are directly in it.
+    covered = np.zeros(last - first, np.int64)
+    for i in range(first, last):
+        while level and stop[opened[level - 1]] <= start[i]:
+            level -= 1
+        end[i] = i + 1
+        own[i] = stop[i] - start[i]
+        covered[i - first] = start[i]
+        parent[i] = -1
+        for back in range(1, min(level, MOST_AROUND) + 1):
+            candidate = opened[level - back]
+            if stop[candidate] >= stop[i] and stop[candidate] > start[i]:
+                parent[i] = candidate
+                uncovered = max(covered[candidate - first], start[i])
+                if stop[i] > uncovered:
+                    own[candidate] -= stop[i] - uncovered
+                    covered[candidate - first] = stop[i]
+                break
+        if around[i]:
+            opened[level] = i
+            level += 1
+    for i in range(last - 1, first - 1, -1):
+        if parent[i] >= 0:
+            end[parent[i]] = max(end[parent[i]], end[i])
