@@ -21,7 +21,7 @@ from .patterns import distinct
 from .picking import sums_on, threads_of
 from .remember import remembered
 from .schema import Column, frame
-from .slices import anchored, slices_of, slices_selected, work_of
+from .slices import anchored, device_before, slices_of, slices_selected, work_of
 from .tensor_cores import tensor_cores_of
 
 Array = np.ndarray[Any, Any]
@@ -314,7 +314,7 @@ def _calls(profile: Profile) -> Calls:
         found: Array = both[0] + both[1]
         return found
 
-    tensor_total = within(tensor)
+    tensor_total, device = within(tensor), device_before(profile)
     may = np.concatenate(([0], np.cumsum(tensor_cores_of(profile).eligible[slices.function] & operator)))
     return Calls(
         row=kept,
@@ -324,7 +324,7 @@ def _calls(profile: Profile) -> Calls:
         host_self=np.maximum(0, slices.duration[kept] - spent[kept]),
         host_total=slices.duration[kept].astype(np.int64),
         device_self=itself(duration),
-        device_total=within(duration),
+        device_total=device[slices.end[kept]] - device[kept],
         tensor_self=itself(tensor),
         tensor_total=tensor_total,
         launches=within(np.ones(len(hung), np.int64)),

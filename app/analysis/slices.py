@@ -14,7 +14,7 @@ from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import CategoryKinds, column, texts
 from .functions import functions_matching
-from .picking import calls_kept, threads_of, threads_selected
+from .picking import calls_kept, sums_on, threads_of, threads_selected
 from .remember import remembered
 from .windows import checked_step, step_windows
 
@@ -154,6 +154,21 @@ def anchored(profile: Profile, selection: Selection) -> Array | None:
     work = work_of(profile)
     alone = work_selected(profile, selection)
     return np.where(work.anchor >= 0, mask[work.anchor], True if alone is None else alone)
+
+
+def device_before(profile: Profile) -> Array:
+    """How much device work (ns) hangs on the rows of `slices` before each, and in all: int64, one more than rows.
+
+    What hangs on a slice and all inside of it is `before[end] - before[row]`.
+    """
+
+    def build() -> Array:
+        work = work_of(profile)
+        hung = np.flatnonzero(work.anchor >= 0)
+        sums = sums_on(work.anchor[hung], work.duration[hung], len(slices_of(profile)))
+        return np.concatenate(([0], np.cumsum(sums)))
+
+    return remembered(profile, "device before", build)
 
 
 def _in_time(selection: Selection, start: Array) -> Array | None:
