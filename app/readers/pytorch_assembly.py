@@ -10,30 +10,49 @@ import pyarrow as pa
 from ..domain.builder import ProfileBuilder
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
-from ..domain.tables import DEVICE_TIME, HOST_TIME, NO_ID
-from .hashing import numbered
-from .pytorch_device import DeviceTables, Work, device_tables, joined
-from .pytorch_names import ARGUMENTS, MEMORY, is_step, meaning
+from ..domain.tables import DEVICE_TIME, HOST_TIME, FlowKind, column
+from .pytorch_device import DeviceTables, Work, device_tables, is_launch, joined
+from .pytorch_memory import add_memory, memory_events, told
+from .pytorch_names import ARGUMENTS, is_step, meaning
 from .trace_events import MISSING, TraceEvents
-from .trace_lines import STREAM, THREAD
-from .trace_slices import Meaning, Rows, described, slices_of
-from .trace_tables import (
-    ArgumentSets,
-    categories_table,
-    numbers_table,
-    samples_table,
-    slices_table,
-    table,
+from .trace_lines import METADATA, STREAM, THREAD
+from .trace_moments import (
+    ARROWS,
+    COUNTER,
+    INSTANTS,
+    Series,
+    add_counters,
+    arrows_of,
+    flows_table,
+    instants_of,
+    possible,
 )
+from .trace_pairs import ASYNC_BEGIN, ASYNC_END, BEGIN, END
+from .trace_slices import COMPLETE, Meaning, Rows, described, slices_of
+from .trace_tables import ArgumentSets, categories_table, numbers_table, samples_table, slices_table, table
 
 Array = np.ndarray[Any, Any]
 FORMAT = "pytorch"
 TRACKS = frozenset({"-1", "Spans", "Traces", ""})
 """Processes that are none: Kineto puts its own overhead and the spans of the profiler there."""
-INSTANTS = (ord("i"), ord("I"), ord("R"), ord("n"))
+BACKWARD_FLOWS = ("fwdbwd", "forward_backward")
+UNDERSTOOD = {COMPLETE, BEGIN, END, *ASYNC_BEGIN, *ASYNC_END, *INSTANTS, *ARROWS, COUNTER, METADATA}
 MOST_FACT = 20_000
+NO_PHASE = "event that does not say what it is"
 NO_LAUNCH = "device work that no call on the host is known of"
 _TAKEN = frozenset({"deviceProperties", "traceEvents"})
+
+
+class TraceBuilder(ProfileBuilder):
+    """A builder whose samples are put in order together with those of slices."""
+
+    def __init__(self, format: str) -> None:
+        super().__init__(format)
+        self.parts: list[tuple[Array, ...]] = []
+
+    def samples(self, time_ns: Any, thread: Any, cpu: Any, event: Any, stack: Any, weight: Any) -> None:
+        """Add many samples, as the other builder."""
+        self.parts.append((time_ns, thread, cpu, event, stack, weight))
 
 
 def assembled(events: TraceEvents, source: str, defect: str | None) -> Profile:
@@ -41,68 +60,86 @@ def assembled(events: TraceEvents, source: str, defect: str | None) -> Profile:
 
     Raises UnreadableInput where there is no event at all.
     """
-    builder = ProfileBuilder(FORMAT)
-    for reason, count, example in events.lost:
-        builder.lost(reason, example, count)
     if not len(events):
         raise UnreadableInput(
             f"There is no event in {source}: its list traceEvents is empty. Record again, with at least one step "
             "while the profiler is active."
         )
-    rank = _rank(events.top)
-    rows = slices_of(events, Meaning(meaning, TRACKS), builder)
+    builder = TraceBuilder(FORMAT)
+    for reason, count, example in events.lost:
+        builder.lost(reason, example, count)
+    rank, host = _rank(events.top), _text_of(events.top, "hostname", "host_name")
+    means = Meaning(meaning, TRACKS)
+    rows = slices_of(events, means, builder)
     work = joined(rows)
-    moments = _moments(events)
-    zero = _zero(rows, events, moments)
-    arguments = ArgumentSets(events, np.concatenate((rows.event, moments)))
-    devices = device_tables(rows, work, arguments, events.top.get("deviceProperties"), rank, [])
     if (work.launch < 0).any():
         alone = work.slice[work.launch < 0]
         builder.lost(NO_LAUNCH, described(events, int(rows.event[alone[0]])), len(alone))
-    _threads(rows, work, devices, rank, builder, _text_of(events.top, "hostname", "host_name"))
+    allocator, moments = memory_events(events, possible(events, np.flatnonzero(np.isin(events.phase, INSTANTS))))
+    moments = moments[np.argsort(events.time_ns[moments], kind="stable")]
+    counters = possible(events, np.flatnonzero(events.phase == COUNTER))
+    said = told(events, allocator, builder)
+    zero, last = _span(rows, events, (moments, counters, said.event))
+    arguments = ArgumentSets(events, np.concatenate((rows.event, moments)))
+    devices = device_tables(rows, work, arguments, events.top.get("deviceProperties"), rank, said.devices)
+    _threads(rows, work, devices, rank, builder, host)
+    builder.run(host=host)
     node = _stacks(rows, work)
-    builder.run(host=_text_of(events.top, "hostname", "host_name"))
-    builder.stacks(rows.tree.parent[1 : rows.tree.nodes] - 1, rows.tree.frame[1 : rows.tree.nodes])
-    instants = _instants(rows, events, moments, zero, arguments, builder)
-    return _closed(rows, work, devices, builder, zero, node, arguments, instants, rank, defect)
-
-
-def _closed(
-    rows: Rows,
-    work: Work,
-    devices: DeviceTables,
-    builder: ProfileBuilder,
-    zero: int,
-    node: Array,
-    arguments: ArgumentSets,
-    instants: tuple[pa.Table, list[tuple[str, str]]],
-    rank: int | None,
-    defect: str | None,
-) -> Profile:
-    # The events come first, so that the main one is known.
-    stretches = len(rows.stretches[0])
-    if stretches:
+    if len(rows.stretches[0]):
         builder.event(HOST_TIME, "ns")
     if len(work.slice):
         builder.event(DEVICE_TIME, "ns")
-    last = max(int(rows.stop_ns.max()) if len(rows) else zero, zero)
-    if instants[0].num_rows:
-        last = max(last, zero + int(instants[0].column("time_ns")[-1].as_py()))
-    outline, place = builder.outline(_meta(rows.events, zero, last, defect), zero)
-    stack = place[node].astype(np.int32) if len(node) else np.zeros(0, np.int32)
+    series = Series.none()
+    add_counters(events, counters, zero, rank, series, builder)
+    allocations = add_memory(rows, said, devices.places, zero, rank, series, builder)
+    series_table, counters_table = series.tables()
+    instants = instants_of(rows, moments, means, zero, arguments, builder)
+    flows = _flows(rows, events, builder)
+    _lose_others(events, builder)
+    builder.stacks(rows.tree.parent[1 : rows.tree.nodes] - 1, rows.tree.frame[1 : rows.tree.nodes])
+    outline, place = builder.outline(_meta(events, zero, last, defect), zero)
+    stack = place.astype(np.int32)
     return replace(
         outline,
-        samples=samples_table(rows, zero, stack, work.slice, builder),
-        categories=categories_table(rows, instants[1]),
+        samples=samples_table(rows, zero, stack, work.slice, builder, builder.parts),
+        categories=categories_table(rows, instants.categories),
         argument_sets=arguments.table(ARGUMENTS),
-        slices=slices_table(rows, zero, stack, arguments),
+        slices=slices_table(rows, zero, stack[node], arguments),
         slice_numbers=numbers_table(rows),
-        instants=instants[0],
+        instants=instants.table,
         device_work=devices.device_work,
         configurations=devices.configurations,
         devices=devices.devices,
         steps=_steps(rows, zero, rank),
+        flows=flows,
+        series=series_table,
+        counters=counters_table,
+        allocations=allocations.set_column(
+            allocations.schema.get_field_index("stack"), "stack", pa.array(stack[column(allocations, "stack")])
+        ),
     )
+
+
+def _flows(rows: Rows, events: TraceEvents, builder: ProfileBuilder) -> pa.Table:
+    """The table `flows`. Launches are none: they are joined by number."""
+    found = np.flatnonzero(np.isin(events.phase, list(ARROWS)) & ~is_launch(events))
+    arrows = arrows_of(events, found, builder)
+    categories = [at for at in np.unique(events.category[arrows.source]).tolist() if at >= 0]
+    backward = np.isin(
+        events.category[arrows.source], [at for at in categories if events.texts[at].lower() in BACKWARD_FLOWS]
+    )
+    kinds = np.where(backward, int(FlowKind.FORWARD_BACKWARD), int(FlowKind.OTHER))
+    return flows_table(rows, arrows, kinds, rows.number("Sequence number") != MISSING, builder)
+
+
+def _lose_others(events: TraceEvents, builder: ProfileBuilder) -> None:
+    """Note the events of which nothing is made."""
+    found = np.bincount(events.phase, minlength=256)
+    for letter in np.flatnonzero(found).tolist():
+        if letter not in UNDERSTOOD:
+            first = int(np.flatnonzero(events.phase == letter)[0])
+            reason = f"event of the sort {chr(letter)!r}, which is not shown" if letter else NO_PHASE
+            builder.lost(reason, described(events, first), int(found[letter]))
 
 
 def _rank(top: dict[str, Any]) -> int | None:
@@ -115,51 +152,12 @@ def _text_of(top: dict[str, Any], *names: str) -> str | None:
     return next((str(top[name]) for name in names if isinstance(top.get(name), str) and top[name]), None)
 
 
-def _zero(rows: Rows, events: TraceEvents, moments: Array) -> int:
-    """When the first event was, in the file's own time."""
-    times = [values.min() for values in (rows.start_ns, events.time_ns[moments]) if len(values)]
-    return int(min(times)) if times else 0
-
-
-def _moments(events: TraceEvents) -> Array:
-    """The events that are instants, those of memory aside, in order of time."""
-    found = np.flatnonzero(np.isin(events.phase, INSTANTS) & (events.time_ns != MISSING))
-    names = [at for at in np.unique(events.name[found]).tolist() if at >= 0 and events.texts[at] == MEMORY]
-    found = found[~np.isin(events.name[found], names)]
-    return found[np.argsort(events.time_ns[found], kind="stable")]
-
-
-def _instants(
-    rows: Rows,
-    events: TraceEvents,
-    moments: Array,
-    zero: int,
-    arguments: ArgumentSets,
-    builder: ProfileBuilder,
-) -> tuple[pa.Table, list[tuple[str, str]]]:
-    """The table `instants`, and the categories that only they have."""
-    known = {category: row for row, category in enumerate(rows.codes.categories)}
-    line = {(about.process, about.thread): at for at, about in reversed(list(enumerate(rows.lines)))}
-    code, shown = numbered(events.category[moments], events.name[moments])
-    where, at = numbered(events.process[moments], events.thread[moments])
-    category, function = [], []
-    for event in moments[shown].tolist():
-        text, name = (events.texts[i] if i >= 0 else "" for i in (events.category[event], events.name[event]))
-        category.append(known.setdefault((text, meaning(text, name).kind), len(known)))
-        function.append(builder.function(name))
-    threads = []
-    for event in moments[at].tolist():
-        process, thread = (events.texts[i] if i >= 0 else None for i in (events.process[event], events.thread[event]))
-        threads.append(line.get((process, thread), NO_ID))
-    instants = table(
-        "instants",
-        time_ns=events.time_ns[moments] - zero,
-        thread=np.array(threads or [0], np.int32)[where],
-        function=np.array(function or [0], np.int32)[code],
-        category=np.array(category or [0], np.int16)[code],
-        arguments=arguments.rows(events.arguments[moments]),
-    )
-    return instants, list(known)[len(rows.codes.categories) :]
+def _span(rows: Rows, events: TraceEvents, others: tuple[Array, ...]) -> tuple[int, int]:
+    """When the first thing was and when the last was over, in the file's own time."""
+    times = [events.time_ns[found] for found in others]
+    begun = [int(values.min()) for values in (rows.start_ns, *times) if len(values)]
+    ended = [int(values.max()) for values in (rows.stop_ns, *times) if len(values)]
+    return (min(begun), max(ended)) if begun else (0, 0)
 
 
 def _threads(

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from ..domain.tables import NO_ID
-from .compiled import compiled
-from .hashing import Index
+from .hashing import Index, numbered
 from .nesting import ROUNDING_NS
 from .pytorch_names import WORK, work_kind
 from .trace_events import MISSING, TraceEvents
 from .trace_lines import whole
+from .trace_moments import around, lines_at, open_at, possible
 from .trace_slices import Rows
 from .trace_tables import ArgumentSets, table, with_nulls
 
@@ -57,8 +57,7 @@ def joined(rows: Rows) -> Work:
     if (launch < 0).any():
         launch = _by_flow(rows, work, launch)
     operators = _of_kind(rows, "operator")
-    operator = np.empty(len(work), np.int32)
-    _around(launch, rows.parent, operators, operator)
+    operator = around(rows, launch, operators)
     _by_external_id(rows, work, launch, operators, operator)
     return Work(work, launch, operator)
 
@@ -95,63 +94,35 @@ def _by_number(rows: Rows, work: Array, calls: Array, number: Array) -> Array:
 def _by_flow(rows: Rows, work: Array, launch: Array) -> Array:
     """Fill in the calls that only arrows tell, from the call to the work."""
     events = rows.events
-    of_launch = [place for place in np.unique(events.category).tolist() if place >= 0]
-    of_launch = [place for place in of_launch if events.texts[place].lower() in LAUNCH_FLOWS]
-    flows = np.isin(events.category, of_launch) & (events.id >= 0) & (events.time_ns != MISSING)
-    sources, targets = (np.flatnonzero(flows & (events.phase == ord(letter))) for letter in "sf")
+    flows = possible(
+        events, np.flatnonzero(is_launch(events) & ((events.phase == ord("s")) | (events.phase == ord("f"))))
+    )
+    sources, targets = (flows[events.phase[flows] == ord(letter)] for letter in "sf")
+    missing = np.flatnonzero(launch < 0)
     if not len(sources) or not len(targets):
         return launch
-    source_of = Index(events.id[sources].astype(np.int64), sources)
-    missing = np.flatnonzero(launch < 0)
-    at = {
-        (int(events.process[e]), int(events.thread[e]), int(events.time_ns[e])): int(events.id[e])
-        for e in targets.tolist()
-    }
+    # An arrow ends where the work begins.
+    place, _ = numbered(events.process, events.thread)
+    ends: Array = np.concatenate((targets, rows.event[work[missing]]))
+    moment, _ = numbered(place[ends], _dense_times(events.time_ns[ends]))
+    arrow = Index(moment[: len(targets)].astype(np.int64), targets).of(moment[len(targets) :].astype(np.int64))
+    source = Index(events.id[sources].astype(np.int64), sources).of(events.id[np.maximum(arrow, 0)].astype(np.int64))
+    known = (arrow >= 0) & (source >= 0)
+    row = open_at(rows, lines_at(rows, source[known]), events.time_ns[source[known]])
     launch = launch.copy()
-    event = rows.event[work[missing]]
-    for place, process, thread, time in zip(
-        missing.tolist(),
-        events.process[event].tolist(),
-        events.thread[event].tolist(),
-        events.time_ns[event].tolist(),
-        strict=True,
-    ):
-        number = at.get((process, thread, time))
-        if number is None:
-            continue
-        source = int(source_of.of(np.array([number]))[0])
-        if source >= 0:
-            launch[place] = slice_at(rows, source)
+    launch[missing[known]] = row
     return launch
 
 
-def slice_at(rows: Rows, event: int) -> int:
-    """The innermost slice that begins with, or is open at, an event that is no slice; -1 where there is none."""
-    events = rows.events
-    for at, line in enumerate(rows.lines):
-        if line.process == _text(events, events.process[event]) and line.thread == _text(events, events.thread[event]):
-            first, last = int(rows.bounds[at]), int(rows.bounds[at + 1])
-            time = int(events.time_ns[event])
-            row = first + int(np.searchsorted(rows.start_ns[first:last], time, "right")) - 1
-            while row >= first and rows.stop_ns[row] < time:
-                row = int(rows.parent[row])
-            if row >= first:
-                return row
-    return NO_ID
+def _dense_times(time_ns: Array) -> Array:
+    dense: Array = np.unique(time_ns, return_inverse=True)[1].astype(np.int32)
+    return dense
 
 
-def _text(events: TraceEvents, place: int) -> str | None:
-    return events.texts[int(place)] if place >= 0 else None
-
-
-@compiled
-def _around(row: Array, parent: Array, wanted: Array, found: Array) -> None:
-    """For each row the innermost of the wanted that it is or lies in."""
-    for i in range(len(row)):
-        at = row[i]
-        while at >= 0 and not wanted[at]:
-            at = parent[at]
-        found[i] = at
+def is_launch(events: TraceEvents) -> Array:
+    """Which events are ends of arrows from the call that launched work to the work, as bools."""
+    categories = [at for at in np.unique(events.category).tolist() if at >= 0]
+    return np.isin(events.category, [at for at in categories if events.texts[at].lower() in LAUNCH_FLOWS])
 
 
 def _by_external_id(rows: Rows, work: Array, launch: Array, operators: Array, operator: Array) -> None:
@@ -183,13 +154,15 @@ def _by_external_id(rows: Rows, work: Array, launch: Array, operators: Array, op
 
 @dataclass(frozen=True, eq=False)
 class DeviceTables:
-    """What follows from device work: the tables, and by stream's line the index of its device and its number."""
+    """What follows from device work: the tables; by a stream's line the index of its device, and its number; and by kind
+    and index of a device its row."""
 
     device_work: pa.Table
     configurations: pa.Table
     devices: pa.Table
     of_line: dict[int, int | None]
     stream_of_line: dict[int, int | None]
+    places: dict[tuple[str, int], int]
 
 
 def device_tables(
@@ -255,6 +228,7 @@ def device_tables(
         devices=devices,
         of_line={int(line[i]): None if device[i] == MISSING else int(device[i]) for i in first.tolist()},
         stream_of_line={int(line[i]): None if stream[i] == MISSING else int(stream[i]) for i in first.tolist()},
+        places=places,
     )
 
 

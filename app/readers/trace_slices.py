@@ -14,7 +14,7 @@ from ..domain.tables import FrameKind
 from .hashing import FACTOR, numbered
 from .nesting import OPEN, ROUNDING_NS, grow_tree, in_order, lay_in_lanes, nest
 from .trace_events import MISSING, TraceEvents
-from .trace_lines import STREAM, THREAD, TRACK, Line, lines_of
+from .trace_lines import THREAD, TRACK, Line, lines_of
 from .trace_pairs import BEGIN, Pairs, pairs_of_ids, pairs_of_threads
 
 Array = np.ndarray[Any, Any]
@@ -287,6 +287,3 @@ def described(events: TraceEvents, event: int) -> str:
     when = "" if time == MISSING else f" at {time // 1000}.{time % 1000:03} µs"
     shown = name if len(name) <= SHOWN else name[:SHOWN] + "…"
     return f"event {event + 1}: {shown} of {process[:40]}/{thread[:40]}{when}"
-
-
-__all__ = ["STREAM", "THREAD", "TRACK", "Codes", "Meaning", "Rows", "Tree", "What", "described", "slices_of"]

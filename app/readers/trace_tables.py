@@ -9,7 +9,7 @@ import orjson
 import pyarrow as pa
 
 from ..domain.builder import ProfileBuilder
-from ..domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, NUMBERED, SCHEMAS, FlowKind
+from ..domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, NUMBERED, SCHEMAS
 from .compiled import compiled
 from .hashing import dense
 from .trace_events import MISSING, TraceEvents
@@ -150,31 +150,28 @@ def numbers_table(rows: Rows) -> pa.Table:
     return table("slice_numbers", slice=slices, key=keys, value=values)
 
 
-def samples_table(rows: Rows, zero: int, stack: Array, work: Array, builder: ProfileBuilder) -> pa.Table:
-    """The table `samples`: host time in stretches, and device work. stack: the row of `stacks` of each slice.
+def samples_table(
+    rows: Rows, zero: int, stack: Array, work: Array, builder: ProfileBuilder, others: Sequence[tuple[Array, ...]]
+) -> pa.Table:
+    """The table `samples`: host time in stretches, device work, and others. stack: the row of `stacks` by node.
 
-    work: the slices that are device work. The events are made as far as there are samples of them.
+    work: the slices that are device work. others: columns as `ProfileBuilder.samples` takes them, stacks as nodes.
     """
     of_row, start, length = rows.stretches
     host = builder.event(HOST_TIME, "ns") if len(of_row) else 0
     device = builder.event(DEVICE_TIME, "ns") if len(work) else 0
     row = np.concatenate((of_row, work.astype(np.int32)))
-    time_ns = np.concatenate((start, rows.start_ns[work])) - zero
-    order = np.argsort(time_ns, kind="stable")
     event = np.concatenate((np.full(len(of_row), host, np.int32), np.full(len(work), device, np.int32)))
-    weight = np.concatenate((length, rows.stop_ns[work] - rows.start_ns[work]))
-    row = row[order]
-    return table(
-        "samples",
-        time_ns=time_ns[order],
-        thread=rows.line[row],
-        cpu=np.full(len(row), NO_ID, np.int32),
-        event=event[order],
-        stack=stack[row],
-        weight=weight[order],
-    )
-
-
-def flows_table(source: Array, target: Array, kind: FlowKind) -> pa.Table:
-    """The table `flows` of flows that are all of one kind."""
-    return table("flows", source=source, target=target, kind=np.full(len(source), int(kind), np.int8))
+    columns = [
+        np.concatenate((start, rows.start_ns[work])) - zero,
+        rows.line[row],
+        np.full(len(row), NO_ID, np.int32),
+        event,
+        rows.node[row],
+        np.concatenate((length, rows.stop_ns[work] - rows.start_ns[work])),
+    ]
+    if others:
+        columns = [np.concatenate(parts) for parts in zip(columns, *others, strict=True)]
+    order = np.argsort(columns[0], kind="stable")
+    time_ns, thread, cpu, event, node, weight = (values[order] for values in columns)
+    return table("samples", time_ns=time_ns, thread=thread, cpu=cpu, event=event, stack=stack[node], weight=weight)
