@@ -94,9 +94,7 @@ def _by_number(rows: Rows, work: Array, calls: Array, number: Array) -> Array:
 def _by_flow(rows: Rows, work: Array, launch: Array) -> Array:
     """Fill in the calls that only arrows tell, from the call to the work."""
     events = rows.events
-    flows = possible(
-        events, np.flatnonzero(is_launch(events) & ((events.phase == ord("s")) | (events.phase == ord("f"))))
-    )
+    flows = possible(events, np.flatnonzero(is_launch(events)))
     sources, targets = (flows[events.phase[flows] == ord(letter)] for letter in "sf")
     missing = np.flatnonzero(launch < 0)
     if not len(sources) or not len(targets):
@@ -154,8 +152,8 @@ def _by_external_id(rows: Rows, work: Array, launch: Array, operators: Array, op
 
 @dataclass(frozen=True, eq=False)
 class DeviceTables:
-    """What follows from device work: the tables; by a stream's line the index of its device, and its number; and by kind
-    and index of a device its row."""
+    """What follows from device work: the tables; by a stream's line the index of its device, and its number; and by
+    kind and index of a device its row."""
 
     device_work: pa.Table
     configurations: pa.Table
