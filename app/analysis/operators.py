@@ -196,18 +196,14 @@ def ranked(profile: Profile, rank: Array) -> list[int | None]:
 
 def whole_host(profile: Profile, selection: Selection) -> int:
     """The host time of the selected calls, each moment of a thread once: ns."""
-
-    def build() -> int:
-        calls, slices = calls_of(profile), slices_of(profile)
-        mask = calls_selected(profile, selection)
-        rows = calls.row if mask is None else calls.row[mask]
-        # In preorder, what begins before the end of one that came before lies inside of it.
-        reach = np.maximum.accumulate(slices.end[rows]) if len(rows) else rows
-        outer = np.ones(len(rows), bool)
-        outer[1:] = rows[1:] >= reach[:-1]
-        return int(slices.duration[rows[outer]].sum())
-
-    return remembered(profile, ("host time of calls", selection), build)
+    calls, slices = calls_of(profile), slices_of(profile)
+    mask = calls_selected(profile, selection)
+    rows = calls.row if mask is None else calls.row[mask]
+    # In preorder, what begins before the end of one that came before lies inside of it.
+    reach = np.maximum.accumulate(slices.end[rows]) if len(rows) else rows
+    outer = np.ones(len(rows), bool)
+    outer[1:] = rows[1:] >= reach[:-1]
+    return int(slices.duration[rows[outer]].sum())
 
 
 def whole_device(profile: Profile, selection: Selection) -> int:

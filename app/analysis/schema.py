@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 
@@ -25,13 +26,27 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table that can be asked of any profile. single: it always has one row, which JSON shows as one object."""
+    """A table that can be asked of any profile. compute: takes one of `by` besides where there are some, the first of
+    which is what it does without. single: it always has one row, which JSON shows as one object.
+    """
 
     name: str
     title: str
     columns: tuple[Column, ...]
-    compute: Callable[[Profile, Selection], pd.DataFrame]
+    compute: Callable[..., pd.DataFrame]
     single: bool = False
+    by: tuple[str, ...] = ()
+
+    def rows(self, profile: Profile, selection: Selection, by: str | None = None) -> pd.DataFrame:
+        """Its rows, one for each of what `by` says. Raises InvalidRequest."""
+        if not by:
+            found: pd.DataFrame = self.compute(profile, selection)
+            return found
+        if by not in self.by:
+            offered = f"takes by={', '.join(self.by)}" if self.by else "takes no by"
+            raise InvalidRequest(f"The table {self.name} {offered}, not {by[:40]!r}.", "by")
+        found = self.compute(profile, selection, by)
+        return found
 
 
 def frame(columns: tuple[Column, ...], values: dict[str, Any]) -> pd.DataFrame:

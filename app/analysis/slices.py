@@ -14,7 +14,7 @@ from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import CategoryKinds, column, texts
 from .functions import functions_matching
-from .picking import calls_kept, sums_on, threads_of, threads_selected
+from .picking import calls_kept, event_id, sums_on, threads_of, threads_selected
 from .remember import remembered
 from .windows import checked_step, step_windows
 
@@ -117,6 +117,7 @@ def slices_selected(profile: Profile, selection: Selection) -> Array | None:
     focus and ignore look at the whole call stack of a slice, hide at its own name. Raises InvalidRequest.
     """
     slices = slices_of(profile)
+    _checked(profile, selection)
     mask = _all(
         _in_time(selection, slices.start),
         _on_threads(profile, selection, slices.thread),
@@ -128,6 +129,7 @@ def slices_selected(profile: Profile, selection: Selection) -> Array | None:
 def work_selected(profile: Profile, selection: Selection) -> Array | None:
     """Which device work a selection picks, as bools by row of `device_work`; None for all. Raises InvalidRequest."""
     slices, work = slices_of(profile), work_of(profile)
+    _checked(profile, selection)
     launched = work.anchor >= 0
     # Only looked at where there is one.
     from_thread = np.where(launched, slices.thread[work.anchor], work.thread) if len(slices) else work.thread
@@ -169,6 +171,12 @@ def device_before(profile: Profile) -> Array:
         return np.concatenate(([0], np.cumsum(sums)))
 
     return remembered(profile, "device before", build)
+
+
+def _checked(profile: Profile, selection: Selection) -> None:
+    """Raises InvalidRequest for an event that there is not; which one there is changes nothing for slices."""
+    if selection.event is not None:
+        event_id(profile, selection.event)
 
 
 def _in_time(selection: Selection, start: Array) -> Array | None:

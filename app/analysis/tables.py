@@ -1,8 +1,19 @@
 """The tables of a profile: what `perfloom report`, the API and the pages show. Rows are never cut."""
 
-from . import counting, ranks
-from .hotspots import COLUMNS as HOTSPOTS
-from .hotspots import hotspots
+from . import (
+    communication,
+    counting,
+    devices,
+    hotspots,
+    idle,
+    kernels,
+    launches,
+    modules,
+    operators,
+    ranks,
+    sequences,
+    steps,
+)
 from .schema import Column, Table, records
 
 __all__ = ["TABLES", "Column", "Table", "records"]
@@ -12,12 +23,25 @@ TABLES: dict[str, Table] = {
     for table in (
         Table("summary", "Summary", counting.SUMMARY, counting.summary, single=True),
         Table("losses", "What could not be read", counting.LOSSES, counting.losses),
-        Table("hotspots", "Hotspots", HOTSPOTS, hotspots),
+        Table("hotspots", "Hotspots", hotspots.COLUMNS, hotspots.hotspots, by=hotspots.BY),
         Table("counts", "Event counts", counting.COUNTS, counting.counts),
         Table("threads", "Threads", counting.THREADS, counting.threads),
         Table("events", "Events", counting.EVENTS, counting.events),
         Table("ranks", "Ranks", ranks.RANKS, ranks.ranks),
         Table("runs", "Runs", ranks.RUNS, ranks.runs),
+        Table("operators", "Operators", operators.COLUMNS, operators.operators, by=operators.BY),
+        Table("kernels", "Kernels", kernels.KERNELS, kernels.kernels, by=kernels.BY),
+        Table("copies", "Copies and sets of memory", kernels.COPIES, kernels.copies),
+        Table("launches", "Launches", launches.LAUNCHES, launches.launches),
+        Table("sequences", "Sequences of kernels", sequences.SEQUENCES, sequences.sequences, by=sequences.BY),
+        Table("modules", "Modules", modules.COLUMNS, modules.modules),
+        Table("steps", "Steps", steps.STEPS, steps.steps),
+        Table("devices", "Devices", devices.DEVICES, devices.devices),
+        Table("utilization", "Utilisation over time", devices.UTILIZATION, devices.utilization),
+        Table("idle", "Idle time of devices", idle.IDLE, idle.idle),
+        Table("communication", "Communication", communication.COMMUNICATION, communication.communication),
+        Table("collectives", "Collectives", communication.COLLECTIVES, communication.collectives),
+        Table("stragglers", "Stragglers", communication.STRAGGLERS, communication.stragglers),
     )
 }
 """Every table by its name on the command line and in URLs."""

@@ -208,14 +208,15 @@ def delete(data: Path | None, ids: tuple[str, ...]) -> int:
 
 @click.command()
 @filters
+@click.option("--by", metavar="WORD", help="What a row stands for, where a table offers several: operators by shapes.")
 @format_option
 @data_option
 @click.argument("arguments", nargs=-1, required=True, metavar="SOURCE... TABLE")
-def report(form: str, data: Path | None, arguments: tuple[str, ...], **words: Any) -> int:
+def report(form: str, by: str | None, data: Path | None, arguments: tuple[str, ...], **words: Any) -> int:
     """Print TABLE of a file or stored result; several SOURCEs are the ranks of one run.
 
-    Tables: summary, hotspots, threads, counts, events, ranks, runs, losses. A SOURCE that exists as a path is a file,
-    else it is an id; - is standard input.
+    Tables: summary, hotspots, threads, counts, events, ranks, runs, losses, operators, kernels, copies, launches,
+    sequences, modules. A SOURCE that exists as a path is a file, else it is an id; - is standard input.
     """
     *sources, name = arguments
     from ..analysis.tables import TABLES, records
@@ -227,7 +228,7 @@ def report(form: str, data: Path | None, arguments: tuple[str, ...], **words: An
         raise click.UsageError(f"There is nothing to report: give a file or an id before {name}.")
     selection = selection_of(words)
     profile = open_sources(settings_of(data), sources)
-    found = table.compute(profile, selection)
+    found = table.rows(profile, selection, by)
     write_rows([column.name for column in table.columns], records(found), form, single=table.single)
     return 0
 

@@ -9,7 +9,6 @@ from typing import Any
 from flask import Blueprint, Response, jsonify, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from ..analysis.hotspots import hotspots
 from ..analysis.schema import records
 from ..analysis.tables import TABLES
 from ..domain.errors import InvalidRequest, NotFound
@@ -57,26 +56,24 @@ def delete(id: str) -> AnyResponse:
 
 @blueprint.get("/results/<id>/<table>")
 def table(id: str, table: str) -> AnyResponse:
-    """A table of a result: a list of objects; `summary`: one object. `hotspots` takes by=function|module|thread."""
+    """A table of a result: a list of objects; `summary`: one object. by: what its rows are, where a table offers it."""
     found = TABLES.get(table)
     if found is None:
         raise NotFound(f"There is no table {table[:40]!r}; there are {', '.join(TABLES)}.")
     profile, selection = services().store.results.open(id), selected()
-    if table == "hotspots":
-        rows = records(hotspots(profile, selection, request.args.get("by") or "function"))
-    else:
-        rows = records(found.compute(profile, selection))
+    rows = records(found.rows(profile, selection, request.args.get("by")))
     return jsonify(rows[0] if found.single else rows)
 
 
 @blueprint.get("/tables")
 def tables() -> AnyResponse:
-    """What the tables hold: `[{"name", "title", "columns": [{"name", "unit", "description"}]}]`."""
+    """What the tables hold: `[{"name", "title", "by": [words], "columns": [{"name", "unit", "description"}]}]`."""
     return jsonify(
         [
             {
                 "name": name,
                 "title": table.title,
+                "by": list(table.by),
                 "columns": [{"name": c.name, "unit": c.unit, "description": c.description} for c in table.columns],
             }
             for name, table in TABLES.items()
