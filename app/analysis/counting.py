@@ -16,10 +16,13 @@ from ..domain.listing import ranges_of, ranges_text
 from ..domain.profile import Profile
 from ..domain.selection import NS_PER_MS, Selection
 from ..domain.tables import NO_ID, texts
+from .devices import devices
 from .grouping import Group, groups_of, host_label, rank_label
 from .measured import Measured, counted, idle, in_table_order, measured, running_percent, sampled, total_of
 from .picking import event_id, event_names, events_selected, threads_of, threads_selected
-from .schema import Column, frame
+from .schema import Column, frame, records
+from .slices import slices_selected
+from .steps import steps_selected
 
 Array = np.ndarray[Any, Any]
 
@@ -37,6 +40,11 @@ _RUNNING = Column(
     "For what perf stat counted: share of the time in which the event had a counter; below 100 value is scaled up.",
     "Float64",
 )
+
+
+def _share(name: str, words: str) -> Column:
+    return Column(name, "%", f"Of the device: {words}; missing where there is none, or several.", "Float64")
+
 
 SUMMARY = (
     Column("format", "", "The format the profile was read from."),
@@ -62,6 +70,12 @@ SUMMARY = (
     Column("ranks", "", "How many ranks are selected.", "int64"),
     Column("hosts", "", "How many machines the selected threads and counts are of.", "int64"),
     Column("runs", "", "How many executions of the command there are.", "int64"),
+    Column("steps", "", "How many steps are selected, those left out of the table `steps` aside.", "int64"),
+    Column("devices", "", "How many devices did anything, on all ranks.", "int64"),
+    _share("gpu_utilization_percent", "share of the time of steps in which a kernel ran"),
+    _share("sm_efficiency_percent", "estimated share in which a multiprocessor had a block of a kernel to run"),
+    _share("occupancy_percent", "estimated achieved occupancy of its kernels"),
+    _share("tensor_core_time_percent", "share of its kernels' time that belongs to those that use tensor cores"),
 )
 EVENTS = (
     _EVENT,
@@ -149,7 +163,7 @@ def summary(profile: Profile, selection: Selection) -> pd.DataFrame:
             "duration_ms": [_duration_ms(profile, selection)],
             "threads": [len(inside)],
             "samples": [sum(m.samples for m in rows)],
-            "slices": [0],
+            "slices": [_slices(profile, selection)],
             "events": [len(events_selected(profile, selection))],
             "losses": [sum(profile.losses.column("count").to_pylist())],
             "counts": [sum(m.source == "counted" for m in rows)],
@@ -164,8 +178,28 @@ def summary(profile: Profile, selection: Selection) -> pd.DataFrame:
             "ranks": [len(ranks - {-1})],
             "hosts": [len(hosts - {None, ""})],
             "runs": [max(1, profile.runs.num_rows)],
+            **_of_devices(profile, selection),
         },
     )
+
+
+def _slices(profile: Profile, selection: Selection) -> int:
+    chosen = slices_selected(profile, selection) if profile.slices.num_rows else None
+    return profile.slices.num_rows if chosen is None else int(chosen.sum())
+
+
+def _of_devices(profile: Profile, selection: Selection) -> dict[str, list[Any]]:
+    """What is said of steps and of the one device."""
+    used = [row for row in records(devices(profile, selection)) if row["work"]] if profile.slices.num_rows else []
+    row = used[0] if len(used) == 1 else {}
+    return {
+        "steps": [len(steps_selected(profile, selection)) if profile.steps.num_rows else 0],
+        "devices": [len(used)],
+        "gpu_utilization_percent": [row.get("utilization_percent")],
+        **{
+            name: [row.get(name)] for name in ("sm_efficiency_percent", "occupancy_percent", "tensor_core_time_percent")
+        },
+    }
 
 
 def losses(profile: Profile, selection: Selection) -> pd.DataFrame:
