@@ -1,0 +1,153 @@
+"""Levels of detail against their definition, thing by thing."""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfloom.analysis.timeline import levels
+from perfloom.analysis.timeline.levels import FULL, Items, Things, alone, disjoint, packed, pyramids, unpacked
+
+Row = Sequence[tuple[int, int, int, int]]
+"""Things of a row: the gap before, the length, the code, the weight."""
+ROWS = st.lists(
+    st.lists(
+        st.tuples(
+            st.integers(0, 40), st.integers(0, 30) | st.integers(0, 3000), st.integers(-1, 3), st.integers(-2, 9)
+        ),
+        max_size=25,
+    ),
+    max_size=5,
+)
+
+
+def things_of(rows: Sequence[Row], base: int = 0) -> Things:
+    found: list[tuple[int, int, int, int, int]] = []
+    for row, things in enumerate(rows):
+        at = base
+        for gap, length, code, weight in things:
+            found.append((row, at + gap, at + gap + length, code, weight))
+            at += gap + length
+    columns = np.array(found, np.int64).reshape(-1, 5).T
+    row, begin, end, code, weight = columns
+    return Things(row.astype(np.int32), np.arange(len(row), dtype=np.int32), begin, end, code.astype(np.int32), weight)
+
+
+def defined(things: Things, cell: int, base: int) -> list[tuple[Any, ...]]:
+    """(row, start, end, code, place, count, weight, share, fill) of the items of a level."""
+    heaps: dict[tuple[int, int], list[int]] = defaultdict(list)
+    found = []
+    for place in range(len(things)):
+        row, start, end = (int(v[place]) for v in (things.row, things.start, things.end))
+        if cell and end - start < 1 << cell:
+            heaps[row, (start - base) >> cell].append(place)
+        else:
+            found.append(
+                (row, start, end, int(things.code[place]), place, 1, max(int(things.weight[place]), 0), FULL, FULL)
+            )
+    for (row, _), places in heaps.items():
+        by_code: dict[int, int] = defaultdict(int)
+        for place in places:
+            by_code[int(things.code[place])] += max(int(things.weight[place]), 0)
+        total = sum(by_code.values())
+        code = min(by_code, key=lambda c: (-by_code[c], c))
+        start, end = int(things.start[places[0]]), int(things.end[places[-1]])
+        busy = sum(int(things.end[p] - things.start[p]) for p in places)
+        share = int(FULL * (by_code[code] / total)) if total else FULL
+        fill = int(np.ceil(FULL * (busy / (end - start)))) if busy else FULL
+        found.append((row, start, end, code, places[0], len(places), total, share, fill))
+    return sorted(found, key=lambda item: (item[0], item[4]))
+
+
+def rows_of(level: levels.Level) -> list[tuple[Any, ...]]:
+    row = np.repeat(level.rows, np.diff(level.bounds)).tolist()
+    items = level.read(slice(0, len(level)))
+    columns = [getattr(items, name).tolist() for name in levels.FIELDS]
+    return list(zip(row, *columns, strict=True))
+
+
+@settings(max_examples=60)
+@given(ROWS, st.integers(0, 1 << 50))
+def test_every_level_is_what_it_should_be(rows: list[Row], base: int) -> None:
+    things = things_of(rows, base)
+    if not len(things):
+        assert list(pyramids(things)) == []
+        return
+    (pyramid,) = pyramids(things)
+    lowest = int(things.start.min())
+    for level in pyramid.levels:
+        assert rows_of(level) == defined(things, level.cell, lowest)
+        # Ends stay sorted, and nothing overlaps: what binary searches rely on.
+        for low, high in zip(level.bounds, level.bounds[1:], strict=False):
+            items = level.read(slice(low, high))
+            start, end = items.start, items.end
+            assert (end[:-1] <= start[1:]).all()
+    sizes = [len(level) for level in pyramid.levels]
+    assert all(above <= levels.SHRINKS * below for below, above in itertools.pairwise(sizes))
+    # A level that is not stored would not have been small enough.
+    for cell in (2, 5, 9, 12):
+        below = pyramid.levels[pyramid.level(cell)]
+        assert below.cell <= cell
+        if below.cell < cell:
+            assert len(defined(things, cell, lowest)) > levels.SHRINKS * len(below)
+
+
+@settings(max_examples=60)
+@given(ROWS, st.integers(1, 12), st.integers(0, 1000), st.integers(0, 1000))
+def test_a_window_has_all_that_is_in_it_and_no_more_than_it_has_pixels_for(
+    rows: list[Row], cell: int, start: int, length: int
+) -> None:
+    things = things_of(rows)
+    end = start + length
+    for pyramid in pyramids(things):
+        level = pyramid.levels[pyramid.level(cell)]
+        for row in range(-1, len(rows) + 1):
+            found = level.of(row, start, end)
+            mine = [item for item in rows_of(level) if item[0] == row]
+            inside = [item for item in mine if (item[1] < end and item[2] > start) or start <= item[1] < end]
+            items = level.read(found)
+            columns = [getattr(items, name).tolist() for name in levels.FIELDS]
+            assert list(zip(*columns, strict=True)) == [item[1:] for item in inside]
+            cells = (length >> level.cell) + 2
+            assert level.cell == 0 or len(inside) <= 2 * cells
+
+
+@settings(max_examples=60)
+@given(ROWS, st.integers(1, 30))
+def test_many_things_have_levels_in_parts_and_are_the_same_read_back(rows: list[Row], most: int) -> None:
+    things = things_of(rows)
+    with patch.object(levels, "BATCH", most):
+        parts = tuple(pyramids(things))
+    joined = [item for part in parts for item in rows_of(part.levels[0])]
+    assert joined == defined(things, 0, 0)
+    assert all(a.high <= b.low for a, b in itertools.pairwise(parts))
+
+    def finest(row: Any, thing: Any, start: Any, follows: Any) -> Items:
+        assert row.tolist() == things.row[thing].tolist()
+        assert start.tolist() == things.start[thing].tolist()
+        assert (things.end[thing] <= follows).all()
+        return alone(thing, start, things.end[thing], things.code[thing], things.weight[thing])
+
+    again = unpacked(packed(parts, "x"), "x", finest)
+    assert [(p.low, p.high) for p in again] == [(p.low, p.high) for p in parts]
+    for one, other in zip(parts, again, strict=True):
+        assert [rows_of(level) for level in one.levels] == [rows_of(level) for level in other.levels]
+
+
+def test_what_overlaps_in_a_row_of_a_file_that_is_wrong_is_cut() -> None:
+    row, start, end = np.array([0, 0, 0, 1]), np.array([0, 5, 6, 0]), np.array([9, 3, 9, 4])
+    assert disjoint(row, start, end).tolist() == [5, 5, 9, 4]
+
+
+def test_times_at_the_end_of_what_numbers_hold() -> None:
+    start = np.array([0, (1 << 62) - 2, 0, 7], np.int64)
+    things = Things(
+        np.array([0, 0, 900_000, 900_000]), np.arange(4), start, start + 1, np.zeros(4, np.int32), np.ones(4)
+    )
+    (pyramid,) = pyramids(things)
+    assert [int(level.read(slice(0, 4)).count.sum()) for level in pyramid.levels] == [4] * len(pyramid.levels)
