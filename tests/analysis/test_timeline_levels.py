@@ -34,8 +34,15 @@ def things_of(rows: Sequence[Row], base: int = 0) -> Things:
             found.append((row, at + gap, at + gap + length, code, weight))
             at += gap + length
     columns = np.array(found, np.int64).reshape(-1, 5).T
-    row, begin, end, code, weight = columns
-    return Things(row.astype(np.int32), np.arange(len(row), dtype=np.int32), begin, end, code.astype(np.int32), weight)
+    numbers, begin, end, codes, weights = columns
+    return Things(
+        numbers.astype(np.int32),
+        np.arange(len(numbers), dtype=np.int32),
+        begin,
+        end,
+        codes.astype(np.int32),
+        weights,
+    )
 
 
 def defined(things: Things, cell: int, base: int) -> list[tuple[Any, ...]]:

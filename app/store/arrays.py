@@ -1,0 +1,62 @@
+"""Named arrays in one file, mapped when read: what was worked out from a result and may be worked out again.
+
+A line that says what it is, the length of a JSON table (name, type, length, place), that table, and the arrays. A file
+is there whole or not at all; one that is damaged or of another version counts as not there.
+"""
+
+import json
+import math
+import mmap
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .disk import disk_errors
+
+Array = np.ndarray[Any, Any]
+MAGIC = b"perfloom arrays 1\n"
+ALIGNED = 64
+TYPES = {"<i8", "<i4", "<i2", "|i1", "|u1", "<f8", "|b1"}
+
+
+def write(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Put arrays (of one dimension) into a file, in place of one that is there. Raises Unavailable (disk full)."""
+    head = [(name, array.dtype.str, len(array)) for name, array in arrays.items()]
+    table = json.dumps(head).encode()
+    staged = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    with disk_errors(path):
+        try:
+            with open(staged, "wb") as file:
+                file.write(MAGIC + len(table).to_bytes(8, "little") + table)
+                for array in arrays.values():
+                    file.write(bytes(-file.tell() % ALIGNED))
+                    file.write(np.ascontiguousarray(array).data)
+            # Nobody misses it after a crash, so it is not flushed.
+            os.replace(staged, path)
+        finally:
+            staged.unlink(missing_ok=True)
+
+
+def read(path: Path) -> dict[str, Array] | None:
+    """The arrays in a file, mapped; None where there is none that can be used."""
+    try:
+        with open(path, "rb") as file:
+            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        if content[: len(MAGIC)] != MAGIC:
+            return None
+        begin = len(MAGIC) + 8
+        place = begin + int.from_bytes(content[len(MAGIC) : begin], "little")
+        found = {}
+        for name, kind, length in json.loads(content[begin:place]):
+            if kind not in TYPES or length < 0:
+                return None
+            place = math.ceil(place / ALIGNED) * ALIGNED
+            found[str(name)] = np.frombuffer(content, np.dtype(kind), length, place) if length else np.empty(0, kind)
+            place += length * np.dtype(kind).itemsize
+        return found if place == len(content) else None
+    except (OSError, ValueError, TypeError):
+        return None
