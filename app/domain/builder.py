@@ -227,9 +227,16 @@ class ProfileBuilder:
         `meta`: without duration or main event, both are taken from the samples; its `format` is the builder's. Samples
         whose weights cannot be right, because no sum could hold them, are lost.
         """
-        columns = self._sample_columns()
-        columns = self._possible(columns)
-        zero = int(columns[0].min()) if len(columns[0]) else 0
+        return self.placed(meta)[0]
+
+    def placed(self, meta: Meta | None = None, zero: int | None = None) -> tuple[Profile, Array]:
+        """As `finish`, and by id of a stack the row of `stacks` that it is, for the tables that the builder has not.
+
+        zero: what is taken off all times, by default the time of the first sample.
+        """
+        columns = self._possible(self._sample_columns())
+        if zero is None:
+            zero = int(columns[0].min()) if len(columns[0]) else 0
         meta = meta or Meta(self.format)
         if meta.duration_ns is None and len(columns[0]) and (last := int(columns[0].max())) != zero:
             meta = replace(meta, duration_ns=last - zero)
@@ -247,7 +254,7 @@ class ProfileBuilder:
             stack=place[stack],
             weight=weight,
         )
-        return replace(outline, samples=samples)
+        return replace(outline, samples=samples), place
 
     def outline(self, meta: Meta, zero: int | Sequence[int]) -> tuple[Profile, Array]:
         """Close the profile without its samples, and tell what becomes of the stacks in them.

@@ -24,9 +24,18 @@ def compiled(function: Function) -> Function:
 
     As in C, integers overflow silently and no index is checked.
     """
+    return _compiled(function, False)
+
+
+def compiled_with_checks(function: Function) -> Function:
+    """As `compiled`, for what runs what a stranger wrote: every index is checked, IndexError where it is outside."""
+    return _compiled(function, True)
+
+
+def _compiled(function: Function, checks: bool) -> Function:
     if numba is None:
         return function
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": checks}
     try:
         return cast(Function, numba.njit(cache=True, **options)(function))
     except RuntimeError:
