@@ -1,8 +1,9 @@
 """Slices that lie in time as they lie in each other: their order, parents, own time, call stacks and lanes.
 
-Slices of a thread that runs code are nested. Where two overlap in part, the one that begins later goes on beside the
-other, which is taken to end there as far as its own time is concerned; one that reaches past its parent by no more than
-rounding does stays inside of it. So every moment in which a thread has any slice belongs to exactly one of them.
+Slices of a thread that runs code are nested. One that reaches a little past the end of another, by what rounding does
+or a quarter of what it has in common with it, is still inside of it: a call that ends an annotation returns a moment
+after it. Where two overlap otherwise, the later one goes on beside the other, whose own time ends there. So every
+moment in which a thread has any slice belongs to exactly one of them, the one that began last.
 
 Slices of a stream or a track may overlap as they like: they get lanes.
 """
@@ -17,6 +18,8 @@ from .hashing import grown, place
 Array = np.ndarray[Any, Any]
 ROUNDING_NS = 2_000
 """By how much a slice may reach past its parent: times that were rounded to whole microseconds do."""
+WITHIN = 4
+"""How many times as long as the part of a slice that is past its parent the part inside is at least."""
 OPEN = 1 << 62
 """The end of a slice of which only the beginning is known: it ends with the one around it."""
 DEEPEST = 5_000
@@ -113,7 +116,6 @@ def nest(
     tree_frame: Array,
     nodes: int,
     factor: int,
-    tolerance: int,
 ) -> tuple[int, Array, Array, int]:
     """Nest the slices of one thread, rows first … last-1 in their order, and fill in what follows from it.
 
@@ -144,7 +146,10 @@ def nest(
                 finish = limit
                 stop[i] = limit
                 break
-            elif finish <= limit or (finish - limit <= tolerance and limit - begin > finish - limit):
+            elif finish <= limit or (
+                limit - begin > finish - limit
+                and (finish - limit <= ROUNDING_NS or (finish - limit) * WITHIN <= limit - begin)
+            ):
                 break
             elif begin > cursor:
                 stretch_row[stretches] = top

@@ -57,6 +57,8 @@ WORK = ("kernel", "memcpy", "memset")
 
 _STEP = re.compile(r"ProfilerStep#\d+")
 _PLACE = re.compile(r"(.+)\((\d+)\): (.+)", re.DOTALL)
+_BUILT_IN = re.compile(r"<built-in (?:method|function) ([^ >]+)[^>]*>")
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _MODULE = ("nn.Module: ", "[pl][module]")
 _COMMUNICATION = re.compile(r"(?:^|[^a-z])(?:nccl|rccl|msccl|oneccl|xccl|hccl|ucc_|nvshmem)", re.IGNORECASE)
 _COPIES = re.compile(r"mem(cpy|set)\b", re.IGNORECASE)
@@ -91,14 +93,20 @@ def meaning(category: str, name: str) -> What:
         where = STREAM
     elif lower == "trace":
         where = TRACK
-    place = _PLACE.fullmatch(name) if kind == "python" else None
+    place = built_in = label = None
+    if is_step(name):
+        label = STEP
+    elif kind == "python":
+        place, built_in = _PLACE.fullmatch(name), _BUILT_IN.fullmatch(name)
+        # The same function of another object, or in another process, is the same.
+        label = _ADDRESS.sub("", name) if built_in else None
     return What(
         kind=kind,
         frame_kind=_FRAMES.get(kind, FrameKind.UNKNOWN),
         where=where,
         outer=_OUTER.get(kind, 2),
-        label=STEP if is_step(name) else None,
-        display=place[3] if place else None,
+        label=label,
+        display=place[3] if place else built_in[1] if built_in else None,
         module=place[1] if place else "",
         file=place[1] if place else None,
         line=int(place[2]) if place and len(place[2]) < 10 else None,

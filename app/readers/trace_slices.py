@@ -12,7 +12,7 @@ import numpy as np
 from ..domain.builder import ProfileBuilder
 from ..domain.tables import FrameKind
 from .hashing import FACTOR, numbered
-from .nesting import OPEN, ROUNDING_NS, grow_tree, in_order, lay_in_lanes, nest
+from .nesting import OPEN, grow_tree, in_order, lay_in_lanes, nest
 from .trace_events import MISSING, TraceEvents
 from .trace_lines import THREAD, TRACK, Line, lines_of
 from .trace_pairs import BEGIN, Pairs, pairs_of_ids, pairs_of_threads
@@ -187,7 +187,7 @@ def _laid_out(
             stretches, tree.keys, tree.values, tree.nodes = nest(
                 first, behind, start, stop, outer, frame, last, parent, depth, end, own, node,
                 of_row, of_start, of_length, stretches,
-                tree.keys, tree.values, tree.parent, tree.frame, tree.nodes, FACTOR, ROUNDING_NS,
+                tree.keys, tree.values, tree.parent, tree.frame, tree.nodes, FACTOR,
             )  # fmt: skip
         else:
             stop[first:behind][stop[first:behind] == OPEN] = last
@@ -257,7 +257,7 @@ def _codes(events: TraceEvents, event: Array, meaning: Meaning, builder: Profile
         of = builder.function(name, what.module, what.file, what.line, what.display)
         function.append(of)
         if what.label is not None:
-            of = builder.function(what.label, what.module)
+            of = builder.function(what.label, what.module, display=what.display)
         frame.append(builder.frame(of, kind=what.frame_kind))
     codes = Codes(
         what=whats,
