@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Profile
-from . import collapsed, perf_data, perf_script, perf_stat, pytorch, stored
+from . import collapsed, memory_snapshot, memory_timeline, perf_data, perf_script, perf_stat, pytorch, stored
 
 HEAD_BYTES = 256 << 10
 """How much of a file, unpacked, is looked at to tell its format."""
@@ -36,6 +36,8 @@ READERS: dict[str, Reader] = {
         Reader(perf_script.FORMAT, "perf script text", perf_script.sniff, perf_script.read),
         Reader(perf_stat.FORMAT, "perf stat output", perf_stat.sniff, perf_stat.read),
         Reader(pytorch.FORMAT, "a trace of PyTorch's profiler", pytorch.sniff, pytorch.read),
+        Reader(memory_snapshot.FORMAT, "a memory snapshot of PyTorch", memory_snapshot.sniff, memory_snapshot.read),
+        Reader(memory_timeline.FORMAT, "a memory timeline of PyTorch", memory_timeline.sniff, memory_timeline.read),
         Reader(collapsed.FORMAT, "collapsed stacks", collapsed.sniff, collapsed.read),
     )
 }

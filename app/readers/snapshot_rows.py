@@ -168,7 +168,7 @@ def _some_events(snapshot: Snapshot, nodes: Array, device: int) -> tuple[Array, 
 
 
 def _possible(address: Array, size: Array) -> Array:
-    good: Array = (np.abs(address) < MOST_ADDRESS) & (size >= 0) & (size < MOST_BYTES)
+    good: Array = (address > -MOST_ADDRESS) & (address < MOST_ADDRESS) & (size >= 0) & (size < MOST_BYTES)
     return good
 
 
@@ -181,7 +181,7 @@ def _set_times(snapshot: Snapshot, raw: dict[int, Events]) -> None:
     for device, events in raw.items():
         count = len(events.time_ns)
         time = events.time_ns
-        bad = (time == MISSING) | (np.abs(time) > limit)
+        bad = (time < -limit) | (time > limit)
         if bad.any() and not snapshot.timed:
             snapshot.lose(NO_TIME, int(bad.sum()), f"device {device}, event {int(np.flatnonzero(bad)[0]):,}")
             time = np.arange(count)

@@ -1,0 +1,241 @@
+"""Memory snapshots of PyTorch: blocks, segments, curves, call stacks, what failed; of several versions, cut off, bent."""
+
+import copy
+import io
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.memory import MISSING
+from perfloom.domain.profile import Profile
+from perfloom.domain.tables import FrameKind, column, texts
+from perfloom.domain.validity import fault
+from perfloom.readers import allocator, memory_snapshot, snapshot_rows
+from perfloom.readers.allocator import History, Segment, State, segments_of
+
+DATA = Path(__file__).parent.parent / "data" / "pytorch-memory"
+MIB = 1 << 20
+
+
+def profile_of(snapshot: Any) -> Profile:
+    """The profile of a snapshot, or of a pickle of one."""
+    data = snapshot if isinstance(snapshot, bytes) else pickle.dumps(snapshot)
+    assert memory_snapshot.sniff(data[:100])
+    profile = memory_snapshot.read(io.BytesIO(data), "snapshot.pickle")
+    assert fault(profile) is None
+    return profile
+
+
+def curve(profile: Profile, name: str, device: int = 0) -> list[float]:
+    """The values of a series."""
+    rows = [
+        row
+        for row, (of, at) in enumerate(
+            zip(texts(profile.series, "name"), profile.series.column("device").to_pylist(), strict=True)
+        )
+        if of == name and at == device
+    ]
+    (row,) = rows
+    inside = column(profile.counters, "series") == row
+    found: list[float] = column(profile.counters, "value")[inside].tolist()
+    return found
+
+
+def stack_of(profile: Profile, stack: int) -> list[str]:
+    """The functions of a stack, outermost first."""
+    names, function = texts(profile.functions, "name"), column(profile.frames, "function")
+    parent, frame = column(profile.stacks, "parent"), column(profile.stacks, "frame")
+    found = []
+    while stack > 0:
+        found.append(names[function[frame[stack]]])
+        stack = int(parent[stack])
+    return found[::-1]
+
+
+@pytest.fixture(scope="module")
+def training() -> Any:
+    """The recording as plain values."""
+    return pickle.loads((DATA / "training.pickle").read_bytes())  # noqa: S301
+
+
+def test_what_the_allocator_counted_itself_is_what_is_read() -> None:
+    """Peaks, present values, blocks, fragmentation: those of torch.cuda.memory_stats."""
+    profile = profile_of((DATA / "training.pickle").read_bytes())
+    told = json.loads((DATA / "training.expected.json").read_text())
+    allocated, reserved = curve(profile, "allocated"), curve(profile, "reserved")
+    assert max(allocated) == told["requested_bytes.all.peak"]
+    assert allocated[-1] == told["requested_bytes.all.current"]
+    assert max(reserved) == told["reserved_bytes.all.peak"]
+    assert reserved[-1] == told["reserved_bytes.all.current"]
+    assert curve(profile, "active")[-1] == told["active_bytes.requested.current"]
+    assert curve(profile, "largest free block") == [told["largest_free"]]
+    assert curve(profile, "inactive split") == [told["inactive_split_bytes.all.current"]]
+    assert curve(profile, "inactive split blocks") == [told["inactive_split.all.current"]]
+    assert curve(profile, "rounding") == [told["allocated_bytes.all.current"] - told["requested_bytes.all.current"]]
+    assert profile.allocations.num_rows == told["allocations"]
+    assert profile.allocations.column("end_ns").drop_null().length() == told["frees"]
+    assert not profile.losses.num_rows and profile.meta.complete
+    moments = [texts(profile.functions, "name")[f] for f in column(profile.instants, "function")]
+    assert moments.count("out of memory") == told["num_ooms"]
+    assert moments.count("allocator retry") == told["num_alloc_retries"]
+    (first,) = [text for text in texts(profile.argument_sets, "text") if "device_free_bytes" in text]
+    assert json.loads(first) == {"device": 0, "bytes": 100 * MIB, "device_free_bytes": (160 - 72) * MIB}
+
+
+def test_blocks_have_the_stack_that_made_them_and_weigh_as_samples() -> None:
+    """Live at the peak: all that is allocated then; a frame of Python has its file and line."""
+    profile = profile_of((DATA / "training.pickle").read_bytes())
+    assert texts(profile.events, "name") == ["GPU bytes live at peak", "GPU bytes allocated"]
+    assert profile.meta.main_event == "GPU bytes live at peak"
+    event, weight = column(profile.samples, "event"), column(profile.samples, "weight")
+    assert weight[event == 0].sum() == max(curve(profile, "allocated"))
+    assert weight[event == 1].sum() == column(profile.allocations, "bytes").sum()
+    rows = profile.allocations.to_pylist()
+    assert stack_of(profile, rows[0]["stack"]) == ["<module>", "build"]
+    assert rows[0]["category"] == "parameters"
+    (layer,) = [row for row in rows[:7] if row["bytes"] == 6 * MIB]
+    assert stack_of(profile, layer["stack"]) == ["<module>", "train", "forward", "layer", "at::empty_cuda"]
+    kinds = dict(zip(column(profile.frames, "function").tolist(), column(profile.frames, "kind").tolist(), strict=True))
+    functions = profile.functions.to_pylist()
+    (forward,) = [n for n, one in enumerate(functions) if one["name"] == "forward"]
+    assert (functions[forward]["file"], kinds[forward]) == ("/home/user/model.py", FrameKind.PYTHON)
+    (native,) = [n for n, one in enumerate(functions) if one["name"] == "at::empty_cuda"]
+    assert (functions[native]["file"], kinds[native]) == (None, FrameKind.USER)
+    assert texts(profile.threads, "name") == ["GPU 0"]
+
+
+def test_an_older_snapshot_says_that_it_has_no_times() -> None:
+    """PyTorch 1.13 and 2.0: the order of events stands for time, blocks' addresses follow from their sizes."""
+    old, new = (profile_of((DATA / f"{name}.pickle").read_bytes()) for name in ("older", "training"))
+    assert [row["reason"][:24] for row in old.losses.to_pylist()] == ["event without a time (Py"]
+    assert old.meta.start_epoch_ns is None
+    for name in ("allocated", "reserved", "active", "inactive split", "rounding"):
+        assert max(curve(old, name)) == max(curve(new, name)), name
+    assert column(old.allocations, "bytes").tolist() == column(new.allocations, "bytes").tolist()
+    assert [stack_of(old, stack) for stack in column(old.allocations, "stack").tolist()] == [
+        stack_of(new, stack) for stack in column(new.allocations, "stack").tolist()
+    ]
+
+
+def test_events_of_one_microsecond_keep_their_order(training: Any) -> None:
+    """Each has a time of its own, so that a block that is freed and one that gets its memory are never both there."""
+    changed = copy.deepcopy(training)
+    for event in changed["device_traces"][0]:
+        event["time_us"] = 1_750_000_000_000_000
+    profile = profile_of(changed)
+    assert max(curve(profile, "allocated")) == max(curve(profile_of(training), "allocated"))
+    starts = profile.allocations.column("start_ns").to_pylist()
+    assert len(set(starts)) == len(starts) and starts == sorted(starts)
+
+
+def test_blocks_from_before_and_without_a_record_are_there(training: Any) -> None:
+    """The history begins late (its oldest events were overwritten): what the state and the frees tell is kept."""
+    changed = copy.deepcopy(training)
+    changed["device_traces"][0] = changed["device_traces"][0][60:]
+    profile = profile_of(changed)
+    whole = profile_of(training)
+    assert curve(profile, "allocated")[-1] == curve(whole, "allocated")[-1]
+    assert curve(profile, "reserved")[-1] == curve(whole, "reserved")[-1]
+    assert curve(profile, "active")[-1] == curve(whole, "active")[-1]
+    before = [row for row in profile.allocations.to_pylist() if row["start_ns"] is None]
+    assert before and {row["end_ns"] is None for row in before} == {True, False}
+    # With the state alone there are only blocks, and their stacks.
+    changed["device_traces"] = [[]]
+    state = profile_of(changed)
+    assert curve(state, "allocated") == [curve(whole, "allocated")[-1]]
+    assert all(row["start_ns"] is None and row["end_ns"] is None for row in state.allocations.to_pylist())
+    assert state.meta.duration_ns is None
+    assert profile_of(changed["segments"]).allocations.equals(state.allocations)
+
+
+def test_without_the_state_the_history_alone_is_read(training: Any) -> None:
+    """And frees that were not recorded are told where the state shows them."""
+    alone = profile_of({"device_traces": training["device_traces"]})
+    assert max(curve(alone, "allocated")) == max(curve(profile_of(training), "allocated"))
+    events = [e for e in training["device_traces"][0] if not e["action"].startswith("free")]
+    skipped = profile_of(training | {"device_traces": [events]})
+    reasons = texts(skipped.losses, "reason")
+    assert allocator.UNSEEN_FREE in reasons and allocator.LOST_FREE in reasons
+    assert curve(skipped, "allocated")[-1] == curve(alone, "allocated")[-1]
+
+
+def test_what_cannot_be_right_is_left_out_and_told(training: Any) -> None:
+    """Events without an address, with a size that no machine has, of an action nobody knows, that are no dicts."""
+    changed = copy.deepcopy(training)
+    bad: list[Any] = [
+        {"action": "alloc", "size": 5, "stream": 0, "frames": []},
+        {"action": "alloc", "addr": 5, "size": 1 << 60, "stream": 0, "frames": None},
+        {"action": "alloc", "addr": 2**64 - 1, "size": -5, "stream": 0, "frames": [None, 7, {"name": 3}]},
+        {"action": "dance", "addr": 1, "size": 1, "stream": 0, "frames": {}},
+        None,
+        "text",
+    ]
+    changed["device_traces"][0][3:3] = bad
+    changed["device_traces"].append(changed["device_traces"][0])
+    changed["segments"] += [None, {"device": -3, "address": 1, "total_size": 5}]
+    profile = profile_of(changed)
+    assert {row["reason"]: (row["count"], row["example"]) for row in profile.losses.to_pylist()} == {
+        snapshot_rows.UNKNOWN_ACTION: (3, "device 0, event 6: 'dance'"),
+        snapshot_rows.NO_ADDRESS: (3, "device 0, event 3: 'alloc'"),
+        snapshot_rows.TWICE: (1, "the events of device 2"),
+        snapshot_rows.BAD_BLOCK: (2, "segment 4"),
+    }
+    assert max(curve(profile, "allocated")) == max(curve(profile_of(training), "allocated"))
+
+
+def test_a_snapshot_that_is_cut_off_gives_what_is_left(training: Any) -> None:
+    """At many places: a profile that holds together and says that it is not complete, or a message."""
+    data = pickle.dumps(training, 4)
+    kept = 0
+    for length in range(10, len(data) - 1, 97):
+        try:
+            profile = profile_of(data[:length])
+        except UnreadableInput as error:
+            assert "snapshot.pickle" in error.message
+            continue
+        kept += 1
+        assert not profile.meta.complete and "cut off" in profile.meta.reasons[0]
+    assert kept > 50
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({"epoch": 3, "weights": [1, 2]}, "no memory snapshot"),
+        ([1, 2, 3], "no memory snapshot"),
+        (None, "no memory snapshot"),
+        ({"segments": [], "device_traces": [[], []]}, "_record_memory_history"),
+        ({"segments": 5, "device_traces": "x"}, "_record_memory_history"),
+    ],
+)
+def test_a_pickle_of_something_else_is_refused(value: Any, told: str) -> None:
+    with pytest.raises(UnreadableInput, match=told):
+        profile_of(value)
+
+
+def test_expandable_segments_are_mapped_and_unmapped_in_parts() -> None:
+    """Mapped 0–4 at 10 and 4–8 at 20; 2–6 unmapped at 30; of the state's 0–2 and 6–10 the last was there before."""
+
+    def history(rows: list[tuple[int, int, int, int]]) -> History:
+        action, time, address, size = (np.array(c) for c in zip(*rows, strict=True))
+        return History(action, time, address, size, np.zeros(len(rows), int), np.zeros(len(rows), int))
+
+    none, yes = np.zeros(0, np.int64), np.zeros(0, bool)
+    state = State(none, none, none, yes, yes, none, none, [Segment(0, 2, 0, "large", 0), Segment(6, 4, 0, "large", 0)])
+    maps, unmaps = allocator.SEGMENT_MAP, allocator.SEGMENT_UNMAP
+    found = segments_of(history([(maps, 10, 0, 4), (maps, 20, 4, 4), (unmaps, 30, 2, 4)]), state)
+    assert [(one.address, one.size, one.start_ns, one.end_ns) for one in found] == [
+        (8, 2, None, None),
+        (0, 2, 10, None),
+        (2, 2, 10, 30),
+        (4, 2, 20, 30),
+        (6, 2, 20, None),
+    ]
+    assert allocator.curve(np.array([MISSING, 10, 20]), np.array([30, MISSING, 30]), np.array([5, 4, 2]), 0)[
+        1
+    ].tolist() == [5, 9, 11, 4]

@@ -1,0 +1,195 @@
+"""Pickles are read without being run: what they hold, what is refused, and how bombs end."""
+
+import io
+import os
+import pickle
+import pickletools
+import re
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfloom.domain.errors import UnreadableInput
+from perfloom.readers import pickle_machine as machine
+from perfloom.readers import pickle_tape
+
+VALUES: list[Any] = [
+    [None, True, False, 0, 255, 256, 65535, 65536, -1, -129, 2**31 - 1, -(2**31), 2**40, -(2**40), 2**63 - 1, -(2**63)],
+    [1.5, -0.0, 1e300, "", "a", "é" * 300, "\x00\ud800".encode("utf-8", "surrogatepass").decode("utf-8", "replace")],
+    [(), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4), [], {}, [[[]]]],
+    {"a": 1, "b": {"c": [1, {"d": (1, 2, 3, 4, 5)}]}},
+    list(range(3000)),
+    {str(n): n for n in range(2500)},
+]
+
+
+def value_of(tape: pickle_tape.Tape, node: int) -> Any:
+    """A value of a tape as Python has it."""
+    kind, value = int(tape.kind[node]), int(tape.value[node])
+    if kind <= machine.TRUE:
+        return (None, False, True)[kind]
+    if kind == machine.INT:
+        return value
+    if kind == machine.FLOAT:
+        return struct.unpack("<d", struct.pack("<q", value))[0]
+    if kind == machine.TEXT:
+        return tape.words()[int(tape.code_of(np.array([node]))[0])]
+    if kind == machine.BIG:
+        return "beyond 64 bits"
+    members = [value_of(tape, int(one)) for one in tape.members(node)]
+    if kind == machine.DICT:
+        return dict(zip(members[::2], members[1::2], strict=True))
+    return members if kind == machine.LIST else tuple(members)
+
+
+def read(data: bytes) -> pickle_tape.Tape:
+    """The tape of a pickle."""
+    return pickle_tape.read(io.BytesIO(data), "snapshot.pickle")
+
+
+def test_plain_values_are_read_in_every_protocol() -> None:
+    """Text, numbers of all widths, containers filled in several goes, and values that are used again."""
+    shared = ["x", 1]
+    for protocol in range(2, 6):
+        for value in [*VALUES, [shared, shared, {"k": shared}]]:
+            tape = read(pickle.dumps(value, protocol))
+            assert tape.complete and tape.root is not None
+            assert value_of(tape, tape.root) == value
+        tape = read(pickle.dumps([2**63, -(2**63) - 1, 2**2040], protocol))
+        assert tape.root is not None and value_of(tape, tape.root) == ["beyond 64 bits"] * 3
+
+
+def test_values_that_pytorch_writes_from_c_are_read() -> None:
+    """Its Pickler fills a list of any length in one go, and remembers containers when they are filled."""
+    data = b"\x80\x02}(X\x04\x00\x00\x00listq\x00](" + b"K\x01" * 3000 + b"e" + b"q\x01X\x04\x00\x00\x00moreh\x01u."
+    tape = read(data)
+    assert tape.root is not None and value_of(tape, tape.root) == {"list": [1] * 3000, "more": [1] * 3000}
+
+
+class _Runs:
+    def __init__(self, command: str) -> None:
+        self.command = command
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (self.command,)
+
+
+def test_a_hostile_pickle_runs_nothing(tmp_path: Path) -> None:
+    """Of every protocol, whether what would run stands first, inside of a snapshot, or behind much else."""
+    touched = tmp_path / "touched"
+    bad = _Runs(f"touch {touched}")
+    for protocol in range(6):
+        for value in (bad, {"segments": [], "device_traces": [[bad]]}, [list(range(100_000)), bad]):
+            with pytest.raises(UnreadableInput, match=r"Only what makes lists, dicts, texts and numbers is read"):
+                read(pickle.dumps(value, protocol))
+    assert not touched.exists()
+
+
+def test_every_opcode_that_makes_anything_else_is_refused() -> None:
+    """All of pickletools', by name; and bytes that are no opcode."""
+    admitted = re.findall(
+        r"\w+",
+        "BININT BININT1 BININT2 LONG1 LONG4 NONE NEWTRUE NEWFALSE BINFLOAT BINUNICODE SHORT_BINUNICODE BINUNICODE8 "
+        "EMPTY_LIST APPEND APPENDS LIST EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_DICT DICT SETITEM SETITEMS "
+        "POP DUP MARK POP_MARK BINGET LONG_BINGET BINPUT LONG_BINPUT MEMOIZE PROTO FRAME STOP",
+    )
+    refused = [op for op in pickletools.opcodes if op.name not in admitted]
+    assert {"GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX"} <= {
+        o.name for o in refused
+    }
+    assert {"EXT1", "EXT2", "EXT4", "PERSID", "BINPERSID", "NEXT_BUFFER", "BYTEARRAY8"} <= {o.name for o in refused}
+    for op in refused:
+        with pytest.raises(UnreadableInput, match=rf"has the opcode {op.name} at byte 4"):
+            read(b"\x80\x04K\x01" + op.code.encode("latin-1") + b"\x01" * 16)
+    with pytest.raises(UnreadableInput, match="no pickle has"):
+        read(b"\x80\x04\xff")
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"\x80\x09N.", "protocol 9"),
+        (b"\x80\x04.", "nothing has put there"),
+        (b"\x80\x04e", "nothing has put there"),
+        (b"\x80\x04(e", "nothing has put there"),
+        (b"\x80\x04\x86", "nothing has put there"),
+        (b"\x80\x04](\x85", "nothing has put there"),
+        (b"\x80\x04N0" + b"0", "nothing has put there"),
+        (b"\x80\x04(0", "nothing has put there"),
+        (b"\x80\x04h\x05", "value 5 of those remembered"),
+        (b"\x80\x04Nr\xff\xff\xff\x7f.", "under the number 2,147,483,647"),
+        (b"\x80\x04K\x01(K\x02e", "cannot hold them"),
+        (b"\x80\x04}(K\x02u", "cannot hold them"),
+        (b"\x80\x04)K\x01a", "cannot hold them"),
+        (b"\x80\x04X\xff\xff\xff\x7f", "announces a value of 2,147,483,652 bytes"),
+        (b"\x80\x04\x8d" + b"\xff" * 8, "BINUNICODE8"),
+        (b"\x80\x04\x8b\xff\xff\xff\xff", "LONG4"),
+        (b"\x80\x04\x8b\x00\x00\x00\x70", "announces a value"),
+    ],
+)
+def test_a_pickle_that_makes_no_sense_says_where(data: bytes, told: str) -> None:
+    """Whatever it announces: nothing is taken from memory for it."""
+    with pytest.raises(UnreadableInput, match=told) as raised:
+        read(data)
+    assert "snapshot.pickle" in raised.value.message
+
+
+def test_bombs_take_no_more_than_their_own_length() -> None:
+    """A list of lists of lists that stand for 10^24 values, one in another 300,000 deep, and one that holds itself."""
+    laughs: Any = ["ha"]
+    for _ in range(24):
+        laughs = [laughs] * 10
+    tape = read(pickle.dumps(laughs))
+    assert len(tape.kind) - machine.FIRST == 26
+    deep = read(b"\x80\x04" + b"](" * 300_000 + b"e" * 300_000 + b".")
+    assert len(deep.kind) - machine.FIRST == 300_000
+    own: list[Any] = []
+    own.append(own)
+    tape = read(pickle.dumps(own))
+    assert tape.root is not None and tape.members(tape.root).tolist() == [tape.root]
+
+
+def test_a_dict_is_looked_at_once_however_often_it_is_named() -> None:
+    """A hundred thousand keys in one dict that is named a hundred thousand times: not 10^10 looks."""
+    large = {str(n): n for n in range(100_000)}
+    tape = read(pickle.dumps([large] * 100_000))
+    assert tape.root is not None
+    found = tape.dicts(tape.members(tape.root), ("99999", "none"))
+    assert set(tape.numbers(found["99999"], -5).tolist()) == {99_999}
+    assert set(found["none"].tolist()) == {-1}
+
+
+def test_a_key_that_is_written_again_has_its_last_value() -> None:
+    tape = read(b"\x80\x04}(X\x01\x00\x00\x00aK\x01X\x01\x00\x00\x00aK\x02uX\x01\x00\x00\x00aK\x03s.")
+    assert tape.root is not None
+    assert tape.numbers(tape.dicts(np.array([tape.root]), ("a",))["a"], 0).tolist() == [3]
+
+
+def test_one_that_is_cut_off_keeps_what_there_is() -> None:
+    """At every byte: what is read is a beginning of the whole, or there is nothing."""
+    whole = {"first": [{"a": n, "b": [n, (n, n)]} for n in range(3)], "second": "text"}
+    data = pickle.dumps(whole)
+    for length in range(2, len(data) - 1):
+        tape = read(data[:length])
+        assert not tape.complete
+        if tape.root is None:
+            continue
+        kept = value_of(tape, tape.root)
+        assert isinstance(kept, dict) and list(kept) in ([], ["first"], ["first", "second"])
+        for full, part in zip(whole["first"], kept.get("first", []), strict=False):
+            assert isinstance(full, dict) and set(part) <= set(full)
+    assert list(value_of(read(data[: len(data) - 20]), machine.FIRST)["first"][2]) == ["a", "b"]
+
+
+def test_compiled_and_plain_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one go and in blocks that end in the middle of everything."""
+    data = pickle.dumps([VALUES, [{"a": n, "b": f"text {n}", "c": (n, -n, n << 33)} for n in range(400)]], 4)
+    plain = read(data)
+    monkeypatch.setattr(pickle_tape, "FEW_BYTES", 0)
+    monkeypatch.setattr(pickle_tape, "BLOCK_BYTES", 7)
+    compiled = read(data)
+    for name in ("kind", "value", "items", "chunk_start", "chunk_count", "arena", "texts"):
+        assert np.array_equal(getattr(plain, name), getattr(compiled, name)), name
