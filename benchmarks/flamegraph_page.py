@@ -122,7 +122,10 @@ def main() -> None:
     parser.add_argument("--stacks", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    chromium = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "chromium-headless-shell", "google-chrome"))),
+        None,
+    )
     if chromium is None:
         sys.exit("This needs Chromium: apt-get install chromium")
     with tempfile.TemporaryDirectory(prefix="pl-", dir="/tmp") as folder:

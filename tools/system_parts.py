@@ -26,6 +26,7 @@ def privileged():
 
 
 apt_updated = False
+INSTEAD = {"chromium-headless-shell": "chromium"}  # of packages that some distributions lack
 
 
 def apt(packages, complain=True):
@@ -46,6 +47,7 @@ def apt(packages, complain=True):
     if not apt_updated:
         run_patiently([*command, "update"], stdout=subprocess.DEVNULL)
         apt_updated = True
+    packages = [package if known(package) else INSTEAD.get(package, package) for package in packages]
     with tempfile.TemporaryFile() as output:
         install = [*command, "install", "-y", "--no-install-recommends", *packages]
         status = run_patiently(install, stdout=output, stderr=output)
@@ -54,6 +56,12 @@ def apt(packages, complain=True):
     if status != 0 and complain:
         say("".join("  " + line + "\n" for line in said.splitlines()[-5:]).rstrip())
     return status == 0
+
+
+def known(package):
+    """Whether apt-get could install it."""
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return package not in INSTEAD or subprocess.call(["apt-cache", "show", package], **silent) == 0
 
 
 def distribution():
@@ -174,6 +182,10 @@ def have(*names):
     return all(in_path(name) or any(glob.glob(f"/{f}sbin/{name}") for f in ("usr/", "")) for name in names)
 
 
+def have_chromium():
+    return any(map(have, ("chromium-headless-shell", "chromium", "chromium-browser")))
+
+
 def have_compiler():
     return have("gcc") and bool(glob.glob("/usr/include/stdio.h"))
 
@@ -183,7 +195,7 @@ TEST_PARTS = [
     ("perf", have_perf, ["linux-tools-generic"] if "ubuntu" in distribution() else ["linux-perf"]),
     ("redis-server", lambda: have("redis-server"), ["redis-server"]),
     ("PostgreSQL", have_postgres, ["postgresql"]),
-    ("Chromium", lambda: have("chromium") or have("chromium-browser"), ["chromium"]),
+    ("Chromium", have_chromium, ["chromium-headless-shell"]),
     ("xz", lambda: have("xz"), ["xz-utils"]),
     ("zstd", lambda: have("zstd"), ["zstd"]),
     ("setcap", lambda: have("setcap"), ["libcap2-bin"]),
