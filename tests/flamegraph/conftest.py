@@ -22,6 +22,7 @@ from perfloom.domain.profile import Profile
 from perfloom.store import columns, open_store
 from tests.flamegraph import making
 from tests.servers import running
+from tests.signing import sign_in
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -112,9 +113,7 @@ class Graph:
         self.settled()
 
     def goto(self, path: str) -> None:
-        if not self.page.context.cookies():
-            self.page.goto(f"{self.server.url}/healthz")
-            self.page.goto(f"{self.server.url}/?token={TOKEN}")
+        sign_in(self.page.context, f"{self.server.url}/?token={TOKEN}")
         self.page.goto(self.server.url + path)
 
     def ask(self, expression: str, argument: Any = None) -> Any:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfloom.config import Settings
+from perfloom.domain.profile import Profile
 from perfloom.store import Store, columns, open_store
 from tests.web.conftest import EVIL, HOSTILE, ORDINARY, TOKEN, profile
 
@@ -35,18 +36,23 @@ class Served:
         return f"{self.url}/?token={TOKEN}"
 
 
+def put(store: Store, id: str, name: str, made: Profile, *originals: Path) -> None:
+    """Store a profile as a result."""
+    staged = store.results.stage(id)
+    columns.write(made, staged)
+    store.results.publish(id, staged, name=name, originals=originals)
+
+
 def fill(store: Store, folder: Path) -> None:
     """Store an ordinary result, a second one, and one with every name hostile."""
     original = folder / "run.perf.txt"
     original.write_text("whatever\n" * 1000)
     for id, name, made in (
-        (ORDINARY, "an ordinary result", profile(functions=450, samples=4000)),
-        ("another00000", "another result", profile(functions=450, samples=4000, seed=2)),
+        (ORDINARY, "an ordinary result", profile(functions=60, samples=1200)),
+        ("another00000", "another result", profile(functions=60, samples=1200, seed=2)),
         (EVIL, HOSTILE[0] + HOSTILE[1], profile(HOSTILE)),
     ):
-        staged = store.results.stage(id)
-        columns.write(made, staged)
-        store.results.publish(id, staged, name=name, originals=[original])
+        put(store, id, name, made, original)
     store.results.set_tags(ORDINARY, ["baseline", "matmul"])
     store.results.set_tags(EVIL, HOSTILE[:3])
     store.results.set_notes(EVIL, "\n".join(HOSTILE))

@@ -11,8 +11,9 @@ import pytest
 
 from perfloom.store import open_store
 from tests.accessible import faults, faults_in_both_schemes
-from tests.web.conftest import EVIL, ORDINARY, TOKEN
-from tests.web.serving import Served, served
+from tests.signing import sign_in
+from tests.web.conftest import EVIL, ORDINARY, TOKEN, profile
+from tests.web.serving import Served, put, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -51,8 +52,8 @@ class Watched:
         context.set_default_timeout(20_000)
         context.on("weberror", lambda error: self.faults.append(f"uncaught: {error.error}"))
         context.on("console", self._console)
+        sign_in(context, entry)
         self.page = context.new_page()
-        self.page.goto(entry)
 
     def _console(self, message: Any) -> None:
         status = re.search(r"status of (\d+)", message.text)
@@ -101,6 +102,7 @@ def test_the_login_and_the_welcome_are_accessible(
     watch: Callable[..., Watched], browser: Browser, server: Served, empty_server: Served
 ) -> None:
     welcome = watch(empty_server).page
+    welcome.goto(empty_server.url)
     assert "See where the time goes" in welcome.inner_text("main")
     assert faults_in_both_schemes(welcome) == []
     context = browser.new_context()
@@ -137,12 +139,15 @@ def test_no_hostile_name_does_anything(page: Page, server: Served) -> None:
 
 
 def test_the_token_leaves_the_address(page: Page, server: Served) -> None:
+    page.context.clear_cookies()
+    page.goto(server.entry)
     assert page.url == f"{server.url}/"
     assert TOKEN not in page.content()
     assert TOKEN not in server.log.read_text()
 
 
 def test_keys(page: Page, server: Served) -> None:
+    page.goto(server.url)
     page.keyboard.press("?")
     assert page.locator("#keys").is_visible()
     assert faults(page) == []
@@ -165,6 +170,7 @@ def test_keys(page: Page, server: Served) -> None:
 
 
 def test_two_are_ticked_and_compared(page: Page, server: Served) -> None:
+    page.goto(server.url)
     boxes = page.locator("tbody input[type=checkbox]")
     button = page.locator("form[data-compare] button")
     for number in range(3):
@@ -184,6 +190,7 @@ def background(page: Page) -> str:
 
 def test_colours(watch: Callable[..., Watched], server: Served) -> None:
     page = watch(color_scheme="light").page
+    page.goto(server.url)
     light = background(page)
     page.click('[aria-label="Colours: Dark"]')
     page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
@@ -245,14 +252,17 @@ def test_a_command_can_be_copied(watch: Callable[..., Watched], server: Served) 
     assert page.evaluate("navigator.clipboard.readText()") == "python3 -m workload"
 
 
-def test_deleting(browser: Browser, watch: Callable[..., Watched], tmp_path: Path) -> None:
-    with served(tmp_path, filled=True) as here:
-        page = watch(here).page
-        page.click('[aria-label="Delete another result"]')
-        page.click("button >> text=Delete")
-        page.wait_for_url(f"{here.url}/")
-        assert "Deleted “another result”." in page.inner_text("main")
-        assert "2 results" in page.inner_text("main")
+def test_deleting(page: Page, server: Served) -> None:
+    store = open_store(server.settings)
+    put(store, "doomed000000", "a doomed result", profile())
+    store.close()
+    page.goto(server.url)
+    assert "4 results" in page.inner_text("main")
+    page.click('[aria-label="Delete a doomed result"]')
+    page.click("button >> text=Delete")
+    page.wait_for_url(f"{server.url}/")
+    assert "Deleted “a doomed result”." in page.inner_text("main")
+    assert "3 results" in page.inner_text("main")
 
 
 class TestImport:
@@ -341,6 +351,7 @@ class TestImport:
 
 def test_without_scripts(watch: Callable[..., Watched], server: Served) -> None:
     page = watch(java_script_enabled=False).page
+    page.goto(server.url)
     page.fill("#search", "ordinary")
     page.keyboard.press("Enter")
     page.click("text=an ordinary result")

@@ -23,6 +23,7 @@ from perfloom.store import Store, open_store
 from perfloom.views.job_output import overwritten
 from perfloom.views.job_stages import elapsed
 from tests.parts import require
+from tests.signing import sign_in
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -42,8 +43,7 @@ class Served:
 
     def open(self, page: Page, path: str) -> None:
         """Go to a page, signed in."""
-        if not page.context.cookies():
-            page.goto(self.link)
+        sign_in(page.context, self.link)
         page.goto(self.url + path)
 
 
@@ -118,6 +118,7 @@ def faultless(page: Page) -> None:
 
 
 def test_from_the_form_to_the_result(page: Page, served: Served) -> None:
+    page.goto(served.link)
     served.open(page, "/jobs/new")
     page.fill("#f-command", f"{sys.executable} -c '{BUSY.format(1)}\nprint(1, flush=True)'")
     page.fill("#f-name", "A busy second")

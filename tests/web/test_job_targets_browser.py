@@ -16,6 +16,7 @@ from perfloom.domain.targets import BatchState, BatchStatus, Queue, SchedulerNam
 from perfloom.sealing import KeyPair
 from perfloom.store import Store, open_store
 from tests.accessible import faults
+from tests.signing import sign_in
 from tests.web.conftest import HOSTILE
 from tests.web.serving import Served, served
 from tests.web.test_job_page import job
@@ -50,8 +51,7 @@ def store(server: Served) -> Iterator[Store]:
 
 
 def opened(page: Page, server: Served, path: str) -> None:
-    if not page.context.cookies():
-        page.goto(server.entry)
+    sign_in(page.context, server.entry)
     page.goto(server.url + path)
 
 

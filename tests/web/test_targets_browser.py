@@ -20,6 +20,7 @@ from perfloom.targets.questions import Answer, HostKey, ProbeJob, Question
 from perfloom.targets.words import fingerprint
 from tests import sshd as servers
 from tests.accessible import faults_in_both_schemes
+from tests.signing import sign_in
 from tests.targets.answers import RED_HAT, printed
 from tests.web.test_job_browser import Served
 from tests.web.test_job_browser import served as served
@@ -145,7 +146,7 @@ def test_the_same_without_scripts(browser: Browser, served: Served, far: servers
     context = browser.new_context(java_script_enabled=False)
     context.set_default_timeout(LIMIT_MS)
     page = context.new_page()
-    page.goto(served.link)
+    sign_in(page.context, served.link)
     add(page, served, far, "plain host")
     page.get_by_role("button", name="Check", exact=True).first.click()
     page.wait_for_selector("text=Is this the right host?")
