@@ -6,7 +6,7 @@ most of it, exactly: on the way from level to level everything is kept by cell a
 needs more than 2 W items of a row. Only levels with at most `SHRINKS` of the items of the stored one below are stored.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,6 +128,34 @@ class Pyramid:
         """The place of the coarsest stored level that is not coarser than cells of 2^`cell` ns."""
         cells = [level.cell for level in self.levels]
         return max(int(np.searchsorted(cells, cell, "right")) - 1, 0)
+
+    def find(self, row: int, start_ns: int, end_ns: int, cell: int, most: int) -> "Stretch":
+        """The items of a row in a window in cells of 2^`cell` ns; coarser where there were more than `most`."""
+        for level in self.levels[self.level(cell) :]:
+            found = level.of(row, start_ns, end_ns)
+            if found.stop - found.start <= most:
+                break
+        return Stretch(level, found)
+
+
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """Items that follow each other on a level, found but not read."""
+
+    level: Level
+    part: slice
+
+    def __len__(self) -> int:
+        return int(self.part.stop - self.part.start)
+
+    def read(self) -> Items:
+        """The items."""
+        return self.level.read(self.part)
+
+
+def joined(parts: Sequence[Items]) -> Items:
+    """Items one after the other."""
+    return Items(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in FIELDS})
 
 
 def disjoint(row: Array, start: Array, end: Array) -> Array:
@@ -302,10 +330,11 @@ def unpacked(arrays: Mapping[str, Array], name: str, finest: Finest) -> tuple[Py
         ranges[number] = (low, high)
         prefix = f"{name}.{number}.{len(known)}"
         rows, bounds, start = (arrays[f"{prefix}.{word}"] for word in ("rows", "bounds", "start"))
-        if known:
-            read = Items(**{field: arrays[f"{prefix}.{field}"] for field in FIELDS}).at
-        else:
-            read = _reader(rows, bounds, start, arrays[f"{prefix}.thing"], finest)
+        read: Callable[[slice], Items] = (
+            Items(**{field: arrays[f"{prefix}.{field}"] for field in FIELDS}).at
+            if known
+            else _reader(rows, bounds, start, arrays[f"{prefix}.thing"], finest)
+        )
         known.append(Level(cell, rows, bounds, start, read))
     return tuple(Pyramid(*ranges[number], tuple(found)) for number, found in levels.items())
 

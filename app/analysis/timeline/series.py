@@ -1,0 +1,84 @@
+"""Series on the timeline: the values in a window, or where they are too many, the range of each cell of it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...domain.profile import Profile
+from ...domain.tables import column
+from ..remember import remembered
+from .tracks import series_bounds
+
+Array = np.ndarray[Any, Any]
+BLOCK = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """Values of a series, in order of time: each holds until the next. at: ns. low, high: the range from there on until
+    the next; last: the value at the end of that. Where nothing was left out all three are one."""
+
+    at: Array
+    low: Array
+    high: Array
+    last: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """The lowest and highest of every `BLOCK` values, counted from the beginning of the table."""
+
+    low: Array
+    high: Array
+
+
+def values(profile: Profile, series: int, start_ns: int, end_ns: int, cell: int, most: int) -> Values:
+    """What a series was in [start_ns, end_ns): first the value that held at its start, if any.
+
+    Where there are more than `most` values, one entry for every cell of 2^`cell` ns in which there are any.
+    """
+    bounds = series_bounds(profile)
+    begin, stop = int(bounds[series]), int(bounds[series + 1])
+    time_ns, value = column(profile.counters, "time_ns"), column(profile.counters, "value")
+    low, high = (begin + int(n) for n in np.searchsorted(time_ns[begin:stop], (start_ns, end_ns)))
+    low = max(begin, low - 1)
+    if high - low <= most:
+        known = value[low:high]
+        return Values(time_ns[low:high], known, known, known)
+    # As many cells as there are pixels: a search for each is cheaper than looking at all values.
+    edges = np.arange((start_ns >> cell) + 1, (end_ns >> cell) + 1) << cell
+    first = np.unique(np.append(low, low + np.searchsorted(time_ns[low:high], edges)))
+    first = first[first < high]
+    after = np.append(first[1:], high)
+    return Values(
+        time_ns[first],
+        _extremes(profile, first, after, np.minimum, "low"),
+        _extremes(profile, first, after, np.maximum, "high"),
+        value[after - 1],
+    )
+
+
+def _extremes(profile: Profile, first: Array, after: Array, of: Any, word: str) -> Array:
+    """The least or greatest of value[first:after], whole blocks at once."""
+    value = column(profile.counters, "value")
+    whole_first, whole_after = -(-first // BLOCK), after // BLOCK
+    found: Array = value[first].copy()
+    blocks = getattr(_blocks(profile), word)
+    for n in range(len(first)):
+        a, b = int(whole_first[n]), int(whole_after[n])
+        if b <= a:
+            found[n] = of.reduce(value[first[n] : after[n]])
+            continue
+        parts = (value[first[n] : a * BLOCK], blocks[a:b], value[b * BLOCK : after[n]])
+        found[n] = of.reduce([of.reduce(part) for part in parts if len(part)])
+    return found
+
+
+def _blocks(profile: Profile) -> _Blocks:
+    def build() -> _Blocks:
+        value = column(profile.counters, "value")
+        edges = np.arange(0, len(value), BLOCK)
+        return _Blocks(np.minimum.reduceat(value, edges), np.maximum.reduceat(value, edges))
+
+    return remembered(profile, "timeline blocks", build)

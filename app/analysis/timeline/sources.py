@@ -1,0 +1,276 @@
+"""What the timeline is made of: slices by thread and depth, samples by event and thread, each with its levels.
+
+Preparing takes seconds for millions, so it is done once (`prepared`) and kept in a file; `opened` makes a `Timeline`
+of what was kept. What a function is drawn as (its code) is the function and its kind in one number.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...domain.profile import Profile
+from ...domain.tables import NO_ID, DeviceWorkKind, FrameKind, column, texts
+from ..functions import KIND_WORDS, functions_of
+from ..picking import samples_of
+from ..windows import lasting
+from .levels import Items, Pyramid, Stretch, Things, alone, disjoint, packed, pyramids, unpacked
+
+Array = np.ndarray[Any, Any]
+KEPT_AS = "timeline-1"
+"""The name of the file; another number where what is in it changes."""
+KINDS = (*KIND_WORDS, "communication", "memory")
+"""What a slice or frame is drawn as: the kinds of frames, and the work of devices that does not compute."""
+NOTHING = -1
+"""The code of a sample without a stack."""
+_KIND_OF_CATEGORY = {
+    "operator": FrameKind.OPERATOR,
+    "python": FrameKind.PYTHON,
+    "module": FrameKind.PYTHON,
+    "annotation": FrameKind.ANNOTATION,
+    "runtime": FrameKind.RUNTIME,
+    "kernel": FrameKind.GPU_KERNEL,
+    "memcpy": KINDS.index("memory"),
+    "memset": KINDS.index("memory"),
+    "device_annotation": FrameKind.ANNOTATION,
+}
+_KIND_OF_WORK = {
+    DeviceWorkKind.COMPUTATION: FrameKind.GPU_KERNEL,
+    DeviceWorkKind.COMMUNICATION: KINDS.index("communication"),
+    DeviceWorkKind.MEMCPY: KINDS.index("memory"),
+    DeviceWorkKind.MEMSET: KINDS.index("memory"),
+    DeviceWorkKind.OTHER: FrameKind.UNKNOWN,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """Slices, samples, instants and steps with their levels.
+
+    depths: how many rows of slices each thread has; first: the number of its first among all. threads: how many there
+    are. ranks: those of the rows of steps, NO_ID for none.
+    """
+
+    slices: tuple[Pyramid, ...]
+    samples: tuple[Pyramid, ...]
+    instants: tuple[Pyramid, ...]
+    steps: tuple[Pyramid, ...]
+    depths: Array
+    first: Array
+    threads: int
+    ranks: tuple[int, ...]
+
+    def slices_at(self, thread: int, depth: int, start_ns: int, end_ns: int, cell: int, most: int) -> Stretch | None:
+        """The slices of a thread at a depth; see `Pyramid.find`."""
+        return _found(self.slices, int(self.first[thread]) + depth, start_ns, end_ns, cell, most)
+
+    def samples_at(self, event: int, thread: int, start_ns: int, end_ns: int, cell: int, most: int) -> Stretch | None:
+        """The samples of an event on a thread; see `Pyramid.find`."""
+        return _found(self.samples, event * self.threads + thread, start_ns, end_ns, cell, most)
+
+    def instants_at(self, thread: int, start_ns: int, end_ns: int, cell: int, most: int) -> Stretch | None:
+        """The instants on a thread, NO_ID for those on none; see `Pyramid.find`."""
+        return _found(self.instants, thread - NO_ID, start_ns, end_ns, cell, most)
+
+    def steps_at(self, place: int, start_ns: int, end_ns: int, cell: int, most: int) -> Stretch | None:
+        """The steps of the rank at a place of `ranks`; see `Pyramid.find`."""
+        return _found(self.steps, place, start_ns, end_ns, cell, most)
+
+
+def prepared(profile: Profile) -> dict[str, Array]:
+    """All that is worked out once, as arrays to be kept; takes about a second for two million slices or samples."""
+    samples, reach = _samples(profile)
+    return {
+        "depths": _depths(profile),
+        "reach": reach,
+        **packed(pyramids(samples), "samples"),
+        **packed(pyramids(_slices(profile)), "slices"),
+        **packed(pyramids(_instants(profile)), "instants"),
+        **packed(pyramids(_steps(profile)), "steps"),
+    }
+
+
+def opened(profile: Profile, arrays: Mapping[str, Array]) -> Timeline:
+    """The timeline of what was prepared. It does not hold the profile, only columns of it."""
+    depths = arrays["depths"]
+    return Timeline(
+        slices=unpacked(arrays, "slices", _Slices(profile).finest),
+        samples=unpacked(arrays, "samples", _Samples(profile, arrays["reach"]).finest),
+        instants=unpacked(arrays, "instants", _Instants(profile).finest),
+        steps=unpacked(arrays, "steps", _Steps(profile).finest),
+        depths=depths,
+        first=np.cumsum(depths) - depths,
+        threads=profile.threads.num_rows,
+        ranks=tuple(np.unique(_step_ranks(profile)).tolist()),
+    )
+
+
+def code_names(codes: Array) -> tuple[Array, Array]:
+    """(functions, kinds) of codes, which must not be `NOTHING`."""
+    function, kind = np.divmod(codes, len(KINDS))
+    return function, kind
+
+
+def _found(known: tuple[Pyramid, ...], row: int, start_ns: int, end_ns: int, cell: int, most: int) -> Stretch | None:
+    for pyramid in known:
+        if pyramid.low <= row < pyramid.high:
+            return pyramid.find(row, start_ns, end_ns, cell, most)
+    return None
+
+
+class _Slices:
+    """What is asked of slices: columns, none of them copied."""
+
+    def __init__(self, profile: Profile) -> None:
+        table = profile.slices
+        self.duration, self.function = column(table, "duration_ns"), column(table, "function")
+        self.category, self.canonical = column(table, "category"), functions_of(profile).canonical
+        kinds = [int(_KIND_OF_CATEGORY.get(kind, FrameKind.UNKNOWN)) for kind in texts(profile.categories, "kind")]
+        self.kind_of_category = np.array(kinds, np.int32)
+        self.work, self.work_kind = column(profile.device_work, "slice"), column(profile.device_work, "kind")
+        self.kind_of_work = np.array([int(_KIND_OF_WORK[kind]) for kind in DeviceWorkKind], np.int32)
+
+    def codes(self, slices: Array) -> Array:
+        """The codes of these slices."""
+        kind = self.kind_of_category[self.category[slices]]
+        if len(self.work):
+            at = np.minimum(np.searchsorted(self.work, slices), len(self.work) - 1)
+            kind = np.where(self.work[at] == slices, self.kind_of_work[self.work_kind[at]], kind)
+        codes: Array = self.canonical[self.function[slices]] * np.int32(len(KINDS)) + kind
+        return codes
+
+    def finest(self, row: Array, thing: Array, start: Array, follows: Array) -> Items:
+        """Slices as items."""
+        length = self.duration[thing]
+        return alone(thing, start, np.minimum(start + length, follows), self.codes(thing), length)
+
+
+def _depths(profile: Profile) -> Array:
+    thread, depth = column(profile.slices, "thread"), column(profile.slices, "depth")
+    depths = np.zeros(profile.threads.num_rows, np.int32)
+    if len(thread):
+        first = np.flatnonzero(np.diff(thread, prepend=-1))
+        depths[thread[first]] = np.maximum.reduceat(depth, first) + 1
+    return depths
+
+
+def _slices(profile: Profile) -> Things:
+    table = profile.slices
+    depths = _depths(profile)
+    first = np.cumsum(depths) - depths
+    row = (first[column(table, "thread")] + column(table, "depth")).astype(np.int32)
+    order = _by_row(row)
+    start, length = column(table, "start_ns")[order], column(table, "duration_ns")[order]
+    row = row[order]
+    return Things(
+        row=row,
+        thing=order,
+        start=start,
+        end=disjoint(row, start, start + length),
+        code=_Slices(profile).codes(order),
+        weight=length,
+    )
+
+
+class _Samples:
+    """What is asked of samples. reach: by row of the timeline, for how long a sample stands that does not last."""
+
+    def __init__(self, profile: Profile, reach: Array) -> None:
+        samples = samples_of(profile)
+        self.weight, self.stack, self.call = samples.weight, samples.stack, samples.call
+        function, kind = column(profile.calls, "function"), column(profile.calls, "kind")
+        canonical = functions_of(profile).canonical
+        code = np.full(len(function), NOTHING, np.int32)
+        code[1:] = canonical[function[1:]] * np.int32(len(KINDS)) + kind[1:]
+        self.code_of_stack = code[samples.call]
+        self.reach = reach
+        found = lasting(profile)
+        self.lasts = found.event if found else np.zeros(profile.events.num_rows, bool)
+        self.threads = max(profile.threads.num_rows, 1)
+
+    def finest(self, row: Array, thing: Array, start: Array, follows: Array) -> Items:
+        """Samples as items."""
+        weight = self.weight[thing]
+        length = np.where(self.lasts[row // self.threads], np.maximum(weight, 0), self.reach[row])
+        return alone(thing, start, np.minimum(start + length, follows), self.code_of_stack[self.stack[thing]], weight)
+
+
+def _samples(profile: Profile) -> tuple[Things, Array]:
+    """(samples by event and thread, their reach: see `_reach`)."""
+    samples = samples_of(profile)
+    row = samples.event.astype(np.int64) * max(profile.threads.num_rows, 1) + samples.thread
+    order = _by_row(row)
+    row, start = row[order], samples.time_ns[order]
+    same = row[1:] == row[:-1]
+    reach = np.zeros(profile.events.num_rows * max(profile.threads.num_rows, 1), np.int64)
+    _reach(row[1:][same], np.diff(start)[same], reach)
+    follows = np.full(len(row), np.iinfo(np.int64).max)
+    np.copyto(follows[:-1], start[1:], where=same)
+    items = _Samples(profile, reach).finest(row, order, start, follows)
+    return Things(row.astype(np.int32), order, start, items.end, items.code, items.weight), reach
+
+
+def _reach(row: Array, gap: Array, reach: Array) -> None:
+    """Fill in twice the usual distance (median) between samples by row of the timeline. row: ascending.
+
+    A sample is drawn until the next one, at most so long: gaps where a thread did not run can be seen.
+    """
+    if len(row):
+        gap = gap[np.lexsort((gap, row))]
+        first = np.flatnonzero(np.diff(row, prepend=-1))
+        middle = first + (np.diff(np.append(first, len(row))) - 1) // 2
+        reach[row[first]] = 2 * gap[middle]
+
+
+class _Instants:
+    """What is asked of instants: they weigh 1, and take no time."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.function, self.canonical = column(profile.instants, "function"), functions_of(profile).canonical
+
+    def finest(self, row: Array, thing: Array, start: Array, follows: Array) -> Items:
+        """Instants as items."""
+        code = self.canonical[self.function[thing]] * np.int32(len(KINDS)) + np.int32(FrameKind.UNKNOWN)
+        return alone(thing, start, start, code, np.ones(len(thing), np.int64))
+
+
+def _instants(profile: Profile) -> Things:
+    row = column(profile.instants, "thread") - NO_ID
+    order = _by_row(row)
+    start = column(profile.instants, "time_ns")[order]
+    items = _Instants(profile).finest(row, order, start, start)
+    return Things(row[order].astype(np.int32), order, start, start, items.code, items.weight)
+
+
+class _Steps:
+    """What is asked of steps. The code of one is its own number."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.end = column(profile.steps, "end_ns")
+
+    def finest(self, row: Array, thing: Array, start: Array, follows: Array) -> Items:
+        """Steps as items."""
+        end = np.minimum(np.maximum(self.end[thing], start), follows)
+        return alone(thing, start, end, thing, end - start)
+
+
+def _step_ranks(profile: Profile) -> Array:
+    ranks: Array = profile.steps.column("rank").fill_null(NO_ID).to_numpy()
+    return ranks
+
+
+def _steps(profile: Profile) -> Things:
+    start, end = column(profile.steps, "start_ns"), column(profile.steps, "end_ns")
+    row = np.unique(_step_ranks(profile), return_inverse=True)[1]
+    order = np.lexsort((start, row)).astype(np.int32)
+    row, start = row[order], start[order]
+    ends = disjoint(row, start, end[order])
+    return Things(row.astype(np.int32), order, start, ends, order, ends - start)
+
+
+def _by_row(row: Array) -> Array:
+    """The order that brings rows together and leaves each as it is."""
+    # numpy sorts 16-bit integers by radix.
+    narrow = row.astype(np.uint16) if int(row.max(initial=0)) < 1 << 16 else row
+    return np.argsort(narrow, kind="stable").astype(np.int32)

@@ -1,0 +1,281 @@
+"""The tracks of a timeline: which there are for a selection, in which order, and what stands on each."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import NO_ID, column, texts
+from ..grouping import Group, groups_of, rank_label
+from ..picking import event_id, in_ranks, samples_of, threads_of, threads_selected, weights_on
+from ..remember import remembered
+from .sources import Timeline
+
+Array = np.ndarray[Any, Any]
+MOST = 2_000
+"""Tracks in one answer; of more the busiest."""
+BINS = 512
+"""Of the whole time, in the overview."""
+
+
+@dataclass(frozen=True)
+class Track:
+    """A track. id: how the timeline is asked for it. key: the same for every reading of the file. kind: steps, thread,
+    stream, track or counter. group: the process or rank it is of. thread: as a selection names it, "" for none.
+
+    rows: of slices. lane: whether there are samples, drawn as one row. instants: whether there are any. weight: of its
+    samples, or the time in its slices (ns). unit: of the lane, or of a counter; low, high: the values of a counter.
+    """
+
+    id: str
+    key: str
+    kind: str
+    name: str
+    group: str
+    thread: str = ""
+    rows: int = 0
+    lane: bool = False
+    instants: bool = False
+    weight: int = 0
+    samples: int = 0
+    slices: int = 0
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Extent:
+    """From when to when a profile goes (ns), and how busy it is in each of `BINS` parts of that: 0–1 of the busiest.
+
+    device: None without any.
+    """
+
+    start_ns: int
+    end_ns: int
+    host: Array
+    device: Array | None
+
+
+def lane_event(profile: Profile, selection: Selection) -> Array:
+    """The event whose samples stand on the lane of each thread, NO_ID for none: the event selected; of a trace, whose
+    threads have but one each, that one."""
+    threads = profile.threads.num_rows
+    if not profile.slices.num_rows:
+        return np.full(threads, event_id(profile, selection.event), np.int64)
+    number = _totals(profile)[1]
+    if not len(number):
+        return np.full(threads, NO_ID, np.int64)
+    found: Array = np.where(number.any(axis=0), number.argmax(axis=0), NO_ID)
+    return found
+
+
+def tracks(profile: Profile, timeline: Timeline, selection: Selection, search: str = "") -> tuple[list[Track], int]:
+    """(the tracks of a selection, how many were left out): steps first; then by process, those with ranks in the order
+    of these, else the busiest first: streams of devices, threads, other tracks, counters. search: in their names."""
+    found = [
+        *_of_steps(profile, timeline, selection),
+        *_of_threads(profile, timeline, selection),
+        *_of_series(profile, selection),
+    ]
+    words = search.casefold().split()
+    if words:
+        found = [t for t in found if all(word in f"{t.name} {t.group} {t.key}".casefold() for word in words)]
+    left_out = len(found) - MOST
+    if left_out > 0:
+        kept = sorted(range(len(found)), key=lambda n: (found[n].kind != "steps", -found[n].weight))[:MOST]
+        found = [found[n] for n in sorted(kept)]
+    return found, max(left_out, 0)
+
+
+def extent(profile: Profile, timeline: Timeline) -> Extent:
+    """From when to when a profile goes."""
+
+    def build() -> Extent:
+        starts, ends = [0], [profile.meta.duration_ns or 0]
+        for pyramids in (timeline.slices, timeline.samples, timeline.instants, timeline.steps):
+            for pyramid in pyramids:
+                top = pyramid.levels[-1]
+                items = top.read(slice(0, len(top)))
+                starts.append(int(items.start.min()))
+                ends.append(int(items.end.max()))
+        for name, of in (("counters", "time_ns"), ("allocations", "start_ns")):
+            times = profile.tables()[name].column(of).drop_null().to_numpy()
+            if len(times):
+                starts.append(int(times.min()))
+                ends.append(int(times.max()))
+        start, end = min(starts), max(max(ends), min(starts) + 1)
+        is_device = np.array([kind == "gpu_stream" for kind in threads_of(profile).kind], bool)
+        host, device = (_busy(profile, timeline, start, end, is_device == of) for of in (False, True))
+        return Extent(start, end, host, device if is_device.any() else None)
+
+    return remembered(profile, "timeline extent", build, pin=True)
+
+
+def _busy(profile: Profile, timeline: Timeline, start: int, end: int, chosen: Array) -> Array:
+    """The time that samples of the lanes of some threads cover, by part of the whole: of the greatest, 0–1."""
+    event = lane_event(profile, Selection())
+    wanted = event[chosen] * timeline.threads + np.flatnonzero(chosen)
+    size = max(1, -(-(end - start) // BINS))
+    covered = np.zeros(BINS)
+    for pyramid in timeline.samples:
+        level = pyramid.levels[pyramid.level(size.bit_length() - 1)]
+        items = level.read(slice(0, len(level)))
+        mine = np.isin(np.repeat(level.rows, np.diff(level.bounds)), wanted)
+        low, high = items.start[mine] - start, items.end[mine] - start
+        time = (high - low) * (items.fill[mine] / 255)
+        first, last = low // size, np.maximum(high - 1, low) // size
+        # What is longer than a part is spread over those that it lies in: as much begins as ends.
+        share = time / (last - first + 1)
+        change = np.zeros(BINS + 1)
+        np.add.at(change, np.minimum(first, BINS - 1), share)
+        np.subtract.at(change, np.minimum(last, BINS - 1) + 1, share)
+        covered += np.cumsum(change)[:-1]
+    most = float(covered.max())
+    return np.clip(covered / most, 0, 1) if most > 0 else covered
+
+
+def _totals(profile: Profile) -> tuple[Array, Array]:
+    """(weight, number of samples) by event and thread."""
+
+    def build() -> tuple[Array, Array]:
+        samples = samples_of(profile)
+        shape = (profile.events.num_rows, profile.threads.num_rows)
+        cell = samples.event.astype(np.int64) * shape[1] + samples.thread
+        weight = weights_on(cell, samples.weight, shape[0] * shape[1], samples.peak)
+        return weight.reshape(shape), np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
+
+    return remembered(profile, "timeline totals", build)
+
+
+def _of_steps(profile: Profile, timeline: Timeline, selection: Selection) -> list[Track]:
+    chosen = in_ranks(np.array(timeline.ranks, np.int64), selection) if selection.ranks else None
+    several = len(timeline.ranks) > 1
+    return [
+        Track(
+            id=f"s{place}",
+            key=f"steps/{'-' if rank == NO_ID else rank}",
+            kind="steps",
+            name=f"Steps, {rank_label(rank)}" if several else "Steps",
+            group="",
+            rows=1,
+        )
+        for place, rank in enumerate(timeline.ranks)
+        if chosen is None or rank == NO_ID or chosen[place]
+    ]
+
+
+def _of_threads(profile: Profile, timeline: Timeline, selection: Selection) -> list[Track]:
+    threads, chosen = threads_of(profile), threads_selected(profile, selection)
+    units = texts(profile.events, "unit")
+    event = lane_event(profile, selection)
+    weight, number = _totals(profile)
+    slices = np.bincount(column(profile.slices, "thread"), minlength=len(threads.key))
+    instants = np.bincount(column(profile.instants, "thread") + 1, minlength=len(threads.key) + 1)[1:]
+    often = Counter(threads.key)
+    process = groups_of(profile, Group.PROCESS)
+    found = []
+    shown = np.ones(len(threads.key), bool) if chosen is None else chosen
+    for t in np.flatnonzero(shown).tolist():
+        of = int(event[t])
+        sampled = int(number[of, t]) if of != NO_ID else 0
+        if not (sampled or slices[t] or instants[t]):
+            continue
+        kind = {"gpu_stream": "stream", "track": "track"}.get(threads.kind[t], "thread")
+        group = process.labels[process.of_thread[t]]
+        rank = int(threads.rank[t])
+        if rank >= 0 and "rank" not in group:
+            group = f"{rank_label(rank)} · {group}"
+        found.append(
+            Track(
+                id=f"t{t}",
+                key=threads.key[t] if often[threads.key[t]] == 1 else f"{threads.key[t]}/{t}",
+                kind=kind,
+                name=_name(threads.name[t] or threads.process[t], threads.tid[t], kind),
+                group=group,
+                thread=threads.key[t],
+                rows=int(timeline.depths[t]),
+                lane=sampled > 0,
+                instants=bool(instants[t]),
+                weight=int(weight[of, t]) if of != NO_ID else 0,
+                samples=sampled,
+                slices=int(slices[t]),
+                unit=units[of] if of != NO_ID else "",
+            )
+        )
+    if NO_ID in column(profile.instants, "thread") and chosen is None:
+        found.append(Track("t-1", "instants", "track", "Instants", "", instants=True))
+    return _in_order(found, profile)
+
+
+def _name(name: str, tid: int | None, kind: str) -> str:
+    """Streams are called by their numbers; of threads many have one name."""
+    return name if tid is None or (kind != "thread" and name) else f"{name or kind} {tid}"
+
+
+def _in_order(found: list[Track], profile: Profile) -> list[Track]:
+    ranked = bool((threads_of(profile).rank >= 0).any())
+    busiest: Counter[str] = Counter()
+    for track in found:
+        busiest[track.group] += track.weight
+    place = {group: n for n, group in enumerate(dict.fromkeys(t.group for t in found))}
+    kinds = ("stream", "thread", "track")
+
+    def key(track: Track) -> tuple[Any, ...]:
+        of_group = (_rank_of(track) if ranked else 0, -busiest[track.group], place[track.group])
+        return (*of_group, kinds.index(track.kind), 0 if track.kind == "stream" else -track.weight)
+
+    return sorted(found, key=key)
+
+
+def _rank_of(track: Track) -> int:
+    rank = track.thread.partition("/")[0]
+    return int(rank) if rank.isdecimal() else 1 << 31
+
+
+def _of_series(profile: Profile, selection: Selection) -> list[Track]:
+    if selection.threads:
+        return []
+    table = profile.series
+    bounds = series_bounds(profile)
+    value = column(profile.counters, "value")
+    found = []
+    often: Counter[str] = Counter()
+    for number, row in enumerate(table.to_pylist()):
+        inside = value[bounds[number] : bounds[number + 1]]
+        if selection.ranks and not in_ranks(np.array([NO_ID if row["rank"] is None else row["rank"]]), selection)[0]:
+            continue
+        if not len(inside):
+            continue
+        group = row["process"] or ""
+        if row["rank"] is not None:
+            group = f"{rank_label(row['rank'])} · {group}" if group else rank_label(row["rank"])
+        name = row["name"] if row["device"] == NO_ID else f"{row['name']}, {_device(profile, row['device'])}"
+        key = f"series/{'-' if row['rank'] is None else row['rank']}/{row['pid']}/{name}"
+        often[key] += 1
+        found.append(
+            Track(
+                id=f"c{number}",
+                key=key if often[key] == 1 else f"{key}/{often[key]}",
+                kind="counter",
+                name=name,
+                group=group,
+                unit=row["unit"],
+                low=float(np.nanmin(inside)) if not np.isnan(inside).all() else None,
+                high=float(np.nanmax(inside)) if not np.isnan(inside).all() else None,
+            )
+        )
+    return found
+
+
+def series_bounds(profile: Profile) -> Array:
+    """Where in `counters` the values of each series begin, with the end of the last one appended."""
+    return np.searchsorted(column(profile.counters, "series"), np.arange(profile.series.num_rows + 1))
+
+
+def _device(profile: Profile, device: int) -> str:
+    row = profile.devices.slice(device, 1).to_pylist()[0]
+    return "host memory" if row["kind"] == "cpu" else f"GPU {row['device']}"

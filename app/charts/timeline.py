@@ -1,0 +1,265 @@
+"""The wire form of a timeline: what can be seen of some tracks in a window, as columns of numbers.
+
+A band is a part of a track: some rows of slices (`t12.0-15`), the lane of samples (`t12.l`), instants (`t12.i`), steps
+(`s0`), a counter (`c3`). A row never has more boxes than the window has pixels; where all together were more than
+`MOST_BOXES`, or more than `WIRE_BYTES` compressed, cells twice as long are taken until they are not.
+"""
+
+import json
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..analysis.functions import functions_of
+from ..analysis.picking import calls_kept, samples_of
+from ..analysis.remember import remembered
+from ..analysis.timeline.levels import Items, Level, Stretch, alone, joined
+from ..analysis.timeline.series import Values, values
+from ..analysis.timeline.sources import KINDS, NOTHING, Timeline, code_names
+from ..analysis.timeline.tracks import lane_event
+from ..domain.errors import InvalidRequest
+from ..domain.profile import Profile
+from ..domain.selection import Selection
+from ..domain.tables import column
+from ..exporters.palette import SHADES, fnv1a
+from .flamegraph import shortened
+
+Array = np.ndarray[Any, Any]
+WIRE_BYTES = 96_000
+MOST_BOXES = 12_000
+EXACT_BOXES = 3_000
+"""As long as there are no more, times are sent to the nanosecond; else to a sixteenth of a cell."""
+MOST_ROWS = 500
+NAME_CHARACTERS = 120
+WIDTHS = (16, 16_000)
+COARSEST = 60
+LABELLED_PX = 12
+FEW_NAMES = 100
+NONE = Stretch(
+    Level(
+        0, np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int64), alone(*[np.zeros(0, np.int64)] * 5).at
+    ),
+    slice(0, 0),
+)
+_BAND = re.compile(r"([tsc])(-1|\d{1,9})(?:\.(l|i|(\d{1,6})-(\d{1,6})))?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Band:
+    """A part of a track. what: rows, lane, instants, steps or counter. number: of the thread, the place of the rank, or
+    of the series. first, last: the rows of slices, the last included."""
+
+    text: str
+    what: str
+    number: int
+    first: int = 0
+    last: int = 0
+
+    @property
+    def rows(self) -> range:
+        return range(self.first, self.last + 1)
+
+
+def parse_bands(texts: Sequence[str], profile: Profile, timeline: Timeline) -> list[Band]:
+    """The bands of a request. Raises InvalidRequest for what is none, or too many rows."""
+    bands = []
+    for text in texts:
+        found = _BAND.fullmatch(text)
+        band = found and _band(text, found, profile, timeline)
+        if not band:
+            raise InvalidRequest(
+                f"bands: {text[:40]!r} is no part of a track of this result; ask for its tracks.", "bands"
+            )
+        bands.append(band)
+    if sum(len(band.rows) for band in bands) > MOST_ROWS:
+        raise InvalidRequest(f"bands are more than {MOST_ROWS} rows together; ask for fewer at a time.", "bands")
+    return bands
+
+
+def _band(text: str, found: re.Match[str], profile: Profile, timeline: Timeline) -> Band | None:
+    letter, number, part = found[1], int(found[2]), found[3]
+    if letter == "c":
+        return Band(text, "counter", number) if part is None and 0 <= number < profile.series.num_rows else None
+    if letter == "s":
+        return Band(text, "steps", number) if part is None and 0 <= number < len(timeline.ranks) else None
+    if part == "i":
+        return Band(text, "instants", number) if number < timeline.threads else None
+    if part is None or not 0 <= number < timeline.threads:
+        return None
+    if part == "l":
+        return Band(text, "lane", number)
+    first, last = int(found[4]), min(int(found[5]), int(timeline.depths[number]) - 1)
+    return Band(text, "rows", number, first, last) if first <= last else None
+
+
+def viewport(
+    profile: Profile,
+    timeline: Timeline,
+    selection: Selection,
+    bands: Sequence[Band],
+    start_ns: int,
+    end_ns: int,
+    width_px: int,
+) -> dict[str, Any]:
+    """What can be seen of the bands in [start_ns, end_ns) at so many pixels, as plain data.
+
+    `names`: columns; a `function` below 0 is none; the name is "" where only narrow boxes have it. `bands`: by their
+    text. Of boxes: `rows` (how many each row has), `gap` (from the end of the one before in the row, the first from
+    start_ns), `length`, both in `unit_ns`; `name` (a place in `names`), `count` (of slices, samples … in it), `fill`
+    (0–255, of its time in which there are any); under focus, ignore or hide `out` (1: not selected; of several, the
+    first). Of counters: `gap`, `low`, `high`, `last`.
+    """
+    width_px = min(max(width_px, WIDTHS[0]), WIDTHS[1])
+    view = _View(profile, timeline, selection, bands, start_ns, end_ns, width_px)
+    cell = max(0, ((end_ns - start_ns) // width_px).bit_length() - 1)
+    while True:
+        found = view.boxes(cell)
+        total = sum(len(stretch) for _, rows in found for stretch in rows)
+        if total <= MOST_BOXES or cell >= COARSEST:
+            data = view.data(found, cell, 1 if total <= EXACT_BOXES else 1 << max(0, cell - 4))
+            size = compressed_size(data)
+            if size <= WIRE_BYTES or cell >= COARSEST:
+                return data
+            cell += (size // WIRE_BYTES).bit_length()
+        else:
+            cell += (total // MOST_BOXES).bit_length()
+
+
+def compressed_size(data: dict[str, Any]) -> int:
+    """Bytes on the wire, at most."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
+    return len(text) if len(text) <= WIRE_BYTES else len(zlib.compress(text, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    profile: Profile
+    timeline: Timeline
+    selection: Selection
+    bands: Sequence[Band]
+    start: int
+    end: int
+    width: int
+
+    def boxes(self, cell: int) -> list[tuple[Band, list[Stretch]]]:
+        window = (self.start, self.end, cell, self.width)
+        timeline = self.timeline
+        event = lane_event(self.profile, self.selection) if any(b.what == "lane" for b in self.bands) else None
+        found: list[tuple[Band, list[Stretch | None]]] = []
+        for band in self.bands:
+            at = band.number
+            if band.what == "rows":
+                found.append((band, [timeline.slices_at(at, row, *window) for row in band.rows]))
+            elif band.what == "lane" and event is not None:
+                found.append((band, [timeline.samples_at(int(event[at]), at, *window)]))
+            elif band.what == "instants":
+                found.append((band, [timeline.instants_at(at, *window)]))
+            elif band.what == "steps":
+                found.append((band, [timeline.steps_at(at, *window)]))
+        return [(band, [stretch or NONE for stretch in rows]) for band, rows in found]
+
+    def data(self, boxes: list[tuple[Band, list[Stretch]]], cell: int, unit: int) -> dict[str, Any]:
+        names = _Names(self.profile, max(1, LABELLED_PX << cell))
+        data = {}
+        for band, rows in boxes:
+            counts = [len(stretch) for stretch in rows]
+            data[band.text] = self._columns(band, counts, joined([stretch.read() for stretch in rows]), names, unit)
+        for band in self.bands:
+            if band.what == "counter":
+                found = values(self.profile, band.number, self.start, self.end, cell, self.width)
+                data[band.text] = self._values(found, unit)
+        return {
+            "start_ns": self.start,
+            "end_ns": self.end,
+            "unit_ns": unit,
+            "cell_ns": 1 << cell,
+            "kinds": KINDS,
+            "names": names.columns(),
+            "bands": data,
+        }
+
+    def _columns(self, band: Band, counts: list[int], items: Items, names: "_Names", unit: int) -> dict[str, Any]:
+        low, high = ((at - self.start + unit // 2) // unit for at in (items.start, items.end))
+        before = np.zeros(len(low), np.int64)
+        before[1:] = high[:-1]
+        ends = np.cumsum(counts)
+        before[ends[:-1][ends[:-1] < len(low)]] = 0
+        found: dict[str, Any] = {
+            "rows": counts,
+            "gap": (low - before).tolist(),
+            "length": (high - low).tolist(),
+            "name": names.places(items, band.what == "steps"),
+            "count": items.count.tolist(),
+            "fill": items.fill.tolist(),
+        }
+        kept = calls_kept(self.profile, self.selection) if band.what in ("lane", "rows") else None
+        if kept is not None:
+            table = self.profile.samples if band.what == "lane" else self.profile.slices
+            out = ~kept[samples_of(self.profile).call[column(table, "stack")[items.thing]]]
+            found["out"] = out.astype(np.int8).tolist()
+        return found
+
+    def _values(self, found: Values, unit: int) -> dict[str, Any]:
+        at = (found.at - self.start + unit // 2) // unit
+        columns = {"low": found.low, "high": found.high, "last": found.last}
+        return {"gap": np.diff(at, prepend=0).tolist()} | {
+            name: [None if np.isnan(v) else _number(v) for v in column.tolist()] for name, column in columns.items()
+        }
+
+
+def _number(value: float) -> float | int:
+    return int(value) if value.is_integer() else value
+
+
+class _Names:
+    """The names of an answer, of functions and of steps. least: the shortest box (ns) that is written on."""
+
+    def __init__(self, profile: Profile, least: int) -> None:
+        self.profile = profile
+        self.least = least
+        self.codes: dict[int, int] = {}
+        self.needed: set[int] = set()
+        self.functions = functions_of(profile)
+        self.shades: dict[int, int] = remembered(profile, "timeline shades", dict, pin=True)
+
+    def places(self, items: Items, steps: bool) -> list[int]:
+        """Where the names of these will stand."""
+        distinct, which = np.unique(items.code, return_inverse=True)
+        # Steps have numbers of their own, below those of functions.
+        keys = [-2 - code if steps else code for code in distinct.tolist()]
+        place = np.array([self.codes.setdefault(key, len(self.codes)) for key in keys], np.int64)
+        wide = np.unique(which[items.end - items.start >= self.least])
+        self.needed.update(place[wide].tolist())
+        found: list[int] = place[which].tolist()
+        return found
+
+    def columns(self) -> dict[str, list[Any]]:
+        codes = np.array(list(self.codes), np.int64)
+        function, kind = code_names(codes)
+        real = codes >= 0
+        unknown, step = KINDS.index("unknown"), KINDS.index("annotation")
+        few = len(codes) <= FEW_NAMES
+        return {
+            "function": np.where(real, function, -1).tolist(),
+            "kind": np.where(real, kind, np.where(codes == NOTHING, unknown, step)).tolist(),
+            "shade": [self._shade(code, f) for code, f in zip(codes.tolist(), function.tolist(), strict=True)],
+            "name": [
+                shortened(self._name(code, f), NAME_CHARACTERS) if few or place in self.needed else ""
+                for place, (code, f) in enumerate(zip(codes.tolist(), function.tolist(), strict=True))
+            ],
+        }
+
+    def _shade(self, code: int, function: int) -> int:
+        known = self.shades.get(function) if code >= 0 else 0
+        if known is None:
+            known = self.shades[function] = fnv1a(self._name(code, function)) % SHADES
+        return known
+
+    def _name(self, code: int, function: int) -> str:
+        if code >= 0:
+            return self.functions.name_of(function)
+        return "no stack" if code == NOTHING else str(self.profile.steps.column("name")[-2 - code].as_py())
