@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
+from .analysis.collectives import communicates
+from .analysis.modules import has_modules
 from .domain.profile import Profile
 from .domain.selection import Selection
 from .domain.units import duration
@@ -20,7 +22,7 @@ class ResultPage:
     """A page of a result. key: the last word of its address, empty for the overview.
 
     has_data: whether a profile has something for it. narrows: whether it obeys the selection. all_events: without an
-    event it shows every one, where others show the main event.
+    event it shows every one, where others show the main event. by_event: whether it shows an event at all.
     """
 
     key: str
@@ -28,6 +30,7 @@ class ResultPage:
     has_data: Callable[[Profile], bool]
     narrows: bool = True
     all_events: bool = False
+    by_event: bool = True
 
 
 def _always(profile: Profile) -> bool:
@@ -46,6 +49,18 @@ def _has_values(profile: Profile) -> bool:
     return bool(profile.samples.num_rows or profile.counts.num_rows)
 
 
+def _has_steps(profile: Profile) -> bool:
+    return bool(profile.steps.num_rows)
+
+
+def _has_operators(profile: Profile) -> bool:
+    return not {"operator", "annotation"}.isdisjoint(profile.categories.column("kind").to_pylist())
+
+
+def _has_device_work(profile: Profile) -> bool:
+    return bool(profile.device_work.num_rows)
+
+
 def _has_losses(profile: Profile) -> bool:
     return bool(profile.losses.num_rows) or not profile.meta.complete
 
@@ -54,6 +69,11 @@ RESULT_PAGES = (
     ResultPage("", "Overview", _always),
     ResultPage("flamegraph", "Flame graph", _has_samples),
     ResultPage("hotspots", "Hotspots", _has_samples),
+    ResultPage("steps", "Steps", _has_steps, by_event=False),
+    ResultPage("operators", "Operators", _has_operators, by_event=False),
+    ResultPage("kernels", "Kernels", _has_device_work, by_event=False),
+    ResultPage("modules", "Modules", has_modules, by_event=False),
+    ResultPage("communication", "Communication", communicates, by_event=False),
     ResultPage("counts", "Event counts", _has_values, all_events=True),
     ResultPage("threads", "Threads", _has_threads),
     ResultPage("losses", "Losses", _has_losses, narrows=False),

@@ -92,15 +92,17 @@ COPIES = (
 DIRECTIONS = ("HtoD", "DtoH", "DtoD", "PtoP", "HtoH")
 
 
-def kernels(profile: Profile, selection: Selection, by: str = "name", *, by_rank: bool = True) -> pd.DataFrame:
+def kernels(
+    profile: Profile, selection: Selection, by: str = "name", *, by_rank: bool = True, name: str | None = None
+) -> pd.DataFrame:
     """One row for each kernel that ran; the greatest total time first.
 
     by "configuration": one for each name, operator, grid, block, registers and shared memory. by_rank: one for each
-    rank where there are several, else their sum.
+    rank where there are several, else their sum. name: those of this name only.
     """
     groups, rows = kernel_groups(profile, by, by_rank)
     work, waits = work_of(profile), waits_of(profile)
-    mask = work_selected(profile, selection)
+    mask = kernels_selected(profile, selection, name)
     some = picked(groups, None if mask is None else mask[rows])
     firsts = rows[groups.first[some.groups]]
     duration = work.duration[rows].astype(np.int64)
@@ -175,6 +177,18 @@ def direction_of(name: str, kind: int) -> str | None:
     if kind == DeviceWorkKind.MEMSET:
         return "set"
     return next((word for word in DIRECTIONS if word in name), None)
+
+
+def kernels_selected(profile: Profile, selection: Selection, name: str | None = None) -> Array | None:
+    """Which device work a selection picks, as bools by row of `device_work`; None for all. name: only of this name."""
+    mask = work_selected(profile, selection)
+    if name is None:
+        return mask
+    functions = functions_of(profile)
+    named = np.zeros(len(work_of(profile)), bool)
+    if name in functions.names:
+        named = functions.name[work_of(profile).function] == functions.names.index(name)
+    return named if mask is None else mask & named
 
 
 def kernel_rows(profile: Profile) -> Array:

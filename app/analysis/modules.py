@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 
 from ..domain.calltree import preorder
+from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, NUMBERED, FlowKind, column, texts
@@ -22,7 +24,7 @@ from .grouped import Picked, groups_by, picked
 from .operators import calls_of, micros, nearest, ranked, shares
 from .picking import sums_on, threads_of
 from .remember import remembered
-from .schema import Column, frame
+from .schema import Column, frame, records
 from .slices import device_before, slices_of, slices_selected
 
 Array = np.ndarray[Any, Any]
@@ -30,6 +32,7 @@ MODULE = "nn.Module: "
 LIGHTNING = "[pl][module]"
 ENGINE = "autograd::engine::evaluate_function: "
 _NUMBER = re.compile(r"_\d+$")
+HIERARCHY = '"Module Hierarchy"'
 _LEVEL = re.compile(r"(?P<name>[^.()]*)\((?P<type>[^()]*)\)::[^.]*\.|(?P<other>[^.]*)\.")
 
 COLUMNS = (
@@ -63,7 +66,17 @@ COLUMNS = (
     Column("host_percent", "%", "host_total_us as a share of that of all outermost modules.", "float64"),
     Column("device_percent", "%", "device_total_us as a share of the same.", "Float64"),
     Column("rank", "", "The rank, where there are several.", "Int64"),
+    Column("modules", "", "How many modules the row stands for.", "int64"),
 )
+
+
+BY = ("place", "type")
+EACH = ("modules", "calls", "host_self_us", "device_self_us")
+TOTALS = (
+    *("host_total_us", "device_total_us", "operators", "backward_host_us", "backward_device_us"),
+    *("host_percent", "device_percent"),
+)
+"""What is added up over the modules of a class: of each of them, and of those in no other of the class."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,12 +104,31 @@ class Modules:
 
 
 def has_modules(profile: Profile) -> bool:
-    """Whether a profile tells of modules."""
-    return len(modules_of(profile)) > 0
+    """Whether a profile tells of modules, as far as its names say."""
+
+    def build() -> bool:
+        if not profile.slices.num_rows:
+            return False
+        names = functions_of(profile).names
+        told = pc.any(pc.match_substring(profile.argument_sets.column("text"), HIERARCHY))
+        return bool(told.as_py()) or any(name.startswith((MODULE, LIGHTNING)) for name in names)
+
+    return remembered(profile, "has modules", build, pin=True)
 
 
-def modules(profile: Profile, selection: Selection) -> pd.DataFrame:
-    """One row for each module at its place in the tree, below the module that called it; in order of first calls."""
+def modules(profile: Profile, selection: Selection, by: str = "place") -> pd.DataFrame:
+    """One row for each module at its place in the tree, below the module that called it; in order of first calls.
+
+    by "type": one row for each class, with the longest time first; its totals are of modules that are in none of the
+    same class. Raises InvalidRequest.
+    """
+    if by not in BY:
+        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
+    rows = _by_place(profile, selection)
+    return _by_type(rows) if by == "type" else rows
+
+
+def _by_place(profile: Profile, selection: Selection) -> pd.DataFrame:
     known = modules_of(profile)
     mask = slices_selected(profile, selection)
     chosen = np.arange(len(known.row)) if mask is None else np.flatnonzero(mask[known.row])
@@ -144,8 +176,31 @@ def modules(profile: Profile, selection: Selection) -> pd.DataFrame:
             if devices
             else np.full(len(shown), np.nan),
             "rank": ranked(profile, known.rank[shown]),
+            "modules": np.ones(len(shown), np.int64),
         },
     )
+
+
+def _by_type(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a tree, in preorder, added up by class and rank."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    path: list[tuple[Any, ...]] = []
+    for row in records(rows):
+        key = (row["type"] or row["module"], row["rank"])
+        del path[row["depth"] :]
+        outer = key not in path
+        path.append(key)
+        of = found.setdefault(key, dict.fromkeys(row) | {"module": key[0], "type": key[0], "rank": key[1], "depth": 0})
+        for name in (*EACH, *(TOTALS if outer else ())):
+            if row[name] is not None:
+                of[name] = (of[name] or 0) + row[name]
+        for name, better in (("host_min_us", min), ("host_max_us", max)):
+            if row[name] is not None:
+                of[name] = row[name] if of[name] is None else better(of[name], row[name])
+    for of in found.values():
+        of["host_mean_us"] = of["host_total_us"] / of["calls"] if of["calls"] else None
+    made = frame(COLUMNS, {name: [of[name] for of in found.values()] for name in rows.columns})
+    return made.sort_values(["host_total_us", "module"], ascending=[False, True], kind="stable", ignore_index=True)
 
 
 def modules_of(profile: Profile) -> Modules:
@@ -222,7 +277,7 @@ def _told(profile: Profile) -> Modules:
     types: dict[int, str] = {}
     parents: list[int] = []
     names: list[str] = []
-    levels = [_levels(text) if '"Module Hierarchy"' in text else () for text in table]
+    levels = [_levels(text) if HIERARCHY in text else () for text in table]
     told = np.array([bool(level) for level in levels] + [False], bool)
     rows = np.flatnonzero(told[slices.arguments] & slices.of_kind("operator")) if len(slices) else np.zeros(0, np.int64)
     ranks = threads_of(profile).rank[slices.thread[rows]]

@@ -107,21 +107,24 @@ def calls_of(profile: Profile) -> Calls:
     return remembered(profile, "operator calls", lambda: _calls(profile), pin=True)
 
 
-def operators(profile: Profile, selection: Selection, by: str = "name", *, by_rank: bool = True) -> pd.DataFrame:
+def operators(
+    profile: Profile, selection: Selection, by: str = "name", *, by_rank: bool = True, name: str | None = None
+) -> pd.DataFrame:
     """One row for each operator and annotation that was called; the greatest device self time first, then host's.
 
     by "shapes": one for each name and shapes of inputs; "stack": for each name and call stack. by_rank: one for each
-    rank where there are several, else their sum.
+    rank where there are several, else their sum. name: those of this name only.
     """
     groups = operator_groups(profile, by, by_rank)
     calls = calls_of(profile)
-    mask = calls_selected(profile, selection)
-    values = _values(profile, calls, picked(groups, mask), groups)
+    mask = calls_selected(profile, selection, name)
+    some = picked(groups, mask)
+    values = _values(profile, calls, some, groups)
     host, device = whole_host(profile, selection), whole_device(profile, selection)
     for word, whole in (("host", host), ("device", device)):
         for part in ("self", "total"):
             values[f"{word}_{part}_percent"] = shares(values[f"{word}_{part}_us"], whole / NS_PER_US)
-    firsts = groups.first[picked(groups, mask).groups]
+    firsts = groups.first[some.groups]
     values |= {
         "rank": ranked(profile, calls.rank[firsts]) if by_rank else [None] * len(firsts),
         "input_shapes": shapes_of(profile, firsts) if by == "shapes" else [None] * len(firsts),
@@ -133,10 +136,17 @@ def operators(profile: Profile, selection: Selection, by: str = "name", *, by_ra
     )
 
 
-def calls_selected(profile: Profile, selection: Selection) -> Array | None:
-    """Which calls a selection picks, as bools; None for all of them."""
+def calls_selected(profile: Profile, selection: Selection, name: str | None = None) -> Array | None:
+    """Which calls a selection picks, as bools; None for all of them. name: those of this name only."""
+    calls = calls_of(profile)
     mask = slices_selected(profile, selection)
-    return None if mask is None else mask[calls_of(profile).row]
+    found = None if mask is None else mask[calls.row]
+    if name is None:
+        return found
+    labels = np.unique(calls.label)
+    texts = [step_name(text) for text in functions_of(profile).names_of(labels)]
+    named = np.isin(calls.label, labels[[text == name for text in texts]])
+    return named if found is None else found & named
 
 
 def operator_groups(profile: Profile, by: str = "name", by_rank: bool = False) -> Groups:
@@ -160,8 +170,13 @@ def operator_groups(profile: Profile, by: str = "name", by_rank: bool = False) -
 
 def names_of(profile: Profile, places: Array) -> list[str]:
     """What calls are called: all steps alike."""
-    names = functions_of(profile).names_of(calls_of(profile).label[places])
-    return [STEP.sub(r"\1", name) if STEP.fullmatch(name) else name for name in names]
+    return [step_name(name) for name in functions_of(profile).names_of(calls_of(profile).label[places])]
+
+
+def step_name(name: str) -> str:
+    """The name of a step without its number; any other name as it is."""
+    found = STEP.fullmatch(name)
+    return found[1] if found else name
 
 
 def shapes_of(profile: Profile, places: Array) -> list[str | None]:

@@ -34,7 +34,7 @@ TABLES: dict[str, Table] = {
         Table("copies", "Copies and sets of memory", kernels.COPIES, kernels.copies),
         Table("launches", "Launches", launches.LAUNCHES, launches.launches),
         Table("sequences", "Sequences of kernels", sequences.SEQUENCES, sequences.sequences, by=sequences.BY),
-        Table("modules", "Modules", modules.COLUMNS, modules.modules),
+        Table("modules", "Modules", modules.COLUMNS, modules.modules, by=modules.BY),
         Table("steps", "Steps", steps.STEPS, steps.steps),
         Table("devices", "Devices", devices.DEVICES, devices.devices),
         Table("utilization", "Utilisation over time", devices.UTILIZATION, devices.utilization),

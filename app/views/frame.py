@@ -124,13 +124,15 @@ def open_frame(id: str, key: str) -> tuple[Frame, Profile]:
         selection=selection,
         event=event,
         unit=texts(profile.events, "unit")[place] if place is not None else "count",
-        measure="" if page.all_events and selection.event is None and len(names) > 1 else measure(profile, event),
+        measure=""
+        if not page.by_event or (page.all_events and selection.event is None and len(names) > 1)
+        else measure(profile, event),
         tabs=tuple(
             Link(tab.key, tab.title, result_url(id, tab.key, selection), tab.key == key)
             for tab in RESULT_PAGES
             if tab.has_data(profile) or tab.key == key
         ),
-        events=_events(names, None if page.all_events else main, selection, here),
+        events=_events(names, None if page.all_events else main, selection, here) if page.by_event else (),
         chips=chips(selection, here),
         reset=here(Selection(event=selection.event)),
         own=own,

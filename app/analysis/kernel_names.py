@@ -1,0 +1,76 @@
+"""Short names of kernels: C++ writes types of a page's length where a person looks for two words.
+
+`void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, …>(int, …)` becomes
+`vectorized_elementwise_kernel · CUDAFunctor_add`, CUTLASS's `void cutlass::Kernel<cutlass_80_tensorop_…>(…)` becomes
+what it is a kernel of. Different kernels may share a short name; pages have the whole one beside it.
+"""
+
+import re
+
+_GENERIC = frozenset({"Kernel", "Kernel2", "kernel", "device_kernel", "run", "kernel_entry", "_5x_cudnn", ""})
+_TELLING = re.compile(
+    r"(?<!\w)(\w*[Ff]unctor\w*|\w+_kernel_(?:cuda|impl)\w*|(?:launch_clamp|direct_copy|copy_device)_\w+|\w+Ops(?=<))"
+)
+_WRAPPERS = frozenset(
+    {
+        "BinaryFunctor",
+        "BUnaryFunctor",
+        "AUnaryFunctor",
+        "CUDAFunctorOnSelf",
+        "gpu_kernel_impl",
+        "gpu_kernel_impl_nocast",
+    }
+)
+_ANONYMOUS = re.compile(r"\(anonymous(?: namespace| class)?\)::|\{lambda\([^{}]*\)#\d+\}|<unnamed>::")
+LONGEST, SHORTEST = 160, 8
+
+
+def short_kernel_name(name: str) -> str:
+    """`name` without return type, namespaces, arguments and types, with the functor that tells it from its like."""
+    if "<" not in name and "(" not in name:
+        return name[:LONGEST]
+    text = _ANONYMOUS.sub("", name)
+    base, types = _parts(text)
+    if base in _GENERIC:
+        inner = _parts(_first(types))[0] if types else ""
+        return (inner if len(inner) > SHORTEST else _qualified(text) or base or name)[:LONGEST]
+    told = next((word for word in _TELLING.findall(types) if word not in _WRAPPERS and word not in base), "")
+    return (f"{base} · {told}" if told else base)[:LONGEST] or name[:LONGEST]
+
+
+def _parts(text: str) -> tuple[str, str]:
+    """The last word of a qualified name outside of brackets, and what stood in the angle brackets behind it."""
+    depth, words, types, start = 0, [""], "", 0
+    for place, sign in enumerate(text):
+        if sign == "<":
+            start = place + 1 if depth == 0 else start
+            depth += 1
+        elif sign == ">" and depth:
+            depth -= 1
+            types = text[start:place] if depth == 0 else types
+        elif depth == 0:
+            if sign == "(":
+                break
+            if sign in ": ":
+                # What is behind a space or colons begins a new word, unless the text ends with it.
+                words.append("")
+                types = ""
+            else:
+                words[-1] += sign
+    return next((word for word in reversed(words) if word), ""), types
+
+
+def _qualified(text: str) -> str:
+    """The last two words of a name whose last one says nothing: `gemvx::kernel`."""
+    found = re.findall(r"(\w+::\w+)\s*[<(]", text)
+    return found[-1] if len(found) == 1 else (found[0] if found else "")
+
+
+def _first(types: str) -> str:
+    """The first of several types."""
+    depth = 0
+    for place, sign in enumerate(types):
+        depth += {"<": 1, ">": -1}.get(sign, 0)
+        if sign == "," and depth == 0:
+            return types[:place]
+    return types

@@ -1,0 +1,122 @@
+"""Small charts beside tables: the first few rows as bars, and how values are distributed.
+
+SVG without script or inline style; colours come from static/css/bars.css by class. No name goes in unescaped.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from ..domain.units import count, percent, quantity
+from .bars import clean, element, fitting
+
+Array = np.ndarray[Any, Any]
+WIDTH, ROW, LABEL, LABEL_EM = 560, 22, 250, 20.0
+COLUMNS, HEIGHT, ROOM = 40, 110, 18
+WIDE = 30.0
+"""From so many times the smallest value on, the classes of a distribution are as wide as they are large."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A row. label: what stands beside it; name: the whole of it."""
+
+    label: str
+    name: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How often values lie in classes of a distribution. edges: one more than counts."""
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+
+
+def top_bars(title: str, unit: str, bars: Sequence[Bar], whole: float) -> str:
+    """The rows as bars, with what they are of the whole."""
+    height = ROW * len(bars) + 4
+    svg = _svg(WIDTH, height, f"{title}: the first {len(bars)}")
+    most = max((bar.value for bar in bars), default=0.0)
+    room = WIDTH - LABEL - 110
+    for number, bar in enumerate(bars):
+        y = ROW * number + 4
+        group = element(svg, "g", {"class": "bars-row"})
+        share = percent(100 * bar.value / whole) if whole else ""
+        shown = quantity(bar.value, unit).text
+        element(group, "title", {}).text = clean(f"{bar.name}\n{shown}" + (f", {share}" if share else ""))
+        label = element(
+            group, "text", {"x": str(LABEL - 8), "y": str(y + 13), "class": "bars-label", "text-anchor": "end"}
+        )
+        label.text = fitting(bar.label, LABEL_EM)
+        length = room * max(0.0, bar.value) / most if most else 0.0
+        box = {"x": str(LABEL), "y": str(y), "width": f"{length:.2f}", "height": str(ROW - 6)}
+        element(group, "rect", box | {"class": "bars-part bars-plain"})
+        text = element(group, "text", {"x": f"{LABEL + length + 6:.2f}", "y": str(y + 13), "class": "bars-scale"})
+        text.text = f"{shown}  {share}".rstrip()
+    return ElementTree.tostring(svg, encoding="unicode")
+
+
+def distribution(values: Array) -> Histogram | None:
+    """How values (none negative) are distributed over at most `COLUMNS` classes; None where there are fewer than two.
+
+    The classes are of one width, or where the greatest value is `WIDE` times the smallest and more, of one ratio.
+    """
+    if len(values) < 2:
+        return None
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        return Histogram((low, high), (len(values),))
+    classes = min(COLUMNS, max(5, math.ceil(math.log2(len(values)) * 3)))
+    least = float(values[values > 0].min()) if low <= 0 else low
+    if high >= least * WIDE:
+        edges = np.geomspace(least, high, classes + 1)
+        edges[0], edges[-1] = low, high
+    else:
+        edges = np.linspace(low, high, classes + 1)
+    counts, _ = np.histogram(values, edges)
+    return Histogram(tuple(edges.tolist()), tuple(counts.tolist()))
+
+
+def draw_distribution(title: str, unit: str, histogram: Histogram, noun: str) -> str:
+    """The classes as columns, as high as they are frequent. noun: what is counted, for one."""
+    svg = _svg(WIDTH, HEIGHT + ROOM + 12, f"{title}, {count(sum(histogram.counts))} {noun}s")
+    most = max(histogram.counts)
+    step = WIDTH / len(histogram.counts)
+    for number, times in enumerate(histogram.counts):
+        low, high = histogram.edges[number], histogram.edges[number + 1]
+        group = element(svg, "g", {"class": "bars-row"})
+        words = f"{quantity(low, unit).text} – {quantity(high, unit).text}: {times:,} {noun}{'' if times == 1 else 's'}"
+        element(group, "title", {}).text = words
+        # All of the height is there to point at.
+        clear = {"x": f"{number * step:.2f}", "y": "12", "width": f"{step:.2f}", "height": str(HEIGHT)}
+        element(group, "rect", clear | {"class": "bars-clear"})
+        high_px = max(1.5, HEIGHT * times / most) if times else 0.0
+        box = {
+            "x": f"{number * step + 0.75:.2f}",
+            "y": f"{12 + HEIGHT - high_px:.2f}",
+            "width": f"{max(1.0, step - 1.5):.2f}",
+            "height": f"{high_px:.2f}",
+        }
+        element(group, "rect", box | {"class": "bars-part bars-plain"})
+    element(svg, "path", {"d": f"M0 {12 + HEIGHT}H{WIDTH}", "class": "bars-guide"})
+    middle = len(histogram.counts) // 2
+    for at, anchor, edge in ((0.0, "start", 0), (middle * step, "middle", middle), (float(WIDTH), "end", -1)):
+        if edge == middle and len(histogram.counts) < 5:
+            continue
+        place = {"x": f"{at:.2f}", "y": str(HEIGHT + ROOM + 8), "class": "bars-scale", "text-anchor": anchor}
+        element(svg, "text", place).text = quantity(histogram.edges[edge], unit).text
+    element(svg, "text", {"x": "0", "y": "8", "class": "bars-scale"}).text = f"{most:,}"
+    return ElementTree.tostring(svg, encoding="unicode")
+
+
+def _svg(width: int, height: int, title: str) -> Any:
+    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "bars bars--small", "role": "img"})
+    svg.set("viewBox", f"0 0 {width} {height}")
+    element(svg, "title", {}).text = clean(title)
+    return svg
