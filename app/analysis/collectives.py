@@ -113,6 +113,19 @@ class Collectives:
         return waited
 
 
+def communicates(profile: Profile) -> bool:
+    """Whether there is communication to speak of: kernels or calls of collectives, or slices of several ranks."""
+
+    def build() -> bool:
+        return (
+            bool((work_of(profile).kind == DeviceWorkKind.COMMUNICATION).any())
+            or bool(_named(profile, CALLS).any())
+            or len(np.unique(threads_of(profile).rank)) > 1
+        )
+
+    return bool(profile.slices.num_rows) and remembered(profile, "communicates", build)
+
+
 def bus_factor(name: str, size: int) -> float | None:
     """By what nccl-tests multiply the bandwidth of the algorithm to get that of the bus; None: size not known."""
     if size < 1:

@@ -285,7 +285,7 @@ def _waits(profile: Profile, known: Steps) -> tuple[Array, Array]:
                 wait[step] = cover(ranges[:, 0], ranges[:, 1]).total - transfer[step]
         return transfer, wait
 
-    return remembered(profile, "waits", build)
+    return remembered(profile, "waits of communication", build)
 
 
 def _nodes(profile: Profile, known: Steps) -> dict[str, dict[int, list[Array]]]:

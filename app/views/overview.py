@@ -23,6 +23,7 @@ from .frame import Frame, open_frame
 from .functions import FunctionRow, function_rows
 from .run_notes import run_notes
 from .taking import Taking, hosts_text, taking
+from .trace_overview import TraceOverview, trace_overview
 
 blueprint = Blueprint("overview", __name__)
 TOP_FUNCTIONS = 12
@@ -96,11 +97,13 @@ class Export:
 class OverviewPage(Page):
     """`/results/<id>`. observed: what was recorded, in words, where that was no command. recorder: the exact command
     that recorded, where a job of ours did. facts: in the file's own words. sampled: whether there are samples at all.
+    trace: what there is to say of slices, steps and devices; None where there are none.
     """
 
     template: ClassVar[str] = "results/overview.html"
     frame: Frame
     tiles: tuple[Tile, ...]
+    trace: TraceOverview | None
     command: str
     observed: str
     recorder: str
@@ -140,6 +143,7 @@ def show(id: str) -> Response:
         OverviewPage(
             frame=frame,
             tiles=_tiles(frame, profile, chosen),
+            trace=trace_overview(frame, profile),
             command="" if observed else frame.result.command,
             observed=observed,
             recorder=shlex.join(job.argv) if job and job.argv else "",
@@ -186,12 +190,11 @@ def _observed(job: Job | None) -> str:
 def _tiles(frame: Frame, profile: Profile, selection: Selection) -> tuple[Tile, ...]:
     row = records(TABLES["summary"].compute(profile, selection))[0]
     milliseconds = row["duration_ms"]
-    found = [
-        Tile("Duration", quantity(None if milliseconds is None else milliseconds * 1e6, "ns")),
-        Tile(frame.event or "Total", quantity(row["value"], frame.unit), caveat(row["running_percent"])),
-    ]
-    if profile.samples.num_rows or not row["counts"]:
-        found.append(Tile("Samples", quantity(row["samples"], "count")))
+    found = [Tile("Duration", quantity(None if milliseconds is None else milliseconds * 1e6, "ns"))]
+    if not profile.slices.num_rows:
+        found.append(Tile(frame.event or "Total", quantity(row["value"], frame.unit), caveat(row["running_percent"])))
+        if profile.samples.num_rows or not row["counts"]:
+            found.append(Tile("Samples", quantity(row["samples"], "count")))
     if row["counts"]:
         found.append(Tile("Counted values", quantity(row["counts"], "count")))
     for word in ("runs", "hosts", "ranks"):

@@ -1,0 +1,100 @@
+"""How something is made up: lying bars and upright columns of parts, as SVG without script or inline style.
+
+They stretch to the box that a page gives them; all text about them stands in the page, or in their titles. Colours come
+from static/css/trace.css by the keys of the parts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+from ..domain.units import percent, quantity
+from .bars import clean, element
+
+MOST_COLUMNS = 160
+"""More columns than that are put together with their neighbours."""
+WIDTH, HEIGHT = 1000, 100
+GAP = 0.15
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one colour stands for. key: the end of its class."""
+
+    key: str
+    name: str
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class Made:
+    """Something made of parts: their values in the order of the parts. url: where it leads; empty for nowhere."""
+
+    label: str
+    values: tuple[float, ...]
+    url: str = ""
+
+
+def row(parts: Sequence[Part], made: Made, unit: str, whole: float) -> str:
+    """A lying bar, as long as its sum is of `whole`."""
+    svg = _svg(100, 6, "shares-row")
+    element(svg, "title", {}).text = clean(made.label)
+    at = 0.0
+    for part, value in zip(parts, made.values, strict=True):
+        wide = 100 * max(0.0, value) / whole if whole > 0 else 0.0
+        if wide > 0:
+            box = {"x": f"{at:.3f}", "y": "0", "width": f"{wide:.3f}", "height": "6"}
+            drawn = element(svg, "rect", box | {"class": f"shares-{part.key}"})
+            element(drawn, "title", {}).text = clean(_words(made, part, value, unit))
+            at += wide
+    return ElementTree.tostring(svg, encoding="unicode")
+
+
+def columns(title: str, parts: Sequence[Part], every: Sequence[Made], unit: str) -> str:
+    """Upright columns in the order given, the highest as high as the drawing; the first part lies below."""
+    shown = _neighbours(every)
+    top = max((sum(one.values) for one in shown), default=0.0)
+    svg = _svg(WIDTH, HEIGHT, "shares-columns")
+    element(svg, "title", {}).text = clean(title)
+    step = WIDTH / max(1, len(shown))
+    wide = step * (1 - GAP)
+    for number, one in enumerate(shown):
+        linked = {"href": one.url, "aria-label": clean(one.label)}
+        group = element(svg, "a", linked) if one.url else element(svg, "g", {})
+        y = float(HEIGHT)
+        for part, value in zip(parts, one.values, strict=True):
+            high = HEIGHT * max(0.0, value) / top if top > 0 else 0.0
+            if high <= 0:
+                continue
+            y -= high
+            box = {"x": f"{number * step + (step - wide) / 2:.2f}", "y": f"{y:.3f}", "width": f"{wide:.2f}"}
+            drawn = element(group, "rect", box | {"height": f"{high:.3f}", "class": f"shares-{part.key}"})
+            element(drawn, "title", {}).text = clean(_words(one, part, value, unit))
+    return ElementTree.tostring(svg, encoding="unicode")
+
+
+def _neighbours(every: Sequence[Made]) -> list[Made]:
+    """The same, several that are neighbours put together as their mean where they are too many."""
+    size = -(-len(every) // MOST_COLUMNS)
+    if size < 2:
+        return list(every)
+    found = []
+    for start in range(0, len(every), size):
+        some = every[start : start + size]
+        means = tuple(sum(values) / len(some) for values in zip(*(one.values for one in some), strict=True))
+        found.append(Made(f"{some[0].label} to {some[-1].label}, on average", means))
+    return found
+
+
+def _words(made: Made, part: Part, value: float, unit: str) -> str:
+    whole = sum(made.values)
+    share = f", {percent(100 * value / whole)}" if whole > 0 else ""
+    return f"{made.label}\n{part.name}: {quantity(value, unit).text}{share}\nof {quantity(whole, unit).text}"
+
+
+def _svg(width: int, height: int, css: str) -> ElementTree.Element:
+    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": f"shares {css}", "role": "img"})
+    svg.set("viewBox", f"0 0 {width} {height}")
+    svg.set("preserveAspectRatio", "none")
+    found: ElementTree.Element = svg
+    return found
