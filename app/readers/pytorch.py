@@ -23,6 +23,6 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a trace. `source` names it in messages. Raises UnreadableInput where no event is in it."""
     # What is compiled is loaded where something is read, and nowhere else.
     from .pytorch_assembly import assembled
-    from .trace_decode import decode
+    from .trace_read import read_events
 
-    return assembled(decode(stream), source, getattr(stream, "defect", None))
+    return assembled(read_events(stream), source, getattr(stream, "defect", None))

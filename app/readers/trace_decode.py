@@ -15,6 +15,7 @@ from .trace_grammar import (
     DEEPEST,
     Damaged,
     More,
+    Text,
     blank_end,
     content,
     is_unicode,
@@ -26,6 +27,7 @@ from .trace_grammar import (
     value,
     whole_number,
 )
+from .trace_window import Window, window_on
 
 NO_PHASE = "ph that is no letter"
 NO_TEXT = "name, category, process, thread or id that is neither text nor number"
@@ -38,7 +40,8 @@ NO_UNICODE = "text that is no valid Unicode, shown as it is written"
 
 def decode(stream: BinaryIO) -> TraceEvents:
     """The events in a stream of unpacked bytes. Raises what reading the stream does, nothing for what is in it."""
-    return Documents(stream, Plain()).read()
+    with window_on(stream) as window:
+        return Documents(window, Plain()).read()
 
 
 class Plain:
@@ -53,33 +56,21 @@ class Plain:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def take(self, data: bytes, start: int, place: int, losses: Losses) -> int:
+    def take(self, window: Window, losses: Losses) -> None:
         while True:
-            start = blank_end(data, start)
-            if data[start : start + 1] != b"{":
-                return start
+            window.at = blank_end(window.data, window.at)
+            if bytes(window.data[window.at : window.at + 1]) != b"{":
+                return
             try:
-                start = self.one(data, start, place, losses)
+                event, end = event_at(window.data, window.at, window.place, losses)
             except (Damaged, More):
-                return start
+                return
+            if event is not None:
+                self._add(event, window.place + window.at)
+            window.at = end
 
-    def damaged(self, data: bytes, start: int) -> bool:
-        try:
-            value(data, start)
-        except Damaged:
-            return True
-        except More:
-            pass
-        return False
-
-    def one(self, data: bytes, start: int, place: int, losses: Losses) -> int:
-        """Take in the event that begins at `start`; returns where it ends. Raises Damaged, More."""
-        found = value(data, start)
-        raw = data[found.start : found.end]
-        event = event_of(raw, found.bent, lambda reason, text: losses.note(reason, place + start, text))
-        if event is not None:
-            self._add(event, place + start)
-        return found.end
+    def damaged(self, data: Text, start: int) -> bool:
+        return is_damaged(data, start)
 
     def _add(self, event: "Event", place: int) -> None:
         def text(raw: bytes | None) -> int:
@@ -112,7 +103,10 @@ class Plain:
         )
 
     def finish(self, shifts: list[tuple[int, int]], top: dict[str, Any], losses: Losses) -> TraceEvents:
-        texts, same = finished_texts(list(self._texts), self._places, losses)
+        text = np.frombuffer(b"".join(self._texts), np.uint8)
+        ends = np.cumsum([len(one) for one in self._texts], dtype=np.int64)
+        starts = ends - [len(one) for one in self._texts]
+        texts, same = finished_texts(text, starts, ends, np.array(self._places, np.int64), losses)
         rows = np.array(self._rows, np.int64).reshape(-1, 9)
         phase, name, category, process, thread, id_, time_ns, duration_ns, arguments = np.ascontiguousarray(rows.T)
         if same is not None:
@@ -165,6 +159,27 @@ _TEXTS = {b"name": "name", b"cat": "category", b"pid": "process", b"tid": "threa
 _TIMES = {b"ts": "time_ns", b"dur": "duration_ns"}
 _SMALL = re.compile(rb"0|[1-9][0-9]{0,9}")
 _NUMBERED = {key.encode(): key for key in NUMBERED}
+
+
+def event_at(data: Text, start: int, place: int, losses: Losses) -> tuple[Event | None, int]:
+    """(the event that begins at `start`, None for an empty one, where it ends). place: of data[0] in the file.
+
+    Raises Damaged, More.
+    """
+    found = value(data, start)
+    raw = bytes(data[found.start : found.end])
+    return event_of(raw, found.bent, lambda reason, text: losses.note(reason, place + start, text)), found.end
+
+
+def is_damaged(data: Text, start: int) -> bool:
+    """Whether what begins at `start` is no event, and would be none with more text."""
+    try:
+        value(data, start)
+    except Damaged:
+        return True
+    except More:
+        return False
+    return False
 
 
 def event_of(raw: bytes, bent: bool, lost: Callable[[str, bytes], None]) -> Event | None:
@@ -249,23 +264,29 @@ def _quoted(name: bytes) -> bytes:
     return b'"' + name + b'"'
 
 
-def finished_texts(raws: list[bytes], places: list[int], losses: Losses) -> tuple[list[str], Array | None]:
-    """(texts for those of the file, and where each of those is among them; None where each is at its own place).
+def finished_texts(
+    text: Array, starts: Array, ends: Array, places: Array, losses: Losses
+) -> tuple[list[str], Array | None]:
+    """(the texts that lie one behind the other in bytes of a file, and where each is among them, None: at its place).
 
     Arguments are known by their beginning: no string's text has a quote in it that is not escaped.
     """
-    texts: list[str] = []
-    same: list[int] = []
-    known: dict[str, int] = {}
-    for raw, place in zip(raws, places, strict=True):
-        text = shown_json(raw) if raw.startswith(b'{"') else shown(raw)
-        if not is_unicode(raw, raw.startswith(b'{"')):
-            losses.note(NO_UNICODE, place, raw)
-        code = known.setdefault(text, len(texts))
-        if code == len(texts):
-            texts.append(text)
-        same.append(code)
-    return texts, None if len(texts) == len(raws) else np.array(same, np.int32)
+    raw = text.tobytes()
+    whole = raw.decode("latin-1")
+    texts = [whole[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    # What is to be looked at is that with escapes or other than ASCII characters.
+    odd = np.unique(np.searchsorted(ends, np.flatnonzero((text == ord("\\")) | (text > 127)), "right"))
+    for i in odd.tolist():
+        part = raw[starts[i] : ends[i]]
+        is_json = part.startswith(b'{"')
+        texts[i] = shown_json(part) if is_json else shown(part)
+        if not is_unicode(part, is_json):
+            losses.note(NO_UNICODE, int(places[i]), part)
+    known = dict(zip(texts, range(len(texts)), strict=True)) if len(odd) else None
+    if known is None or len(known) == len(texts):
+        return texts, None
+    number = {one: i for i, one in enumerate(known)}
+    return list(known), np.array([number[one] for one in texts], np.int32)
 
 
 def shifted(time_ns: Array, shifts: list[tuple[int, int]]) -> None:

@@ -6,15 +6,23 @@ What is damaged is skipped up to the next event that is whole, and noted; what i
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 from .trace_events import TraceEvents
-from .trace_grammar import BETWEEN, Damaged, More, members, shown, shown_json, straightened, value
-from .trace_sniff import utf8
+from .trace_grammar import (
+    BETWEEN,
+    PLAUSIBLE_BYTES,
+    Damaged,
+    More,
+    Text,
+    event_starts,
+    shown,
+    shown_json,
+    straightened,
+    value,
+)
+from .trace_window import LONGEST_BYTES, Window
 
-BLOCK_BYTES = 1 << 20
-LONGEST_BYTES = 64 << 20
-RESYNC_BYTES = 1 << 20
 SHOWN = 160
 EVENTS = b"traceEvents"
 
@@ -27,22 +35,19 @@ OTHER_VALUE = "value of a second document that differs from the first one's"
 NO_VALUE = "value that is no JSON, such as NaN"
 
 _BLANK = re.compile(rb"[\s\x00\x1e]*+")
-_START = re.compile(rb'\}\s*+,?\s*+(\{\s*+")')
 _CLOSE = re.compile(rb'\}\s*+(\])\s*+(?:,\s*+"(?:traceName|displayTimeUnit|baseTimeNanoseconds|otherData)"|\}\s*+\Z)')
 _LIST = re.compile(rb'"traceEvents"\s*+:\s*+\[')
+_DOCUMENT = re.compile(rb"[\[{]")
 
 
 class Block(Protocol):
-    """What takes in events, from a text that is inside of a list of events."""
+    """What takes in events, while the window is inside of a list of events."""
 
-    def take(self, data: bytes, start: int, place: int, losses: "Losses") -> int:
-        """Take in whole events from `start` on; returns where it stopped: before what is no whole event.
+    def take(self, window: Window, losses: "Losses") -> None:
+        """Go through whole events, and stop before what is none, or not in sight as a whole."""
 
-        place: of data[0] in the file.
-        """
-
-    def damaged(self, data: bytes, start: int) -> bool:
-        """Whether it stopped at `start` for something that more text would not make an event."""
+    def damaged(self, data: Text, start: int) -> bool:
+        """Whether what it stopped at would not become an event with more text."""
 
     def __len__(self) -> int: ...
 
@@ -60,152 +65,146 @@ class Losses:
         """Something at byte `place` was lost."""
         before, first = self.found.get(reason, (0, ""))
         if not before:
-            words = text[: 4 * SHOWN].decode(errors="backslashreplace").split()
-            said = " ".join(words)
+            said = " ".join(text[: 4 * SHOWN].decode(errors="backslashreplace").split())
             first = f"byte {place:,}: {said if len(said) <= SHOWN else said[:SHOWN] + '…'}".rstrip(": ")
         self.found[reason] = (before + count, first)
 
+    def add(self, other: "Losses") -> None:
+        """What was lost behind that."""
+        for reason, (count, first) in other.found.items():
+            before, known = self.found.get(reason, (0, first))
+            self.found[reason] = (before + count, known)
+
     def listed(self) -> list[tuple[str, int, str]]:
+        """As TraceEvents has them."""
         return [(reason, count, first) for reason, (count, first) in self.found.items()]
 
 
 class Documents:
-    """Goes through the documents of a file, and hands what stands in their lists of events to a block reader."""
+    """Goes through the documents of a file, and has what stands in their lists of events taken in."""
 
-    def __init__(self, stream: BinaryIO, block: Block, block_bytes: int = BLOCK_BYTES) -> None:
-        self._read = utf8(stream)
+    def __init__(self, window: Window, block: Block) -> None:
+        self._window = window
         self._block = block
-        self._block_bytes = block_bytes
-        self._data = b""
-        self._at = 0
-        self._place = 0
-        self._ended = False
         self._top: dict[str, Any] = {}
         self._shifts: list[tuple[int, int]] = []
-        self.losses = Losses()
+        self._losses = Losses()
 
     def read(self) -> TraceEvents:
         """Go through all of the file."""
+        window = self._window
         try:
             while self._blank(_BLANK):
                 self._document()
         except EOFError:
-            self.losses.note(CUT_OFF, self._place + len(self._data))
-        return self._block.finish(self._shifts, self._top, self.losses)
-
-    def _more(self) -> bool:
-        """Read on; False at the end of the file. What was gone through is let go."""
-        if self._ended:
-            return False
-        rest = self._data[self._at :]
-        read = self._read(max(self._block_bytes, len(rest)))
-        self._ended = not read
-        # A word at the very end could else go on.
-        self._data = rest + (read or b"\n")
-        self._place += self._at
-        self._at = 0
-        return True
+            self._losses.note(CUT_OFF, window.place + len(window.data))
+        return self._block.finish(self._shifts, self._top, self._losses)
 
     def _blank(self, what: re.Pattern[bytes]) -> bool:
         """Go to what is not blank; False where there is nothing more."""
+        window = self._window
         while True:
-            found = what.match(self._data, self._at)
+            found = what.match(window.data, window.at)
             assert found is not None
-            self._at = found.end()
-            if self._at < len(self._data):
+            window.at = found.end()
+            if window.at < len(window.data):
                 return True
-            if not self._more():
+            if not window.more():
                 return False
 
     def _sign(self) -> bytes:
         """The next byte that is neither blank nor a comma. Raises EOFError."""
         if not self._blank(BETWEEN):
             raise EOFError
-        return self._data[self._at : self._at + 1]
+        return bytes(self._window.data[self._window.at : self._window.at + 1])
 
     def _value(self) -> tuple[int, int, bool]:
         """(start, end, whether it is bent) of the next value in the data. Raises Damaged, EOFError."""
+        window = self._window
         while True:
             try:
-                found = value(self._data, self._at)
+                found = value(window.data, window.at)
             except More:
-                if len(self._data) - self._at > LONGEST_BYTES:
+                if len(window.data) - window.at > LONGEST_BYTES:
                     raise Damaged from None
-                if not self._more():
+                if not window.more():
                     raise EOFError from None
             else:
-                self._at = found.end
+                window.at = found.end
                 return found.start, found.end, found.bent
 
-    def _note(self, reason: str) -> None:
-        self.losses.note(reason, self._place + self._at, self._data[self._at : self._at + 4 * SHOWN])
+    def _note(self, reason: str, at: int, count: int = 1) -> None:
+        data = self._window.data
+        self._losses.note(reason, self._window.place + at, bytes(data[at : at + 4 * SHOWN]), count)
 
     def _document(self) -> None:
-        start = self._data[self._at : self._at + 1]
+        window = self._window
+        start = bytes(window.data[window.at : window.at + 1])
         if start == b"[":
-            self._at += 1
+            window.at += 1
             self._events()
         elif start == b"{":
-            self._at += 1
+            window.at += 1
             rows, top = len(self._block), dict[str, Any]()
             try:
                 self._object(top)
             finally:
                 self._keep(top, rows)
         else:
-            self._note(NO_DOCUMENT)
-            while (found := re.search(rb"[\[{]", self._data[self._at :])) is None:
-                self._at = len(self._data)
-                if not self._more():
-                    return
-            self._at += found.start()
+            self._note(NO_DOCUMENT, window.at)
+            window.at = window.at - 1 if self._found(_DOCUMENT) else len(window.data)
 
     def _object(self, top: dict[str, Any]) -> None:
+        window = self._window
         while (sign := self._sign()) != b"}":
-            at = self._at
+            at = window.place + window.at
             try:
                 if sign != b'"':
                     raise Damaged
                 start, end, _ = self._value()
-                key = self._data[start + 1 : end - 1]
+                key = bytes(window.data[start + 1 : end - 1])
                 if self._sign() != b":":
                     raise Damaged
-                self._at += 1
+                window.at += 1
                 sign = self._sign()
                 if key == EVENTS and sign == b"[":
-                    self._at += 1
+                    window.at += 1
                     self._events()
                     continue
                 start, end, bent = self._value()
             except Damaged:
-                self._at = min(at, len(self._data))
-                self._note(DAMAGED)
+                window.at = max(0, at - window.place)
+                self._note(DAMAGED, window.at)
                 if not self._found(_LIST):
                     return
                 self._events()
                 continue
-            raw = self._data[start:end]
             if key == EVENTS:
-                self.losses.note(NO_EVENTS, self._place + start, raw)
-                continue
-            if bent:
-                raw, lost = straightened(raw, 0, len(raw))
-                if lost:
-                    self.losses.note(NO_VALUE, self._place + start, raw, lost)
-            try:
-                top[shown(key)] = json.loads(shown_json(raw))
-            except (ValueError, RecursionError):
-                # A number of many thousand digits, or nesting beyond what Python follows.
-                self.losses.note(NO_VALUE, self._place + start, raw)
-        self._at += 1
+                self._note(NO_EVENTS, start)
+            else:
+                self._beside(shown(key), bytes(window.data[start:end]), bent, window.place + start, top)
+        window.at += 1
+
+    def _beside(self, key: str, raw: bytes, bent: bool, place: int, top: dict[str, Any]) -> None:
+        """Keep a value that stands beside the events."""
+        if bent:
+            raw, lost = straightened(raw, 0, len(raw))
+            if lost:
+                self._losses.note(NO_VALUE, place, raw, lost)
+        try:
+            top[key] = json.loads(shown_json(raw))
+        except (ValueError, RecursionError):
+            # A number of many thousand digits, or nesting beyond what Python follows.
+            self._losses.note(NO_VALUE, place, raw)
 
     def _found(self, what: re.Pattern[bytes]) -> bool:
         """Go behind the next place that looks so."""
-        while (found := what.search(self._data, self._at)) is None:
-            self._at = max(self._at, len(self._data) - 64)
-            if not self._more():
+        window = self._window
+        while (found := what.search(window.data, window.at)) is None:
+            window.at = max(window.at, len(window.data) - 64)
+            if not window.more():
                 return False
-        self._at = found.end()
+        window.at = found.end()
         return True
 
     def _keep(self, top: dict[str, Any], rows: int) -> None:
@@ -219,63 +218,52 @@ class Documents:
             del top["baseTimeNanoseconds"]
         for key, one in top.items():
             if self._top.setdefault(key, one) != one:
-                self.losses.note(OTHER_VALUE, self._place + self._at, key.encode())
+                self._losses.note(OTHER_VALUE, self._window.place + self._window.at, key.encode())
 
     def _events(self) -> None:
         """Go through a list of events, from behind its bracket to behind the other one."""
-        while True:
-            sign = self._sign()
-            if sign == b"]":
-                self._at += 1
-                return
+        window = self._window
+        while (sign := self._sign()) != b"]":
             if sign == b"{":
-                self._at = self._block.take(self._data, self._at, self._place, self.losses)
-                if self._sign() != b"{":
-                    continue
-                if not self._block.damaged(self._data, self._at) and len(self._data) - self._at < LONGEST_BYTES:
-                    if self._more():
-                        continue
-                    # At the end: either it is cut off, or a whole event stands behind something damaged.
-                    at = self._at
-                    if self._next_event() is None:
-                        self._at = at
-                        raise EOFError
-                    self._at = at
-                self._skip(DAMAGED)
-            else:
-                try:
-                    at = self._at
-                    self._value()
-                    raw = self._data[at : at + 4 * SHOWN]
-                    self.losses.note(NO_EVENT, self._place + at, raw)
-                except Damaged:
-                    self._skip(DAMAGED)
-
-    def _skip(self, reason: str) -> None:
-        """Note something damaged and go to the next event, or the end of the list."""
-        self._note(reason)
-        self._at += 1
-        while (found := self._next_event()) is None:
-            self._at = max(self._at, len(self._data) - RESYNC_BYTES)
-            if not self._more():
-                raise EOFError
-        self._at = found
-
-    def _next_event(self) -> int | None:
-        """Where the next event starts that is whole, or the list ends."""
-        close = _CLOSE.search(self._data, self._at)
-        position = self._at
-        while found := _START.search(self._data, position, close.start(1) if close else len(self._data)):
-            position = found.start(1)
-            try:
-                one = value(self._data[position : position + RESYNC_BYTES], 0)
-                if any(name == b"ph" for name, _, _ in _safe_members(self._data, position, one.end, one.bent)):
-                    return position
-            except (Damaged, More):
+                self._block.take(window, self._losses)
+                if self._sign() == b"{":
+                    self._odd_event()
                 continue
-        return close.start(1) if close else None
+            at = window.place + window.at
+            try:
+                self._value()
+            except Damaged:
+                window.at = max(0, at - window.place)
+                self._skip()
+            else:
+                self._note(NO_EVENT, max(0, at - window.place))
+        window.at += 1
 
+    def _odd_event(self) -> None:
+        """Go on where the block reader did not: read on, or pass over what is damaged. Raises EOFError."""
+        window = self._window
+        if not self._block.damaged(window.data, window.at) and len(window.data) - window.at < LONGEST_BYTES:
+            if window.more():
+                return
+            # At the end: either it is cut off, or a whole event stands behind something damaged.
+            if self._next_event(window.at + 1) is None:
+                raise EOFError
+        self._skip()
 
-def _safe_members(data: bytes, start: int, size: int, bent: bool) -> list[tuple[bytes, bytes, int]]:
-    raw = data[start : start + size]
-    return list(members(straightened(raw, 0, size)[0] if bent else raw, 0))
+    def _skip(self) -> None:
+        """Note something damaged and go to the next event, or the end of the list. Raises EOFError."""
+        window = self._window
+        self._note(DAMAGED, window.at)
+        window.at += 1
+        while (found := self._next_event(window.at)) is None:
+            window.at = max(window.at, len(window.data) - PLAUSIBLE_BYTES)
+            if not window.more():
+                raise EOFError
+        window.at = found
+
+    def _next_event(self, start: int) -> int | None:
+        """Where the next event starts that is whole, or the list ends."""
+        data = self._window.data
+        close = _CLOSE.search(data, start)
+        end = close.start(1) if close else len(data)
+        return next(event_starts(data, start, end), close and end)

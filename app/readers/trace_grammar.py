@@ -7,9 +7,12 @@ no JSON (NaN, Infinity), which become null.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+Text = bytes | memoryview
+PLAUSIBLE_BYTES = 1 << 20
+"""Longer events are not looked for."""
 DEEPEST = 64
 """How deep an argument's value may be nested to be kept."""
 TOO_DEEP = 1000
@@ -22,6 +25,7 @@ LONGEST_NUMBER = 40
 BETWEEN = re.compile(rb"[\s,\x00\x1e]*+")
 """What may stand between two events."""
 
+_START = re.compile(rb'\}\s*+,?\s*+(\{\s*+")')
 _TOKEN = re.compile(rb'\s*+(?:("(?:[^"\\]++|\\.)*+("?))|([][{}:,])|[^]\s"[{}:,]++)', re.DOTALL)
 _ODD = re.compile(rb'[\x00-\x1f]|\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _ESCAPES = re.compile(rb'[\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?+')
@@ -33,7 +37,7 @@ _LONE = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{
 _LITERALS = (b"true", b"false", b"null")
 
 
-def blank_end(data: bytes, position: int) -> int:
+def blank_end(data: Text, position: int) -> int:
     """Where what may stand between two events ends."""
     found = BETWEEN.match(data, position)
     assert found is not None
@@ -58,7 +62,7 @@ class Value:
     depth: int
 
 
-def value(data: bytes, start: int) -> Value:
+def value(data: Text, start: int) -> Value:
     """The value that begins at `start`, or behind the blanks there. Raises Damaged, More."""
     closers = bytearray()
     depth, bent = 0, False
@@ -150,6 +154,19 @@ def members(data: bytes, start: int) -> Iterator[tuple[bytes, bytes, int]]:
             position, depth = inner.end, inner.depth
             text = data[inner.start : inner.end]
         yield (content(name) if b"\\" in name else name), text, depth
+
+
+def event_starts(data: Text, start: int, end: int, *, last: bool = False) -> Iterator[int]:
+    """Where events begin in data[start:end], as far as can be told without what is before. last: from the end on."""
+    found: Iterable[int] = (one.start(1) for one in _START.finditer(data, start, end))
+    for position in reversed(list(found)) if last else found:
+        try:
+            one = value(data[position : position + PLAUSIBLE_BYTES], 0)
+        except (Damaged, More):
+            continue
+        raw = bytes(data[position : position + one.end])
+        if any(name == b"ph" for name, _, _ in members(straightened(raw, 0, one.end)[0] if one.bent else raw, 0)):
+            yield position
 
 
 def content(raw: bytes) -> bytes:

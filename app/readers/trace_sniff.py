@@ -2,8 +2,6 @@
 
 import codecs
 import re
-from collections.abc import Callable
-from typing import BinaryIO
 
 from .trace_grammar import Damaged, More, blank_end, shown, value
 
@@ -40,12 +38,12 @@ def top_keys(head: bytes) -> list[str]:
 
 
 def _as_utf8(head: bytes) -> bytes:
-    encoding, mark = _encoding(head)
+    encoding, mark = encoding_of(head)
     text = head[mark:]
     return text if encoding is None else text.decode(encoding, "replace").encode()
 
 
-def _encoding(head: bytes) -> tuple[str | None, int]:
+def encoding_of(head: bytes) -> tuple[str | None, int]:
     """(the encoding of a text that is not UTF-8, else None; how many bytes at its start are a mark of that)."""
     marks = (codecs.BOM_UTF8, None), (codecs.BOM_UTF32_LE, "utf-32-le"), (codecs.BOM_UTF32_BE, "utf-32-be")
     for mark, encoding in (*marks, (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
@@ -54,20 +52,3 @@ def _encoding(head: bytes) -> tuple[str | None, int]:
     # Which of the first bytes are zero.
     zeros = "".join(".0"[byte == 0] for byte in head[:4])
     return {".000": "utf-32-le", "000.": "utf-32-be", ".0.0": "utf-16-le", "0.0.": "utf-16-be"}.get(zeros), 0
-
-
-def utf8(stream: BinaryIO) -> Callable[[int], bytes]:
-    """A function that reads from a stream of text in whatever Unicode, and gives UTF-8 without a mark."""
-    head = stream.read(4)
-    encoding, mark = _encoding(head)
-    pending = head[mark:]
-    decoder = None if encoding is None else codecs.getincrementaldecoder(encoding)("replace")
-
-    def read(size: int) -> bytes:
-        nonlocal pending
-        data, pending = pending + stream.read(size), b""
-        if decoder is None or (not data and not size):
-            return data
-        return decoder.decode(data, final=not data).encode()
-
-    return read

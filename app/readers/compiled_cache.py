@@ -1,0 +1,63 @@
+"""Where compiled loops are kept: a folder of this user's for each version of their sources and of the compiler.
+
+What lies in it is run, so nobody else may write there. NUMBA_CACHE_DIR says where else than in the user's cache.
+"""
+
+import hashlib
+import os
+import sys
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+READY = "ready"
+"""A file of this name says that all that reading needs was compiled."""
+
+
+def base() -> Path:
+    """The folder that holds those of all versions."""
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    if given:
+        return Path(given)
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(cache) if os.path.isabs(cache) else Path.home() / ".cache") / "perfloom" / "numba"
+
+
+def folder() -> Path:
+    """The folder for these sources, this Python and this compiler. It may not exist."""
+    digest = hashlib.sha256(sys.version.encode())
+    for package in ("numba", "llvmlite", "numpy"):
+        with suppress(metadata.PackageNotFoundError):
+            digest.update(f"{package} {metadata.version(package)}\n".encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return base() / digest.hexdigest()[:16]
+
+
+def use_folder(numba: Any) -> bool:
+    """Have the compiler keep what it makes in that folder; False where there can be none, or it is not ours alone."""
+    try:
+        path = folder()
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.lstat()
+    except (OSError, RuntimeError):
+        return False
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022 or not os.access(path, os.W_OK):
+        return False
+    numba.config.CACHE_DIR = str(path)
+    return True
+
+
+def is_ready() -> bool:
+    """Whether all that reading needs was compiled before."""
+    try:
+        return (folder() / READY).exists()
+    except (OSError, RuntimeError):
+        return False
+
+
+def note_ready() -> None:
+    """Note that all that reading needs was compiled."""
+    with suppress(OSError, RuntimeError):
+        (folder() / READY).touch(mode=0o600)

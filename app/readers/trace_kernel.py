@@ -1,0 +1,651 @@
+"""Events from bytes, compiled: what stands in a list of events, as columns, without a look at how lines are laid out.
+
+It takes strict JSON only, and of that what traces are made of. At whatever else it stops (ODD): a decoder has a look.
+So what it does take, it takes exactly as the decoder would.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import uint64
+
+from ..domain.tables import NUMBERED
+from .compiled import inlined, lean
+from .trace_events import ID_TEXT, MISSING
+from .trace_grammar import FARTHEST_NS, LONGEST_NUMBER
+from .trace_interning import Table, forget, interned
+from .trace_masks import bits, copy64, equal, first, special, unblank, word
+
+Array = np.ndarray[Any, Any]
+
+STOP, FULL, ODD, OTHER = 0, 1, 2, 3
+"""Why a scan ended: it came to `stop`; there is no more room; an event that is not understood; no event."""
+
+BAD = -1
+SLOTS = 128
+FARTHEST_US = FARTHEST_NS // 1000 - 1
+NEST = 60
+NAME, CATEGORY, PROCESS, THREAD, ID, BIND = range(6)
+FIELDS = 6
+"""The members of an event that are texts."""
+WORK = len(NUMBERED) + 2 * FIELDS
+
+
+class Rows(NamedTuple):
+    """Columns of events, as in TraceEvents, with room for some; codes are places in a Table. One key's numbers are
+    in event[key, :counts[key]], value[key, :counts[key]]."""
+
+    phase: Array
+    name: Array
+    category: Array
+    process: Array
+    thread: Array
+    id: Array
+    time_ns: Array
+    duration_ns: Array
+    arguments: Array
+    counts: Array
+    event: Array
+    value: Array
+
+
+def _words(text: bytes) -> list[int]:
+    padded = text.ljust(24, b"\0")
+    return [int.from_bytes(padded[i : i + 8], "little") for i in (0, 8, 16)]
+
+
+def _key(text: str) -> np.uint64:
+    return np.uint64(_words(text.encode())[0])
+
+
+_PH, _TS, _ID = _key("ph"), _key("ts"), _key("id")
+_CAT, _PID, _TID, _DUR = _key("cat"), _key("pid"), _key("tid"), _key("dur")
+_NAME, _ARGS, _BIND = _key("name"), _key("args"), _key("bind_id")
+
+
+class Keys(NamedTuple):
+    """The keys of NUMBERED: their texts, padded with zeros, in three words each, and by `slot` which one it may be."""
+
+    words: Array
+    lengths: Array
+    slots: Array
+    factor: Any
+
+
+def keys() -> Keys:
+    """Those keys, each in a slot of its own."""
+    words = [_words(key.encode()) for key in NUMBERED]
+    lengths = [len(key) for key in NUMBERED]
+    slots = np.full(SLOTS, BAD, np.int64)
+    factor = 0x9E3779B97F4A7C15
+    while len({_place(text, factor) for text in NUMBERED}) < len(NUMBERED):
+        factor = (factor * 0x5851F42D4C957F2D + 2) % 2**64 | 1
+    for number, text in enumerate(NUMBERED):
+        slots[_place(text, factor)] = number
+    return Keys(np.array(words, np.uint64), np.array(lengths, np.int64), slots, np.uint64(factor))
+
+
+def _place(key: str, factor: int) -> int:
+    text = key.encode().ljust(8, b"\0")
+    ends = int.from_bytes(text[:8], "little") ^ (3 * int.from_bytes(text[-8:], "little")) ^ len(key)
+    return int(ends * factor % 2**64 >> 57)
+
+
+@inlined
+def _low(text: Any, length: int) -> Any:
+    """The first bytes of a word; `length` up to 8."""
+    return text if length >= 8 else text & ((uint64(1) << uint64(8 * length)) - uint64(1))
+
+
+@inlined
+def _blank_end(data: Array, p: int) -> int:
+    if data[p] > 32:
+        return p
+    while True:
+        mask = unblank(data, p)
+        if mask:
+            p += first(mask)
+            return p
+        p += 64
+
+
+@inlined
+def _hex(byte: int) -> bool:
+    return 48 <= byte <= 57 or 65 <= byte <= 70 or 97 <= byte <= 102
+
+
+@inlined
+def _string_end(data: Array, p: int) -> int:
+    """Where the closing quote of the string stands whose text begins at p; BAD where it is no strict string."""
+    while True:
+        mask = special(data, p)
+        if not mask:
+            p += 64
+            continue
+        p += first(mask)
+        byte = data[p]
+        if byte == 34:
+            return p
+        if byte != 92:
+            return BAD
+        byte = data[p + 1]
+        if byte == 117:
+            for i in range(2, 6):
+                if not _hex(data[p + i]):
+                    return BAD
+            p += 6
+        elif byte in (34, 92, 47, 98, 102, 110, 114, 116):
+            p += 2
+        else:
+            return BAD
+
+
+@inlined
+def _number_end(data: Array, p: int) -> int:
+    """Where the number ends that begins at p; BAD where it is none, or has an exponent, or is very long."""
+    start = p
+    if data[p] == 45:
+        p += 1
+    if data[p] == 48:
+        p += 1
+    else:
+        begin = p
+        while 48 <= data[p] <= 57:
+            p += 1
+        if p == begin:
+            return BAD
+    if data[p] == 46:
+        p += 1
+        begin = p
+        while 48 <= data[p] <= 57:
+            p += 1
+        if p == begin:
+            return BAD
+    if data[p] == 101 or data[p] == 69 or p - start >= LONGEST_NUMBER:
+        return BAD
+    return p
+
+
+@inlined
+def _value_end(data: Array, p: int) -> int:
+    """Where the strict JSON value ends that begins at p; BAD where there is none, or it is nested deep."""
+    inside = uint64(0)
+    depth = 0
+    while True:
+        byte = data[p]
+        if byte == 91 or byte == 123:
+            is_object = byte == 123
+            if depth == NEST:
+                return BAD
+            depth += 1
+            inside = (inside << uint64(1)) | uint64(is_object)
+            p = _blank_end(data, p + 1)
+            if data[p] != (125 if is_object else 93):
+                if is_object:
+                    p = _colon_end(data, p)
+                    if p < 0:
+                        return BAD
+                continue
+            p += 1
+            depth -= 1
+            inside >>= uint64(1)
+        elif byte == 34:
+            p = _string_end(data, p + 1) + 1
+            if p == 0:
+                return BAD
+        elif byte == 45 or 48 <= byte <= 57:
+            p = _number_end(data, p)
+            if p < 0:
+                return BAD
+        else:
+            p = _literal_end(data, p)
+            if p < 0:
+                return BAD
+        while depth:
+            p = _blank_end(data, p)
+            is_object = (inside & uint64(1)) == uint64(1)
+            if data[p] == 44:
+                p = _blank_end(data, p + 1)
+                if is_object:
+                    p = _colon_end(data, p)
+                    if p < 0:
+                        return BAD
+                break
+            if data[p] != (125 if is_object else 93):
+                return BAD
+            p += 1
+            depth -= 1
+            inside >>= uint64(1)
+        if depth == 0:
+            return p
+
+
+@inlined
+def _colon_end(data: Array, p: int) -> int:
+    """Where the value begins of the member whose key begins at p."""
+    if data[p] != 34:
+        return BAD
+    p = _string_end(data, p + 1)
+    if p < 0:
+        return BAD
+    p = _blank_end(data, p + 1)
+    if data[p] != 58:
+        return BAD
+    return _blank_end(data, p + 1)
+
+
+@inlined
+def _literal_end(data: Array, p: int) -> int:
+    text = word(data, p)
+    if (text & uint64(0xFFFFFFFF)) in (uint64(0x65757274), uint64(0x6C6C756E)):
+        return p + 4
+    if (text & uint64(0xFFFFFFFFFF)) == uint64(0x65736C6166):
+        return p + 5
+    return BAD
+
+
+@inlined
+def _nested_end(data: Array, start: int, end: int) -> int:
+    """Where the brackets are closed again that open at `start`. Nothing else is looked at but strings."""
+    p, depth = start, 0
+    in_string = uint64(0)
+    while p < end:
+        if equal(data, p, 92):
+            return _value_end(data, start)
+        strings = equal(data, p, 34)
+        for shift in (1, 2, 4, 8, 16, 32):
+            strings ^= strings << uint64(shift)
+        strings ^= in_string
+        opened = (equal(data, p, 91) | equal(data, p, 123)) & ~strings
+        closed = (equal(data, p, 93) | equal(data, p, 125)) & ~strings
+        count = bits(closed)
+        if count >= depth:
+            left, seen = closed, 0
+            while left:
+                at: int = first(left)
+                seen += 1
+                if depth + bits(opened & ((uint64(1) << uint64(at)) - uint64(1))) == seen:
+                    return p + at + 1
+                left &= left - uint64(1)
+        depth += bits(opened) - count
+        in_string = uint64(0) - (strings >> uint64(63))
+        p += 64
+    return BAD
+
+
+@inlined
+def _time(data: Array, p: int) -> tuple[int, int]:
+    """(the nanoseconds of the number of microseconds that begins at p, where it ends, BAD for what is none)."""
+    negative = data[p] == 45
+    if negative:
+        p += 1
+    begin = p
+    number = 0
+    while 48 <= data[p] <= 57:
+        number = number * 10 + (data[p] - 48)
+        p += 1
+    length = p - begin
+    if length == 0 or length > 17 or (data[begin] == 48 and length > 1) or number > FARTHEST_US:
+        return 0, BAD
+    number *= 1000
+    if data[p] == 46:
+        p += 1
+        begin = p
+        scale = 100
+        while 48 <= data[p] <= 57:
+            if scale:
+                number += (data[p] - 48) * scale
+                scale //= 10
+            elif p == begin + 3 and data[p] >= 53:
+                number += 1
+            p += 1
+        if p == begin:
+            return 0, BAD
+    if data[p] == 101 or data[p] == 69:
+        return 0, BAD
+    return -number if negative else number, p
+
+
+@inlined
+def _small(data: Array, p: int, length: int) -> int:
+    """The whole number below ID_TEXT that a text is, BAD for another one."""
+    if length <= 0 or length > 10 or (data[p] == 48 and length > 1):
+        return BAD
+    number = 0
+    for i in range(p, p + length):
+        if not 48 <= data[i] <= 57:
+            return BAD
+        number = number * 10 + (data[i] - 48)
+    return number if number < ID_TEXT else BAD
+
+
+@inlined
+def _copied(source: Array, p: int, target: Array, to: int, length: int) -> int:
+    """Where a text ends that is copied; up to 64 bytes behind it are overwritten."""
+    done = 0
+    while done < length:
+        copy64(source, p + done, target, to + done)
+        done += 64
+    return to + length
+
+
+@inlined
+def _numbered(data: Array, p: int, length: int, keys: Keys) -> int:
+    """Which of NUMBERED a key is, or BAD."""
+    start = _low(word(data, p), length)
+    end = word(data, p + length - 8) if length > 8 else start
+    ends = start ^ (uint64(3) * end) ^ uint64(length)
+    key = keys.slots[(ends * keys.factor) >> uint64(57)]
+    if key < 0 or keys.lengths[key] != length or keys.words[key, 0] != start:
+        return BAD
+    if length > 8 and keys.words[key, 1] != _low(word(data, p + 8), length - 8):
+        return BAD
+    if length > 16 and keys.words[key, 2] != _low(word(data, p + 16), length - 16):
+        return BAD
+    return int(key)
+
+
+@inlined
+def _whole(data: Array, p: int) -> tuple[int, int]:
+    """(the whole number of 64 bits that begins at p, where it ends, BAD where it is none)."""
+    negative = data[p] == 45
+    if negative:
+        p += 1
+    begin = p
+    number = 0
+    while 48 <= data[p] <= 57:
+        number = number * 10 + (data[p] - 48)
+        p += 1
+    length = p - begin
+    # The last 18-digit number fits; longer ones are left to the decoder.
+    if length == 0 or length > 18 or (data[begin] == 48 and length > 1):
+        return 0, BAD
+    if data[p] == 46:
+        begin = p + 1
+        p = begin
+        while data[p] == 48:
+            p += 1
+        if p == begin or 49 <= data[p] <= 57:
+            return 0, BAD
+    if data[p] == 101 or data[p] == 69:
+        return 0, BAD
+    return -number if negative else number, p
+
+
+@inlined
+def _arguments(data: Array, p: int, end: int, keys: Keys, scratch: Array, numbers: Array) -> tuple[int, int, int]:
+    """Goes through the members of the object at p.
+
+    Returns where it ends (BAD for what is not understood), how long the text of those that are no numbers is in
+    `scratch`, and a mask of the numbers found.
+    """
+    seen = 0
+    scratch[0] = 123
+    out = 1
+    p = _blank_end(data, p + 1)
+    if data[p] == 125:
+        return p + 1, 0, 0
+    while True:
+        if data[p] != 34:
+            return BAD, 0, 0
+        start = p + 1
+        mask = special(data, start)
+        while not mask:
+            p += 64
+            mask = special(data, p + 1)
+        p += 1 + first(mask)
+        if data[p] != 34:
+            return BAD, 0, 0
+        length = p - start
+        p += 1
+        if data[p] != 58:
+            p = _blank_end(data, p)
+            if data[p] != 58:
+                return BAD, 0, 0
+        p = _blank_end(data, p + 1)
+        byte = data[p]
+        key = _numbered(data, start, length, keys)
+        kept = True
+        if key >= 0:
+            if (seen >> key) & 1:
+                return BAD, 0, 0
+            seen |= 1 << key
+            if byte == 45 or 48 <= byte <= 57:
+                number, stop = _whole(data, p)
+                if stop < 0:
+                    return BAD, 0, 0
+                numbers[key] = number
+                p = stop
+                kept = False
+        if kept:
+            if key >= 0:
+                # It is no number, and yet must not come twice.
+                numbers[key] = MISSING
+            begin = p
+            if byte == 34:
+                p = _string_end(data, p + 1) + 1
+                if p == 0:
+                    return BAD, 0, 0
+            elif byte == 91 or byte == 123:
+                p = _nested_end(data, p, end)
+                if p < 0:
+                    return BAD, 0, 0
+            elif byte == 45 or 48 <= byte <= 57:
+                p = _number_end(data, p)
+                if p < 0:
+                    return BAD, 0, 0
+            else:
+                p = _literal_end(data, p)
+                if p < 0:
+                    return BAD, 0, 0
+            if out > 1:
+                scratch[out] = 44
+                out += 1
+            out = _copied(data, start - 1, scratch, out, length + 2)
+            scratch[out] = 58
+            out = _copied(data, begin, scratch, out + 1, p - begin)
+        p = _blank_end(data, p)
+        if data[p] == 44:
+            p = _blank_end(data, p + 1)
+            continue
+        if data[p] != 125:
+            return BAD, 0, 0
+        if out > 1:
+            scratch[out] = 125
+            return p + 1, out + 1, seen
+        return p + 1, 0, seen
+
+
+@lean
+def scan(
+    data: Array,
+    start: int,
+    stop: int,
+    end: int,
+    keys: Keys,
+    rows: Rows,
+    table: Table,
+    scratch: Array,
+    work: Array,
+    at: Array,
+) -> int:
+    """Take in events from `start` on, up to the first one that begins at `stop` or behind it. Returns why it stopped.
+
+    data: has PAD zeros behind `end`. scratch, work: room for an event's text, and for WORK numbers. at: how many rows
+    there are, where it stopped (set), how many texts there are, and how many bytes of texts.
+    """
+    numbers, starts, lengths = work[: -2 * FIELDS], work[-2 * FIELDS : -FIELDS], work[-FIELDS:]
+    p = start
+    while True:
+        p = _blank_end(data, p)
+        while data[p] == 44:
+            p = _blank_end(data, p + 1)
+        at[1] = p
+        if p >= stop:
+            return STOP
+        if data[p] != 123:
+            return OTHER
+        begin = p
+        phase = 0
+        time_ns, duration_ns = MISSING, MISSING
+        for field in range(FIELDS):
+            lengths[field] = BAD
+        arguments, seen = 0, 0
+        p = _blank_end(data, p + 1)
+        empty = data[p] == 125
+        while not empty:
+            if data[p] != 34:
+                return ODD
+            key = p + 1
+            mask = special(data, key)
+            if not mask:
+                return ODD
+            p = key + first(mask)
+            if data[p] != 34:
+                return ODD
+            length = p - key
+            p += 1
+            if data[p] != 58:
+                p = _blank_end(data, p)
+                if data[p] != 58:
+                    return ODD
+            p = _blank_end(data, p + 1)
+            text = _low(word(data, key), length) if length < 8 else uint64(0)
+            byte = data[p]
+            if text == _PH:
+                if byte != 34 or data[p + 2] != 34 or not 32 <= data[p + 1] < 127 or data[p + 1] == 92:
+                    return ODD
+                phase = data[p + 1]
+                p += 3
+            elif text in (_TS, _DUR):
+                if byte == 110:
+                    time, p = MISSING, _literal_end(data, p)
+                else:
+                    quoted = byte == 34
+                    time, p = _time(data, p + quoted)
+                    if quoted:
+                        if p < 0 or data[p] != 34:
+                            return ODD
+                        p += 1
+                if text == _TS:
+                    time_ns = time
+                else:
+                    duration_ns = time
+            elif text == _ARGS:
+                arguments, seen = 0, 0
+                if byte == 123:
+                    p, arguments, seen = _arguments(data, p, end, keys, scratch, numbers)
+                elif byte == 110:
+                    p = _literal_end(data, p)
+                else:
+                    return ODD
+            else:
+                field = (
+                    NAME
+                    if text == _NAME
+                    else CATEGORY
+                    if text == _CAT
+                    else PROCESS
+                    if text == _PID
+                    else THREAD
+                    if text == _TID
+                    else ID
+                    if text == _ID
+                    else BIND
+                    if text == _BIND
+                    else BAD
+                )
+                if byte == 34:
+                    start = p + 1
+                    p = _string_end(data, start)
+                    length = p - start
+                    p += p > 0
+                elif byte == 45 or 48 <= byte <= 57:
+                    start = p
+                    p = _number_end(data, p)
+                    length = p - start
+                elif field < 0:
+                    p = _value_end(data, p)
+                elif byte == 110:
+                    p = _literal_end(data, p)
+                    length = BAD
+                else:
+                    return ODD
+                if field >= 0:
+                    starts[field] = start
+                    lengths[field] = length
+            if p < 0:
+                return ODD
+            p = _blank_end(data, p)
+            if data[p] == 44:
+                p = _blank_end(data, p + 1)
+                continue
+            if data[p] != 125:
+                return ODD
+            break
+        p += 1
+        if p > end:
+            return ODD
+        if empty:
+            continue
+        row = at[0]
+        if row == len(rows.phase) or at[2] + 8 > len(table.start) or at[3] + (p - begin) + 256 > len(table.text):
+            return FULL
+        code = -1
+        if arguments:
+            known = at[2]
+            code = interned(scratch, 0, arguments, begin, table, at)
+            if code == known and _value_end(scratch, 0) != arguments:
+                # Brackets were closed, but not as they should.
+                forget(table, code, at)
+                return ODD
+        rows.arguments[row] = code
+        rows.phase[row] = phase
+        rows.time_ns[row] = time_ns
+        rows.duration_ns[row] = duration_ns
+        if lengths[ID] < 0:
+            starts[ID], lengths[ID] = starts[BIND], lengths[BIND]
+        small = _small(data, starts[ID], lengths[ID])
+        rows.id[row] = small
+        for field in range(ID if small >= 0 or lengths[ID] < 0 else ID + 1):
+            code = interned(data, starts[field], lengths[field], begin, table, at)
+            if field == NAME:
+                rows.name[row] = code
+            elif field == CATEGORY:
+                rows.category[row] = code
+            elif field == PROCESS:
+                rows.process[row] = code
+            elif field == THREAD:
+                rows.thread[row] = code
+            else:
+                rows.id[row] = ID_TEXT + code
+        which = 0
+        while seen:
+            if seen & 1 and numbers[which] != MISSING:
+                count = rows.counts[which]
+                rows.event[which, count] = row
+                rows.value[which, count] = numbers[which]
+                rows.counts[which] = count + 1
+            seen >>= 1
+            which += 1
+        at[0] = row + 1
+
+
+@lean
+def moved(
+    codes: Array, base: int, source: Table, place: int, same: Array, target: Table, at: Array, column: Array
+) -> None:
+    """Write codes of one table into a column as codes of another.
+
+    base: codes below it stay as they are, it is added to others. place: what is to be added to places of texts. same:
+    the other table's code of each, -1 not known yet.
+    """
+    for i in range(len(codes)):
+        code = codes[i] - base
+        if code < 0:
+            column[i] = codes[i]
+            continue
+        if same[code] < 0:
+            first_met = source.place[code] + place
+            same[code] = interned(source.text, source.start[code], source.length[code], first_met, target, at)
+        column[i] = base + same[code]
