@@ -46,43 +46,41 @@ def grown(keys: Array, values: Array, factor: int) -> tuple[Array, Array]:
 
 
 @compiled
-def _numbered(first: Array, second: Array, factor: int) -> tuple[Array, Array]:
-    codes = np.empty(len(first), np.int32)
+def _numbered(at: Array, first: Array, second: Array, factor: int) -> tuple[Array, Array]:
+    codes = np.empty(len(at), np.int32)
     shown = np.empty(16, np.int64)
     count = 0
     keys = np.zeros(64, np.int64)
     values = np.full(64, -1, np.int32)
     last_key, last_code = np.int64(0), np.int32(-1)
-    for i in range(len(first)):
-        key = (np.int64(first[i]) << 32) | (np.int64(second[i]) & 0xFFFFFFFF)
-        if last_code >= 0 and key == last_key:
-            codes[i] = last_code
-            continue
-        mask = len(keys) - 1
-        at = place(key, factor, mask)
-        while values[at] >= 0 and keys[at] != key:
-            at = (at + 1) & mask
-        if values[at] < 0:
-            keys[at] = key
-            values[at] = count
-            if count == len(shown):
-                more = np.empty(4 * count, np.int64)
-                more[:count] = shown
-                shown = more
-            shown[count] = i
-            codes[i] = count
-            count += 1
-            if 2 * count > len(keys):
-                keys, values = grown(keys, values, factor)
-        else:
-            codes[i] = values[at]
-        last_key, last_code = key, codes[i]
-    return codes, shown[:count]
+    for i in range(len(at)):
+        key = (np.int64(first[at[i]]) << 32) | (np.int64(second[at[i]]) & 0xFFFFFFFF)
+        if last_code < 0 or key != last_key:
+            mask = len(keys) - 1
+            place_ = place(key, factor, mask)
+            while values[place_] >= 0 and keys[place_] != key:
+                place_ = (place_ + 1) & mask
+            last_key, last_code = key, values[place_]
+            if last_code < 0:
+                last_code = np.int32(count)
+                keys[place_] = key
+                values[place_] = last_code
+                if count == len(shown):
+                    more = np.empty(4 * count, np.int64)
+                    more[:count] = shown
+                    shown = more
+                shown[count] = i
+                count += 1
+                if 2 * count > len(keys):
+                    keys, values = grown(keys, values, factor)
+        codes[i] = last_code
+    return codes, shown[:count].copy()
 
 
-def numbered(first: Array, second: Array) -> tuple[Array, Array]:
-    """Numbers of pairs of int32, from 0 in the order in which they first come (int32), and where each first comes."""
-    return _numbered(first, second, FACTOR)
+def numbered(at: Array, first: Array, second: Array) -> tuple[Array, Array]:
+    """Numbers of the pairs (first[i], second[i]) of int32 for each i of `at`: from 0 in the order in which they first
+    come (int32), and where in `at` each first comes."""
+    return _numbered(at.astype(np.int32, copy=False), first, second, FACTOR)
 
 
 @compiled
@@ -103,7 +101,7 @@ def dense(codes: Array, size: int) -> tuple[Array, Array]:
 
     Ids below 0 are passed over.
     """
-    return _dense(codes, size)
+    return _dense(codes.astype(np.int32, copy=False), size)
 
 
 @compiled
@@ -148,8 +146,9 @@ class Index:
     """
 
     def __init__(self, keys: Array, rows: Array) -> None:
+        keys = keys.astype(np.int64, copy=False)
         self._table, self._rows, self.twice = _index(keys, rows.astype(np.int32, copy=False), FACTOR)
 
     def of(self, keys: Array) -> Array:
         """The row of each key (int32), NONE where there is none."""
-        return _looked_up(self._table, self._rows, keys, FACTOR)
+        return _looked_up(self._table, self._rows, keys.astype(np.int64, copy=False), FACTOR)

@@ -24,72 +24,95 @@ OPEN = 1 << 62
 """The end of a slice of which only the beginning is known: it ends with the one around it."""
 DEEPEST = 5_000
 """Slices nested deeper have the call stack of those around them; trees are worked through level by level."""
-SHORT_RUN = 24
 MOST_AROUND = 64
 """How many open slices are looked at for one that holds another, on a stream."""
 
 
 @compiled
-def _sorted_by(key: Array, order: Array) -> Array:
-    """`order` sorted by key[order], which is not negative; what is equal stays in its order."""
-    n = len(order)
-    top = np.int64(0)
-    rising = True
-    for i in range(n):
-        value = key[order[i]]
-        top = max(top, value)
-        if i and value < key[order[i - 1]]:
-            rising = False
-    shift = 0
-    other = np.empty(n if not rising else 0, order.dtype)
-    while not rising and (top >> shift) > 0:
-        counts = np.zeros(2049, np.int64)
-        for i in range(n):
-            counts[((key[order[i]] >> shift) & 2047) + 1] += 1
-        for digit in range(2048):
-            counts[digit + 1] += counts[digit]
-        for i in range(n):
-            digit = (key[order[i]] >> shift) & 2047
-            other[counts[digit]] = order[i]
-            counts[digit] += 1
-        order, other = other, order
-        shift += 11
-    return order
+def _sort_run(order: Array, first: int, last: int, length: Array, rank: Array, other: Array) -> None:
+    """Sort order[first:last], slices that begin together: the longest first, then by rank, then as they come."""
+    width = 1
+    while width < last - first:
+        for low in range(first, last, 2 * width):
+            middle, high = min(low + width, last), min(low + 2 * width, last)
+            left, right = low, middle
+            for to in range(low, high):
+                if left == middle:
+                    take_right = True
+                elif right == high:
+                    take_right = False
+                else:
+                    a, b = order[left], order[right]
+                    take_right = length[b] > length[a] or (length[b] == length[a] and rank[b] < rank[a])
+                if take_right:
+                    other[to] = order[right]
+                    right += 1
+                else:
+                    other[to] = order[left]
+                    left += 1
+        order[first:last] = other[first:last]
+        width *= 2
 
 
 @compiled
-def in_order(thread: Array, start: Array, length: Array, rank: Array) -> Array:
-    """The order (thread, start, longest first, rank, as they come) of slices, as int32 row numbers.
+def in_order(line: Array, lines: int, start: Array, length: Array, rank: Array) -> tuple[Array, Array]:
+    """(the order (line, start, longest first, rank, as they come) of slices, as int32 row numbers; where each line's
+    begin in it, and behind the last).
 
-    start: int64, not negative. rank: which of two that fill the same time is the outer one, the smaller.
+    line: below `lines`. rank: which of two that fill the same time is the outer one, the smaller.
     """
-    n = len(thread)
-    order = _sorted_by(thread, _sorted_by(start, np.arange(n).astype(np.int32)))
-    i = 0
-    while i < n:
-        j = i + 1
-        first = order[i]
-        while j < n and start[order[j]] == start[first] and thread[order[j]] == thread[first]:
-            j += 1
-        if j - i > SHORT_RUN:
-            run = order[i:j].copy()
-            run = run[np.argsort(rank[run], kind="mergesort")]
-            order[i:j] = run[np.argsort(-length[run], kind="mergesort")]
-        else:
-            for k in range(i + 1, j):
-                moved = order[k]
-                at = k
-                while at > i:
-                    before = order[at - 1]
-                    if length[before] > length[moved] or (
-                        length[before] == length[moved] and rank[before] <= rank[moved]
-                    ):
-                        break
-                    order[at] = before
-                    at -= 1
-                order[at] = moved
-        i = j
-    return order
+    n = len(line)
+    bounds = np.zeros(lines + 1, np.int64)
+    for i in range(n):
+        bounds[line[i] + 1] += 1
+    for i in range(lines):
+        bounds[i + 1] += bounds[i]
+    free = bounds[:-1].copy()
+    order, other = np.empty(n, np.int32), np.empty(n, np.int32)
+    key, other_key = np.empty(n, np.int64), np.empty(n, np.int64)
+    for i in range(n):
+        to = free[line[i]]
+        free[line[i]] = to + 1
+        order[to] = i
+        key[to] = start[i]
+    counts = np.empty(2048, np.int64)
+    for at in range(lines):
+        first, last = bounds[at], bounds[at + 1]
+        if first == last:
+            continue
+        least = most = key[first]
+        rising = True
+        for i in range(first + 1, last):
+            rising &= key[i] >= key[i - 1]
+            least = min(least, key[i])
+            most = max(most, key[i])
+        shift = 0
+        while not rising and ((most - least) >> shift) > 0:
+            counts[:] = 0
+            for i in range(first, last):
+                counts[((key[i] - least) >> shift) & 2047] += 1
+            sum_ = first
+            for digit in range(2048):
+                sum_ += counts[digit]
+                counts[digit] = sum_ - counts[digit]
+            for i in range(first, last):
+                digit = ((key[i] - least) >> shift) & 2047
+                to = counts[digit]
+                counts[digit] = to + 1
+                other[to] = order[i]
+                other_key[to] = key[i]
+            order[first:last] = other[first:last]
+            key[first:last] = other_key[first:last]
+            shift += 11
+        i = first
+        while i < last:
+            j = i + 1
+            while j < last and key[j] == key[i]:
+                j += 1
+            if j - i > 1:
+                _sort_run(order, i, j, length, rank, other)
+            i = j
+    return order, bounds
 
 
 @compiled
@@ -287,17 +310,17 @@ def _pop(heap_key: Array, heap_value: Array, size: int) -> None:
 
 
 @compiled
-def _lay(first: int, last: int, start: Array, stop: Array, wanted: Array, which: bool, base: int, lane: Array) -> int:
+def _lay(first: int, last: int, start: Array, stop: Array, sort: Array, which: int, base: int, lane: Array) -> int:
     """Give rows of one sort lanes from `base` on, each the lowest that is free. Returns how many lanes there are."""
     size = 0
     for i in range(first, last):
-        if wanted[i] == which:
+        if sort[i] == which:
             size += 1
     busy_end, busy_lane = np.empty(size, np.int64), np.empty(size, np.int64)
     free_lane, nothing = np.empty(size, np.int64), np.empty(size, np.int64)
     busy = free = lanes = 0
     for i in range(first, last):
-        if wanted[i] != which:
+        if sort[i] != which:
             continue
         while busy and busy_end[0] <= start[i]:
             _push(free_lane, nothing, free, busy_lane[0], 0)
@@ -323,7 +346,7 @@ def lay_in_lanes(
     last: int,
     start: Array,
     stop: Array,
-    around: Array,
+    sort: Array,
     parent: Array,
     lane: Array,
     end: Array,
@@ -331,11 +354,13 @@ def lay_in_lanes(
 ) -> None:
     """Give the slices of one stream or track, rows first … last-1 in their order, lanes and parents.
 
-    around: whether a slice may be the parent of others (an annotation): those have lanes of their own, above the rest.
-    parent, lane, end, own: filled in. Own time of an annotation: what is covered by none of the slices directly in it.
+    sort: 0 for what may be the parent of others (an annotation), 1, 2; each sort has lanes of its own, below those of
+    the sorts before. parent, lane, end, own: filled in. Own time of an annotation: what is covered by none of the
+    slices directly in it.
     """
-    base = _lay(first, last, start, stop, around, True, 0, lane)
-    _lay(first, last, start, stop, around, False, base, lane)
+    base = 0
+    for which in range(3):
+        base += _lay(first, last, start, stop, sort, which, base, lane)
     opened = np.empty(last - first, np.int32)
     level = 0
     # Up to when each annotation is covered by slices that are directly in it.
@@ -356,7 +381,7 @@ def lay_in_lanes(
                     own[candidate] -= stop[i] - uncovered
                     covered[candidate - first] = stop[i]
                 break
-        if around[i]:
+        if sort[i] == 0:
             opened[level] = i
             level += 1
     for i in range(last - 1, first - 1, -1):

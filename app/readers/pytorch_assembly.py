@@ -11,32 +11,22 @@ from ..domain.builder import ProfileBuilder
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
 from ..domain.tables import DEVICE_TIME, HOST_TIME, FlowKind, column
-from .pytorch_device import DeviceTables, Work, device_tables, is_launch, joined
+from .pytorch_device import DeviceTables, Work, device_tables, is_launch, joined, processes
 from .pytorch_memory import add_memory, memory_events, told
 from .pytorch_names import ARGUMENTS, is_step, meaning
 from .trace_events import MISSING, TraceEvents
-from .trace_lines import METADATA, STREAM, THREAD
-from .trace_moments import (
-    ARROWS,
-    COUNTER,
-    INSTANTS,
-    Series,
-    add_counters,
-    arrows_of,
-    flows_table,
-    instants_of,
-    possible,
-)
-from .trace_pairs import ASYNC_BEGIN, ASYNC_END, BEGIN, END
-from .trace_slices import COMPLETE, Meaning, Rows, described, slices_of
+from .trace_lines import STREAM, THREAD
+from .trace_moments import Series, add_counters, arrows_of, flows_table, instants_of
+from .trace_phases import ARROW, COUNTER, INSTANT, Phases
+from .trace_slices import Meaning, Rows, described, possible, slices_of
 from .trace_tables import ArgumentSets, categories_table, numbers_table, samples_table, slices_table, table
+from .trace_words import whole
 
 Array = np.ndarray[Any, Any]
 FORMAT = "pytorch"
 TRACKS = frozenset({"-1", "Spans", "Traces", ""})
 """Processes that are none: Kineto puts its own overhead and the spans of the profiler there."""
 BACKWARD_FLOWS = ("fwdbwd", "forward_backward")
-UNDERSTOOD = {COMPLETE, BEGIN, END, *ASYNC_BEGIN, *ASYNC_END, *INSTANTS, *ARROWS, COUNTER, METADATA}
 MOST_FACT = 20_000
 NO_PHASE = "event that does not say what it is"
 NO_LAUNCH = "device work that no call on the host is known of"
@@ -69,18 +59,18 @@ def assembled(events: TraceEvents, source: str, defect: str | None) -> Profile:
     for reason, count, example in events.lost:
         builder.lost(reason, example, count)
     rank, host = _rank(events.top), _text_of(events.top, "hostname", "host_name")
-    means = Meaning(meaning, TRACKS)
-    rows = slices_of(events, means, builder)
+    means, phases = Meaning(meaning, TRACKS), Phases(events)
+    rows = slices_of(events, phases, means, builder)
     work = joined(rows)
     if (work.launch < 0).any():
         alone = work.slice[work.launch < 0]
         builder.lost(NO_LAUNCH, described(events, int(rows.event[alone[0]])), len(alone))
-    allocator, moments = memory_events(events, possible(events, np.flatnonzero(np.isin(events.phase, INSTANTS))))
+    allocator, moments = memory_events(events, possible(events, phases, phases.of(INSTANT), builder))
     moments = moments[np.argsort(events.time_ns[moments], kind="stable")]
-    counters = possible(events, np.flatnonzero(events.phase == COUNTER))
+    counters = possible(events, phases, phases.of(COUNTER), builder)
     said = told(events, allocator, builder)
     zero, last = _span(rows, events, (moments, counters, said.event))
-    arguments = ArgumentSets(events, np.concatenate((rows.event, moments)))
+    arguments = ArgumentSets(events, np.concatenate((rows.arguments, events.arguments[moments])))
     devices = device_tables(rows, work, arguments, events.top.get("deviceProperties"), rank, said.devices)
     _threads(rows, work, devices, rank, builder, host)
     builder.run(host=host)
@@ -94,8 +84,10 @@ def assembled(events: TraceEvents, source: str, defect: str | None) -> Profile:
     allocations = add_memory(rows, said, devices.places, zero, rank, series, builder)
     series_table, counters_table = series.tables()
     instants = instants_of(rows, moments, means, zero, arguments, builder)
-    flows = _flows(rows, events, builder)
-    _lose_others(events, builder)
+    flows = _flows(rows, builder)
+    for letter, count, first in phases.others():
+        reason = f"event of the sort {chr(letter)!r}, which is not shown" if letter else NO_PHASE
+        builder.lost(reason, described(events, first), count)
     builder.stacks(rows.tree.parent[1 : rows.tree.nodes] - 1, rows.tree.frame[1 : rows.tree.nodes])
     outline, place = builder.outline(_meta(events, zero, last, defect), zero)
     stack = place.astype(np.int32)
@@ -120,9 +112,10 @@ def assembled(events: TraceEvents, source: str, defect: str | None) -> Profile:
     )
 
 
-def _flows(rows: Rows, events: TraceEvents, builder: ProfileBuilder) -> pa.Table:
+def _flows(rows: Rows, builder: ProfileBuilder) -> pa.Table:
     """The table `flows`. Launches are none: they are joined by number."""
-    found = np.flatnonzero(np.isin(events.phase, list(ARROWS)) & ~is_launch(events))
+    events, found = rows.events, rows.phases.of(ARROW)
+    found = possible(events, rows.phases, found[~is_launch(events, found)], builder)
     arrows = arrows_of(events, found, builder)
     categories = [at for at in np.unique(events.category[arrows.source]).tolist() if at >= 0]
     backward = np.isin(
@@ -130,16 +123,6 @@ def _flows(rows: Rows, events: TraceEvents, builder: ProfileBuilder) -> pa.Table
     )
     kinds = np.where(backward, int(FlowKind.FORWARD_BACKWARD), int(FlowKind.OTHER))
     return flows_table(rows, arrows, kinds, rows.number("Sequence number") != MISSING, builder)
-
-
-def _lose_others(events: TraceEvents, builder: ProfileBuilder) -> None:
-    """Note the events of which nothing is made."""
-    found = np.bincount(events.phase, minlength=256)
-    for letter in np.flatnonzero(found).tolist():
-        if letter not in UNDERSTOOD:
-            first = int(np.flatnonzero(events.phase == letter)[0])
-            reason = f"event of the sort {chr(letter)!r}, which is not shown" if letter else NO_PHASE
-            builder.lost(reason, described(events, first), int(found[letter]))
 
 
 def _rank(top: dict[str, Any]) -> int | None:
@@ -164,14 +147,16 @@ def _threads(
     rows: Rows, work: Work, devices: DeviceTables, rank: int | None, builder: ProfileBuilder, host: str | None
 ) -> None:
     """Make the threads, in the order of the lines."""
-    pids = _processes(rows, work)
+    hosts = {line.pid for line in rows.lines if line.what == THREAD} - {None}
+    only = hosts.pop() if len(hosts) == 1 else None
+    pids = [rows.events.texts[at] if at >= 0 else None for at in processes(rows, work.slice, work.launch).tolist()]
     several = len({device for device in devices.of_line.values() if device is not None}) > 1
     for at, line in enumerate(rows.lines):
         pid, tid, name = line.pid, line.tid, line.name
         if line.what == STREAM:
             device, stream = devices.of_line.get(at), devices.stream_of_line.get(at)
             tid = tid if stream is None else stream
-            pid = pids.get(at, pid)
+            pid = next((number for number in (whole(pids[at]), only, pid) if number is not None), None)
             name = name or (f"stream {tid}" if tid is not None else line.thread)
             if several and device is not None:
                 name = f"GPU {device} {name}"
@@ -185,32 +170,15 @@ def _threads(
             builder.process(thread, process)
 
 
-def _processes(rows: Rows, work: Work) -> dict[int, int]:
-    """The process of each stream: the one that launched most of its work, else the only one there is."""
-    hosts = [line.pid for line in rows.lines if line.what == THREAD and line.pid is not None]
-    pids: dict[int, int] = {}
-    if len(set(hosts)) == 1:
-        pids = {at: hosts[0] for at, line in enumerate(rows.lines) if line.what == STREAM}
-    known = work.launch >= 0
-    pairs = np.stack((rows.line[work.slice[known]], rows.line[work.launch[known]]))
-    distinct, count = np.unique(pairs, axis=1, return_counts=True)
-    for place in np.argsort(count, kind="stable").tolist():
-        stream, host = distinct[:, place].tolist()
-        pid = rows.lines[host].pid
-        if pid is not None:
-            pids[stream] = pid
-    return pids
-
-
 def _stacks(rows: Rows, work: Work) -> Array:
     """The node of each slice; those that are on no thread get one here: device work below what launched it."""
     node = rows.node
-    apart = np.array([line.what != THREAD for line in rows.lines] or [False], bool)[rows.line]
+    apart = np.repeat(np.array([line.what != THREAD for line in rows.lines], bool), np.diff(rows.bounds))
     alone = np.flatnonzero(apart)
     node[alone] = 0
     above = np.zeros(len(node), np.int32)
     source = np.where(work.launch >= 0, work.launch, work.operator)
-    above[work.slice] = np.where(source >= 0, node[np.maximum(source, 0)] if len(node) else 0, 0)
+    above[work.slice] = np.where(source >= 0, node[source], 0)
     if len(alone):
         node[alone] = rows.tree.below(above[alone], rows.codes.frame[rows.code[alone]])
     return node
@@ -219,8 +187,8 @@ def _stacks(rows: Rows, work: Work) -> Array:
 def _steps(rows: Rows, zero: int, rank: int | None) -> pa.Table:
     """The table `steps`: what the profiler's schedule counted on the host."""
     steps = np.array([is_step(name) for name in rows.codes.name] or [False], bool)
-    steps &= rows.codes.of_kind("annotation") if len(rows.codes.what) else False
-    found = np.flatnonzero(steps[rows.code]) if len(rows) else np.zeros(0, np.int64)
+    steps &= rows.codes.of_kind("annotation")
+    found = np.flatnonzero(steps[rows.code])
     found = found[np.argsort(rows.start_ns[found], kind="stable")]
     return table(
         "steps",

@@ -9,14 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from ..domain.tables import NO_ID
-from .hashing import Index, numbered
+from .hashing import Index, dense, numbered
 from .nesting import ROUNDING_NS
-from .pytorch_names import WORK, work_kind
+from .pytorch_names import work_kind
 from .trace_events import MISSING, TraceEvents
-from .trace_lines import whole
-from .trace_moments import around, lines_at, open_at, possible
-from .trace_slices import Rows
+from .trace_moments import around, lines_at, open_at
+from .trace_phases import ARROW
+from .trace_slices import WORK, Rows, possible
 from .trace_tables import ArgumentSets, table, with_nulls
+from .trace_words import real, whole
 
 Array = np.ndarray[Any, Any]
 _CONFIGURATION = {
@@ -53,9 +54,9 @@ def joined(rows: Rows) -> Work:
     """Device work with what launched it."""
     work = np.flatnonzero(_of_kind(rows, *WORK)).astype(np.int32)
     calls = np.flatnonzero(_of_kind(rows, "runtime")).astype(np.int32)
-    launch = _by_number(rows, work, calls, rows.number("correlation"))
+    launch = _by_number(rows, work, calls)
     if (launch < 0).any():
-        launch = _by_flow(rows, work, launch)
+        launch = _by_arrow(rows, work, launch)
     operators = _of_kind(rows, "operator")
     operator = around(rows, launch, operators)
     _by_external_id(rows, work, launch, operators, operator)
@@ -63,48 +64,76 @@ def joined(rows: Rows) -> Work:
 
 
 def _of_kind(rows: Rows, *kinds: str) -> Array:
-    found: Array = rows.codes.of_kind(*kinds)[rows.code] if len(rows) else np.zeros(0, bool)
+    found: Array = rows.codes.of_kind(*kinds)[rows.code]
     return found
 
 
-def _by_number(rows: Rows, work: Array, calls: Array, number: Array) -> Array:
-    """For each piece of work the call with the same number: of several the last that began before it did."""
-    calls = calls[number[calls] != MISSING]
+def _by_number(rows: Rows, work: Array, calls: Array) -> Array:
+    """For each piece of work the call with the same number."""
+    number = rows.number("correlation")
+    calls = calls[number[calls] > 0]
     index = Index(number[calls], calls)
-    wanted = number[work]
+    launch = index.of(number[work])
     if not index.twice:
-        return np.where(wanted == MISSING, NO_ID, index.of(wanted)).astype(np.int32)
-    order = np.lexsort((rows.start_ns[calls], number[calls]))
-    calls = calls[order]
+        return launch
+    # Numbers that came again: those of the process that has the stream, then the last that came before.
+    values, counts = np.unique(number[calls], return_counts=True)
+    at = np.minimum(np.searchsorted(values, number[work]), len(values) - 1)
+    process = processes(rows, work, np.where(counts[at] == 1, launch, NO_ID))
+    of_lines = np.array([about.places[0] for about in rows.lines], np.int64)
+    nothing = np.zeros(len(work) + len(calls), np.int64)
+    anywhere = _last_before(rows, work, calls, nothing[: len(work)], nothing[: len(calls)], number)
+    same = _last_before(rows, work, calls, process[rows.line[work]], of_lines[rows.line[calls]], number)
+    found = np.where(same >= 0, same, anywhere)
+    # Where all calls of the number began later, any of them.
+    return np.where(found < 0, launch, found).astype(np.int32)
+
+
+def processes(rows: Rows, work: Array, launch: Array) -> Array:
+    """By line the process that launched most of the work there, a place among the texts; NO_ID where none is known."""
+    known = launch >= 0
+    of_lines = np.array([about.places[0] for about in rows.lines] or [NO_ID], np.int32)
+    line, process = rows.line[work[known]], of_lines[rows.line[launch[known]]]
+    code, shown = numbered(np.arange(len(line)), line, process)
+    most = np.full(len(rows.lines), NO_ID, np.int64)
+    for at in shown[np.argsort(np.bincount(code, minlength=len(shown)), kind="stable")].tolist():
+        most[line[at]] = process[at]
+    return most
+
+
+def _last_before(rows: Rows, work: Array, calls: Array, of_work: Array, of_calls: Array, number: Array) -> Array:
+    """For each piece of work the last call of the same number and process that began before it, else NO_ID."""
     every = np.concatenate((calls, work))
+    process = np.concatenate((of_calls, of_work))
     # A clock of a device may lag behind a little; a call comes before the work of the same moment.
     begun = np.concatenate((rows.start_ns[calls], rows.start_ns[work] + ROUNDING_NS))
     is_work = np.repeat(np.array([0, 1]), (len(calls), len(work)))
-    order = np.lexsort((is_work, begun, number[every]))
-    at = np.maximum.accumulate(np.where(is_work[order] == 0, np.arange(len(order)), 0))
-    before = np.empty(len(every), np.int64)
-    before[order] = every[order[at]]
-    last = before[len(calls) :]
-    # Where all calls of the number began later, the first of them.
-    first = index.of(wanted)
-    launch = np.where(number[last] == wanted, last, first)
-    return np.where(wanted == MISSING, NO_ID, launch).astype(np.int32)
+    order = np.lexsort((is_work, begun, process, number[every]))
+    at = np.maximum.accumulate(np.where(is_work[order] == 0, np.arange(len(order)), NO_ID))
+    before = np.where(at >= 0, order[np.maximum(at, 0)], NO_ID)
+    of: Array = np.empty(len(every), np.int64)
+    of[order] = before
+    last = of[len(calls) :]
+    call = every[np.maximum(last, 0)]
+    same = (last >= 0) & (number[call] == number[work]) & (process[np.maximum(last, 0)] == of_work)
+    return np.where(same, call, NO_ID)
 
 
-def _by_flow(rows: Rows, work: Array, launch: Array) -> Array:
+def _by_arrow(rows: Rows, work: Array, launch: Array) -> Array:
     """Fill in the calls that only arrows tell, from the call to the work."""
     events = rows.events
-    flows = possible(events, np.flatnonzero(is_launch(events)))
+    flows = possible(events, rows.phases, rows.phases.of(ARROW))
+    flows = flows[is_launch(events, flows)]
     sources, targets = (flows[events.phase[flows] == ord(letter)] for letter in "sf")
     missing = np.flatnonzero(launch < 0)
     if not len(sources) or not len(targets):
         return launch
     # An arrow ends where the work begins.
-    place, _ = numbered(events.process, events.thread)
     ends: Array = np.concatenate((targets, rows.event[work[missing]]))
-    moment, _ = numbered(place[ends], _dense_times(events.time_ns[ends]))
-    arrow = Index(moment[: len(targets)].astype(np.int64), targets).of(moment[len(targets) :].astype(np.int64))
-    source = Index(events.id[sources].astype(np.int64), sources).of(events.id[np.maximum(arrow, 0)].astype(np.int64))
+    place, _ = numbered(ends, events.process, events.thread)
+    moment, _ = numbered(np.arange(len(ends)), place, np.unique(events.time_ns[ends], return_inverse=True)[1])
+    arrow = Index(moment[: len(targets)], targets).of(moment[len(targets) :])
+    source = Index(events.id[sources], sources).of(events.id[np.maximum(arrow, 0)])
     known = (arrow >= 0) & (source >= 0)
     row = open_at(rows, lines_at(rows, source[known]), events.time_ns[source[known]])
     launch = launch.copy()
@@ -112,15 +141,13 @@ def _by_flow(rows: Rows, work: Array, launch: Array) -> Array:
     return launch
 
 
-def _dense_times(time_ns: Array) -> Array:
-    dense: Array = np.unique(time_ns, return_inverse=True)[1].astype(np.int32)
-    return dense
-
-
-def is_launch(events: TraceEvents) -> Array:
-    """Which events are ends of arrows from the call that launched work to the work, as bools."""
-    categories = [at for at in np.unique(events.category).tolist() if at >= 0]
-    return np.isin(events.category, [at for at in categories if events.texts[at].lower() in LAUNCH_FLOWS])
+def is_launch(events: TraceEvents, found: Array) -> Array:
+    """Which of some events are ends of arrows from the call that launched work to the work, as bools."""
+    number, shown = dense(events.category[found], len(events.texts))
+    is_one = np.array([events.texts[place].lower() in LAUNCH_FLOWS for place in shown.tolist()] + [False], bool)
+    number = np.append(number, np.int32(-1))
+    launches: Array = is_one[number[events.category[found]]]
+    return launches
 
 
 def _by_external_id(rows: Rows, work: Array, launch: Array, operators: Array, operator: Array) -> None:
@@ -129,25 +156,29 @@ def _by_external_id(rows: Rows, work: Array, launch: Array, operators: Array, op
     Some traces have there the correlation again: then it tells nothing. Times that were rounded can put a call beside
     its operator.
     """
+    if not len(work):
+        return
     number = rows.number("External id")
-    number = np.where(number == MISSING, rows.number("external id"), number)
+    if "external id" in rows.events.numbers:
+        number = np.where(number == MISSING, rows.number("external id"), number)
     correlation = rows.number("correlation")[work]
     wanted = np.where((launch >= 0) & (number[launch] != MISSING), number[launch], number[work])
     both = (wanted != MISSING) & (correlation != MISSING)
     if (wanted[both] == correlation[both]).sum() * 2 > both.sum():
         return
-    named = np.flatnonzero(operators & (number != MISSING)).astype(np.int32)
-    by_number = np.where(wanted == MISSING, NO_ID, Index(number[named], named).of(wanted))
-    if not len(rows):
+    other = np.flatnonzero((wanted != MISSING) & ((operator < 0) | (number[operator] != wanted)))
+    if not len(other):
         return
-    at = np.maximum(launch, 0)
+    named = np.flatnonzero(operators & (number != MISSING))
+    by_number = Index(number[named], named).of(wanted[other])
+    at = np.maximum(launch[other], 0)
     near = (
         (rows.line[by_number] == rows.line[at])
         & (rows.start_ns[by_number] <= rows.start_ns[at] + ROUNDING_NS)
         & (rows.stop_ns[by_number] >= rows.stop_ns[at] - ROUNDING_NS)
     )
-    better = (by_number >= 0) & ((launch < 0) | near)
-    operator[better] = by_number[better]
+    better = (by_number >= 0) & ((launch[other] < 0) | near)
+    operator[other[better]] = by_number[better]
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,22 +198,19 @@ def device_tables(
     rows: Rows, work: Work, arguments: ArgumentSets, properties: Any, rank: int | None, memory_of: list[tuple[str, int]]
 ) -> DeviceTables:
     """The tables of devices and of what they did. memory_of: the devices (kind, index) of which memory was noted."""
-    sets = arguments.rows(rows.events.arguments[rows.event[work.slice]])
-    launch_sets = np.where(
-        work.launch >= 0, arguments.rows(rows.events.arguments[rows.event[np.maximum(work.launch, 0)]]), NO_ID
-    )
+    sets = arguments.rows(rows.arguments[work.slice])
+    launch_sets = np.where(work.launch >= 0, arguments.rows(rows.arguments[work.launch]), NO_ID)
     sized = rows.number("bytes")[work.slice]
-    keys = ((sets.astype(np.int64) + 1) << 32) | (launch_sets + 1)
-    _, shown, of = np.unique(keys, return_index=True, return_inverse=True)
+    of, shown = numbered(np.arange(len(sets)), sets, launch_sets)
     about = arguments.parsed(sorted({*sets[shown].tolist(), *launch_sets[shown].tolist()} - {NO_ID}))
     configurations: dict[tuple[Any, ...], int] = {}
     columns: dict[str, list[Any]] = {"device": [], "stream": [], "configuration": [], "bytes": []}
     for own, call in zip(sets[shown].tolist(), launch_sets[shown].tolist(), strict=True):
         mine, calls = about.get(own, {}), about.get(call, {})
-        columns["device"].append(_whole(mine.get("device")))
-        columns["stream"].append(_whole(mine.get("stream")))
+        columns["device"].append(whole(mine.get("device")))
+        columns["stream"].append(whole(mine.get("stream")))
         columns["configuration"].append(_configuration(mine, calls, configurations))
-        columns["bytes"].append(_whole(mine.get("bytes", mine.get("size", calls.get("size")))))
+        columns["bytes"].append(whole(mine.get("bytes", mine.get("size", calls.get("size")))))
     device, stream, size = (
         np.array([MISSING if value is None else value for value in columns[name]] or [0], np.int64)[of]
         for name in ("device", "stream", "bytes")
@@ -196,7 +224,7 @@ def device_tables(
         np.array([MISSING if value is None else value for value in values] or [0], np.int64)
         for values in (
             [about.pid for about in rows.lines],
-            [_stream_number(about.thread) for about in rows.lines],
+            [whole((about.thread or "").removeprefix("stream ")) for about in rows.lines],
         )
     )
     device = np.where(device == MISSING, pid[line], device)
@@ -230,16 +258,11 @@ def device_tables(
     )
 
 
-def _stream_number(thread: str | None) -> int | None:
-    """The number of a stream: "7", and "stream 7" as the first versions wrote it."""
-    return whole(thread.removeprefix("stream ").strip()) if thread is not None else None
-
-
 def _configuration(mine: dict[str, Any], calls: dict[str, Any], known: dict[tuple[Any, ...], int]) -> int:
     """The row of `configurations`; AMD's profiler writes it to the call instead of the kernel."""
     grid, block = (_three(mine.get(name, calls.get(name))) for name in ("grid", "block"))
     rest = tuple(
-        (_real if name.endswith(("_sm", "_percent")) else _whole)(mine.get(member, calls.get(member)))
+        (real if name.endswith(("_sm", "_percent")) else whole)(mine.get(member, calls.get(member)))
         for name, member in _CONFIGURATION.items()
     )
     key = (*grid, *block, *rest)
@@ -261,7 +284,7 @@ def _devices(
     listed = [entry for entry in properties if isinstance(entry, dict)] if isinstance(properties, list) else []
     known: dict[tuple[str, int], dict[str, Any]] = {}
     for entry in listed:
-        index = _whole(entry.get("id"))
+        index = whole(entry.get("id"))
         if index is not None and 0 <= index < 1 << 31:
             known.setdefault(("gpu", index), entry)
     for key in used:
@@ -272,7 +295,7 @@ def _devices(
     for name, (member,) in _PROPERTIES.items():
         small = name not in ("name", "memory_bytes")
         columns[name] = [
-            _word(entry.get(member)) if name == "name" else _whole(entry.get(member), 1 << (31 if small else 63))
+            _word(entry.get(member)) if name == "name" else whole(entry.get(member), 1 << (31 if small else 63))
             for entry in entries
         ]
     devices = table(
@@ -288,7 +311,7 @@ def _devices(
 
 
 def _compute(entry: dict[str, Any]) -> str | None:
-    major, minor = _whole(entry.get("computeMajor")), _whole(entry.get("computeMinor"))
+    major, minor = whole(entry.get("computeMajor")), whole(entry.get("computeMinor"))
     return None if major is None or minor is None else f"{major}.{minor}"
 
 
@@ -296,21 +319,7 @@ def _word(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _whole(value: Any, limit: int = 1 << 63) -> int | None:
-    """A whole number, or a text that is one."""
-    number = whole(value) if isinstance(value, str) else value
-    if isinstance(number, float) and number.is_integer() and abs(number) < 1 << 53:
-        number = int(number)
-    if isinstance(number, bool) or not isinstance(number, int):
-        return None
-    return number if -limit <= number < limit else None
-
-
-def _real(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value == value else None
-
-
 def _three(value: Any) -> tuple[int | None, int | None, int | None]:
-    parts = [_whole(part) for part in value[:3]] if isinstance(value, list) else []
+    parts = [whole(part) for part in value[:3]] if isinstance(value, list) else []
     x, y, z = (*parts, None, None, None)[:3]
     return x, y, z

@@ -12,10 +12,11 @@ from ..domain.tables import NO_ID
 from .hashing import dense, numbered
 from .pytorch_names import MEMORY
 from .trace_events import MISSING, TraceEvents
-from .trace_lines import THREAD, whole
-from .trace_moments import Series, around, lines_at, open_at, possible
+from .trace_lines import THREAD
+from .trace_moments import Series, around, lines_at, open_at
 from .trace_slices import Rows, described
-from .trace_tables import parsed, table, with_nulls
+from .trace_tables import table, with_nulls
+from .trace_words import parsed, whole
 
 Array = np.ndarray[Any, Any]
 CPU = 0
@@ -42,7 +43,7 @@ class Told:
 
 def told(events: TraceEvents, moments: Array, builder: ProfileBuilder) -> Told:
     """What events of memory say. moments: those of that name."""
-    found = possible(events, moments)
+    found = moments
     size = _number(events, "Bytes", found)
     without = size == MISSING
     if without.any():
@@ -56,7 +57,7 @@ def told(events: TraceEvents, moments: Array, builder: ProfileBuilder) -> Told:
     unknown = devices.setdefault(("cpu", 0), len(devices)) if (events.arguments[found] < 0).any() else 0
     arguments = events.arguments[found]
     place = np.where(arguments < 0, unknown, np.array(rows or [0], np.int32)[of[arguments]])
-    allocator, _ = numbered(events.process[found], place.astype(np.int32))
+    allocator, _ = numbered(np.arange(len(found)), events.process[found], place.astype(np.int32))
     return Told(found, place, allocator, list(devices), size)
 
 
@@ -69,10 +70,8 @@ def memory_events(events: TraceEvents, moments: Array) -> tuple[Array, Array]:
 
 def _device(arguments: dict[str, Any]) -> tuple[str, int]:
     kind, index = arguments.get("Device Type"), arguments.get("Device Id")
-    number = index if isinstance(index, int) and not isinstance(index, bool) else whole(str(index))
-    if number is None or not 0 <= number < 1 << 31:
-        number = 0
-    return ("cpu" if kind in (CPU, None) else "gpu"), number
+    number = whole(index, 1 << 31)
+    return ("cpu" if kind in (CPU, None) else "gpu"), max(number or 0, 0)
 
 
 def _number(events: TraceEvents, key: str, found: Array) -> Array:

@@ -4,7 +4,7 @@ import re
 
 from ..domain.tables import DeviceWorkKind, FrameKind
 from .trace_lines import STREAM, THREAD, TRACK
-from .trace_slices import What
+from .trace_slices import WORK, What
 
 STEP = "ProfilerStep"
 MEMORY = "[memory]"
@@ -52,8 +52,6 @@ _FRAMES = {
     "memset": FrameKind.GPU_KERNEL,
 }
 _OUTER = {"annotation": 0, "device_annotation": 0, "python": 1, "module": 1, "operator": 2, "runtime": 3, "overhead": 4}
-WORK = ("kernel", "memcpy", "memset")
-"""Kinds of categories whose slices are work of a device."""
 
 _STEP = re.compile(r"ProfilerStep#\d+")
 _PLACE = re.compile(r"(.+)\((\d+)\): (.+)", re.DOTALL)

@@ -4,114 +4,146 @@ A thread is told by the texts of `pid` and `tid`, and by what lies on it: a devi
 process is not mixed up with it.
 """
 
-import json
 import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from .compiled import compiled
 from .hashing import Index, numbered
 from .trace_events import TraceEvents
+from .trace_phases import INSTANT, METADATA, Phases
+from .trace_words import parsed, whole
 
 Array = np.ndarray[Any, Any]
 THREAD, STREAM, TRACK = 0, 1, 2
 """What a line is."""
-METADATA = ord("M")
-_OF_PROCESS = {"process_name": "name", "process_labels": "labels", "process_sort_index": "sort_index"}
+NO_LINE = -1
+_OF_PROCESS = {"process_name": "name", "process_sort_index": "sort_index"}
 _OF_THREAD = {"thread_name": "name", "thread_sort_index": "sort_index"}
-INT64 = 1 << 63
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A thread, stream or track. process, thread: the texts of pid and tid, None where there are none.
-    pid, tid: those that are whole numbers."""
+    """A thread, stream or track. process, thread: the texts of pid and tid, None where there are none; places: where
+    they are among the texts of the events. pid, tid: those that are whole numbers."""
 
     what: int
+    places: tuple[int, int]
     process: str | None
     thread: str | None
     pid: int | None
     tid: int | None
     process_name: str | None = None
-    labels: str | None = None
     name: str | None = None
 
 
-def members(text: str) -> dict[str, Any]:
-    """The arguments in a text of TraceEvents; empty where they cannot be understood."""
-    try:
-        found = json.loads(text if text.startswith("{") else f"{{{text}}}", strict=False)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+@compiled
+def _lined(pair: Array, code: Array, where: Array, apart: Array, track: Array, slots: Array) -> tuple[Array, Array]:
+    line = np.empty(len(pair), np.int32)
+    shown = np.empty(len(slots), np.int64)
+    count = 0
+    for i in range(len(pair)):
+        what = where[code[i]]
+        if track[pair[i]] or (len(apart) and apart[i]):
+            what = 2
+        slot = 3 * pair[i] + what
+        if slots[slot] < 0:
+            slots[slot] = count
+            shown[count] = slot
+            count += 1
+        line[i] = slots[slot]
+    return line, shown[:count].copy()
 
 
-def whole(text: str | None) -> int | None:
-    """A text that is a whole number which an int64 holds, as that number, else None."""
-    if text is None or len(text) > 20:
-        return None
-    try:
-        number = int(text)
-    except ValueError:
-        return None
-    return number if -INT64 <= number < INT64 else None
-
-
-def lines_of(events: TraceEvents, process: Array, thread: Array, what: Array) -> tuple[Array, list[Line]]:
+def lines_of(
+    events: TraceEvents,
+    phases: Phases,
+    event: Array,
+    code: Array,
+    where: Array,
+    asynchronous: Array,
+    tracks: Collection[str],
+) -> tuple[Array, list[Line]]:
     """The line of each of some slices (int32 places in the list), and the lines, in the order in which to show them.
 
-    process, thread: texts' places of pid and tid of each slice. what: THREAD, STREAM or TRACK (int).
+    where: by code, THREAD, STREAM or TRACK. asynchronous: which slices are, as bools, or empty: they are on a track by
+    process and category. tracks: processes that are none, by their pid. There are also lines of threads on which
+    nothing lies but moments.
     """
-    pair, _ = numbered(process, thread)
-    code, shown = numbered(pair, what.astype(np.int32))
-    used_process, used_thread, used_what = process[shown], thread[shown], what[shown]
-    of_process, of_thread = _metadata(events, used_process, used_thread)
-    keys, lines = [], []
+    thread = events.thread
+    if len(asynchronous):
+        thread = thread.copy()
+        thread[event[asynchronous]] = events.category[event[asynchronous]]
+    pair, shown = numbered(event, events.process, thread)
+    process, thread = events.process[event[shown]], thread[event[shown]]
+    track = np.array([_text(events, p) in tracks for p in process.tolist()] or [False], bool)
+    slots = np.full(3 * len(shown), NO_LINE, np.int32)
+    line, used = _lined(pair, code, where, asynchronous, track, slots)
+    keys = [(int(process[slot // 3]), int(thread[slot // 3]), slot % 3) for slot in used.tolist()]
+    taken = {key[:2] for key in keys if key[2] != TRACK}
+    moments = phases.of(INSTANT)
+    _, shown = numbered(moments, events.process, events.thread)
+    for p, t in zip(events.process[moments[shown]].tolist(), events.thread[moments[shown]].tolist(), strict=True):
+        text = _text(events, p)
+        if (p, t) not in taken and text not in tracks and whole(text) is not None:
+            keys.append((p, t, THREAD))
+    lines, order = _described(events, phases, keys)
+    place = np.empty(len(keys), np.int32)
+    place[order] = np.arange(len(keys), dtype=np.int32)
+    return place[line], [lines[i] for i in order]
+
+
+def _described(
+    events: TraceEvents, phases: Phases, keys: Sequence[tuple[int, int, int]]
+) -> tuple[list[Line], list[int]]:
+    """The lines of (process, thread, what), and their order."""
+    of_process, of_thread = _metadata(events, phases, keys)
+    lines, ranks = [], []
     process_order: dict[int, int] = {}
-    for i, (p, t, w) in enumerate(zip(used_process.tolist(), used_thread.tolist(), used_what.tolist(), strict=True)):
+    for i, (p, t, what) in enumerate(keys):
         about, about_thread = of_process.get(p, {}), of_thread.get((p, t), {})
+        process, thread = _text(events, p), _text(events, t)
         lines.append(
             Line(
-                what=w,
-                process=_text(events, p),
-                thread=_text(events, t),
-                pid=whole(_text(events, p)),
-                tid=whole(_text(events, t)),
+                what=what,
+                places=(p, t),
+                process=process,
+                thread=thread,
+                pid=whole(process),
+                tid=whole(thread),
                 process_name=_word(about.get("process_name")),
-                labels=_word(about.get("process_labels")),
                 name=_word(about_thread.get("thread_name")),
             )
         )
-        process_order.setdefault(p, len(process_order))
-        keys.append(
+        ranks.append(
             (
-                w,
+                what,
                 _number(about.get("process_sort_index")),
-                process_order[p],
+                process_order.setdefault(p, len(process_order)),
                 _number(about_thread.get("thread_sort_index")),
                 i,
             )
         )
-    order = sorted(range(len(lines)), key=keys.__getitem__)
-    place = np.empty(len(lines), np.int32)
-    place[order] = np.arange(len(lines), dtype=np.int32)
-    return place[code], [lines[i] for i in order]
+    return lines, sorted(range(len(lines)), key=ranks.__getitem__)
 
 
 def _metadata(
-    events: TraceEvents, process: Array, thread: Array
+    events: TraceEvents, phases: Phases, keys: Sequence[tuple[int, int, int]]
 ) -> tuple[dict[int, dict[str, Any]], dict[tuple[int, int], dict[str, Any]]]:
     """What metadata events say of these processes and threads: by text's place, name of the metadata -> its value.
 
     There may be a million of them: only those of these threads are read, and of several the last.
     """
-    rows = np.flatnonzero(events.phase == METADATA)
+    rows = phases.of(METADATA)
     named = ((place, _text(events, place)) for place in np.unique(events.name[rows]).tolist())
     names = {place: text for place, text in named if text in _OF_PROCESS or text in _OF_THREAD}
     rows = rows[np.isin(events.name[rows], list(names)) & (events.arguments[rows] >= 0)]
-    wanted = Index(process.astype(np.int64), np.arange(len(process)))
-    rows = rows[wanted.of(events.process[rows].astype(np.int64)) >= 0]
+    process, thread, _ = np.array(keys or [(0, 0, 0)], np.int64).T
+    wanted = Index(process, np.arange(len(process)))
+    rows = rows[wanted.of(events.process[rows]) >= 0]
     pairs = Index(_pair(process, thread), np.arange(len(process)))
     paired = pairs.of(_pair(events.process[rows], events.thread[rows])) >= 0
     last: dict[tuple[int, int, str], int] = {}
@@ -131,7 +163,7 @@ def _metadata(
     of_process: dict[int, dict[str, Any]] = {}
     of_thread: dict[tuple[int, int], dict[str, Any]] = {}
     for (p, t, what), row in last.items():
-        found = members(events.texts[int(events.arguments[row])])
+        found = parsed(events.texts[int(events.arguments[row])])
         if what in _OF_PROCESS:
             of_process.setdefault(p, {})[what] = found.get(_OF_PROCESS[what])
         else:

@@ -10,27 +10,19 @@ from ..domain.builder import ProfileBuilder
 from ..domain.tables import NO_ID
 from .compiled import compiled
 from .hashing import Index, numbered
-from .trace_events import MISSING, TraceEvents
+from .trace_events import TraceEvents
 from .trace_lines import STREAM, THREAD
-from .trace_slices import FARTHEST, Meaning, Rows, described
-from .trace_tables import ArgumentSets, parsed, table
+from .trace_slices import Meaning, Rows, described
+from .trace_tables import ArgumentSets, table
+from .trace_words import parsed, real, whole
 
 Array = np.ndarray[Any, Any]
-INSTANTS = (ord("i"), ord("I"), ord("R"), ord("n"), ord("T"), ord("p"))
-COUNTER = ord("C")
 ARROWS = {ord("s"): 0, ord("t"): 1, ord("f"): 2}
 """The letters of arrows: where they begin, go through, and end."""
 
 NO_NUMBER = "counter without a number"
 LONE_ARROW = "arrow of which only one end is there"
 NO_SLICE = "arrow that does not begin and end at slices"
-
-
-def possible(events: TraceEvents, found: Array) -> Array:
-    """Those of some events that have a time that can be."""
-    time_ns = events.time_ns[found]
-    kept: Array = found[(time_ns != MISSING) & (np.abs(time_ns) < FARTHEST)]
-    return kept
 
 
 def lines_at(rows: Rows, event: Array) -> Array:
@@ -40,8 +32,7 @@ def lines_at(rows: Rows, event: Array) -> Array:
     for what in (THREAD, STREAM):
         for at, line in enumerate(rows.lines):
             if line.what == what:
-                first = int(rows.event[rows.bounds[at]])
-                keys.append((int(events.process[first]) << 32) | (int(events.thread[first]) & 0xFFFFFFFF))
+                keys.append((line.places[0] << 32) | (line.places[1] & 0xFFFFFFFF))
                 lines.append(at)
     index = Index(np.array(keys, np.int64), np.array(lines, np.int32))
     return index.of(
@@ -107,7 +98,7 @@ def instants_of(
     """Instants of events in order of time."""
     events = rows.events
     known = {category: row for row, category in enumerate(rows.codes.categories)}
-    code, shown = numbered(events.category[moments], events.name[moments])
+    code, shown = numbered(moments, events.category, events.name)
     category, function = [], []
     for event in moments[shown].tolist():
         text, name = (events.texts[i] if i >= 0 else "" for i in (events.category[event], events.name[event]))
@@ -174,7 +165,7 @@ def add_counters(
     for event in found.tolist():
         place = int(events.arguments[event])
         if place >= 0 and place not in read:
-            read[place] = {k: float(v) for k, v in parsed(events.texts[place]).items() if _is_number(v)}
+            read[place] = {k: n for k, v in parsed(events.texts[place]).items() if (n := real(v)) is not None}
         values = {**numbers[event], **read.get(place, {})}
         if not values:
             without.append(event)
@@ -193,7 +184,7 @@ def add_counters(
         if key and (identity[:3] not in alone or words[0] == "counter"):
             words.append(key)
         text = events.texts[process] if process >= 0 else None
-        pid = int(text) if text is not None and text.lstrip("-").isdecimal() and len(text) < 19 else None
+        pid = whole(text)
         series.add(
             np.array(times, np.int64),
             np.array(listed),
@@ -202,10 +193,6 @@ def add_counters(
             pid=pid,
             process=None if pid is not None else text,
         )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,8 +205,7 @@ class Arrows:
 
 def arrows_of(events: TraceEvents, found: Array, builder: ProfileBuilder) -> Arrows:
     """The arrows that some events of ARROWS are ends of: those of one category and id, in order of time."""
-    found = possible(events, found)
-    key, _ = numbered(events.category[found], events.id[found])
+    key, _ = numbered(found, events.category, events.id)
     part = np.array([ARROWS.get(letter, 0) for letter in range(256)], np.int8)[events.phase[found]]
     order = np.lexsort((part, events.time_ns[found], key))
     found, key, part = found[order], key[order], part[order]

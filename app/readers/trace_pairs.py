@@ -8,11 +8,10 @@ import numpy as np
 from .compiled import compiled
 from .hashing import numbered
 from .nesting import OPEN, in_order
-from .trace_events import MISSING, TraceEvents
+from .trace_events import TraceEvents
+from .trace_phases import ASYNC_BEGIN, BEGIN
 
 Array = np.ndarray[Any, Any]
-BEGIN, END = ord("B"), ord("E")
-ASYNC_BEGIN, ASYNC_END = (ord("b"), ord("S")), (ord("e"), ord("F"))
 NAMES_COMPARED = 16
 """How many open asynchronous slices of one id are looked at for the one that an end names."""
 
@@ -29,32 +28,29 @@ class Pairs:
     lone: Array
 
 
-def pairs_of_threads(events: TraceEvents) -> Pairs:
-    """The slices that B and E events of one thread make; an end belongs to what began last."""
-    rows = np.flatnonzero((events.phase == BEGIN) | (events.phase == END)).astype(np.int32)
-    return _paired(events, rows, events.process, events.thread, events.phase == BEGIN, by_name=False)
+def pairs_of_threads(events: TraceEvents, rows: Array) -> Pairs:
+    """The slices that B and E events, `rows`, of one thread make; an end belongs to what began last."""
+    return _paired(events, rows, events.process, events.thread, BEGIN, by_name=False)
 
 
-def pairs_of_ids(events: TraceEvents) -> Pairs:
-    """The asynchronous slices of one category and id; an end belongs to what began last, of that name if there is."""
-    begins = np.isin(events.phase, ASYNC_BEGIN)
-    rows = np.flatnonzero(begins | np.isin(events.phase, ASYNC_END)).astype(np.int32)
-    return _paired(events, rows, events.category, events.id, begins, by_name=True)
+def pairs_of_ids(events: TraceEvents, rows: Array) -> Pairs:
+    """The slices that asynchronous events, `rows`, of one category and id make; an end belongs to what began last, of
+    that name if there is."""
+    return _paired(events, rows, events.category, events.id, ASYNC_BEGIN, by_name=True)
 
 
-def _paired(events: TraceEvents, rows: Array, first: Array, second: Array, begins: Array, by_name: bool) -> Pairs:
-    rows = rows[events.time_ns[rows] != MISSING]
+def _paired(events: TraceEvents, rows: Array, first: Array, second: Array, letters: bytes, by_name: bool) -> Pairs:
     if not len(rows):
         nothing, nowhen = np.zeros(0, np.int32), np.zeros(0, np.int64)
         return Pairs(nothing, nothing, nowhen, nowhen, nothing)
-    key, _ = numbered(first[rows], second[rows])
+    key, shown = numbered(rows, first, second)
     time_ns = events.time_ns[rows]
     same = np.zeros(len(rows), np.int8)
-    order = in_order(key, time_ns - time_ns.min(), same, same)
-    begin, end, lone = _match(rows[order], key[order], begins, events.name, by_name)
-    start = events.time_ns[begin]
+    order, _ = in_order(key, len(shown), time_ns, time_ns - time_ns, same)
+    begins = np.isin(events.phase[rows], list(letters))
+    begin, end, lone = _match(rows[order], key[order], begins[order], events.name, by_name)
     stop = np.where(end < 0, OPEN, events.time_ns[end])
-    return Pairs(begin, end, start, stop, lone)
+    return Pairs(begin, end, events.time_ns[begin], stop, lone)
 
 
 @compiled
@@ -68,7 +64,7 @@ def _match(rows: Array, key: Array, begins: Array, name: Array, by_name: bool) -
         if i and key[i] != key[i - 1]:
             level = 0
         row = rows[i]
-        if begins[row]:
+        if begins[i]:
             begin[pairs] = row
             opened[level] = pairs
             pairs += 1

@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 
 from ..domain.builder import ProfileBuilder
-from ..domain.tables import FrameKind
+from ..domain.tables import NO_ID, FrameKind
+from .compiled import compiled
 from .hashing import FACTOR, numbered
 from .nesting import OPEN, grow_tree, in_order, lay_in_lanes, nest
 from .trace_events import MISSING, TraceEvents
 from .trace_lines import THREAD, TRACK, Line, lines_of
-from .trace_pairs import BEGIN, Pairs, pairs_of_ids, pairs_of_threads
+from .trace_pairs import Pairs, pairs_of_ids, pairs_of_threads
+from .trace_phases import ASYNC_BEGIN, ASYNC_END, BEGIN, COMPLETE, END, Phases
 
 Array = np.ndarray[Any, Any]
-COMPLETE = ord("X")
-FARTHEST = 1 << 61
+WORK = ("kernel", "memcpy", "memset")
+"""Kinds of categories whose slices are work of a device."""
 SHOWN = 160
 
 NO_TIME = "event without a time"
@@ -27,6 +29,7 @@ ABSURD = "event at a time, or for a time, that cannot be"
 NEGATIVE = "slice that ends before it begins: counted as if it took no time"
 NO_DURATION = "slice without a duration: counted as if it took no time"
 LONE_END = "end of a slice that never began"
+TWO_ARGUMENTS = "slice whose end has arguments too, which are left out"
 NEVER_ENDED = "slice that never ended: counted up to the end of the one around it"
 
 
@@ -73,17 +76,19 @@ class Codes:
     categories: list[tuple[str, str]]
 
     def of_kind(self, *kinds: str) -> Array:
-        """Which codes are of these kinds of categories, as bools."""
-        return np.array([what.kind in kinds for what in self.what], bool)
+        """Which codes are of these kinds of categories, as bools; one where there are no codes."""
+        return np.array([what.kind in kinds for what in self.what] or [False], bool)
 
 
 @dataclass(eq=False)
 class Rows:
     """The slices, in the order of the table `slices`. event: the event of each. code: into `codes`. start_ns, stop_ns:
-    as in the file. node: the call stack, a node of `tree`. row: by event, its slice or -1. bounds: the rows of line i
-    are bounds[i] … bounds[i+1]-1."""
+    as in the file. arguments: places of texts. bounds: the rows of line i are bounds[i] … bounds[i+1]-1. row: by event,
+    its slice or -1. parent, depth, end, own: as in the table. node: the call stack, a node of `tree`. stretches: rows,
+    starts and lengths of the times in which one slice is the innermost on its thread."""
 
     events: TraceEvents
+    phases: Phases
     codes: Codes
     lines: list[Line]
     event: Array
@@ -92,14 +97,15 @@ class Rows:
     start_ns: Array
     stop_ns: Array
     bounds: Array
-    parent: Array
-    depth: Array
-    end: Array
-    own: Array
-    node: Array
-    tree: "Tree"
-    stretches: tuple[Array, Array, Array]
+    arguments: Array
     row: Array
+    parent: Array = field(init=False)
+    depth: Array = field(init=False)
+    end: Array = field(init=False)
+    own: Array = field(init=False)
+    node: Array = field(init=False)
+    stretches: tuple[Array, Array, Array] = field(init=False)
+    tree: "Tree" = field(init=False)
     numbers: dict[str, Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -111,10 +117,17 @@ class Rows:
             found = np.full(len(self), MISSING, np.int64)
             given = self.events.numbers.get(key)
             if given is not None:
-                rows = self.row[given.event]
-                found[rows[rows >= 0]] = given.value[rows >= 0]
+                _scatter(given.event, given.value, self.row, found)
             self.numbers[key] = found
         return self.numbers[key]
+
+
+@compiled
+def _scatter(event: Array, value: Array, row: Array, found: Array) -> None:
+    for i in range(len(event)):
+        at = row[event[i]]
+        if at >= 0:
+            found[at] = value[i]
 
 
 class Tree:
@@ -137,115 +150,133 @@ class Tree:
         return node
 
 
-def slices_of(events: TraceEvents, meaning: Meaning, builder: ProfileBuilder) -> Rows:
+def slices_of(events: TraceEvents, phases: Phases, meaning: Meaning, builder: ProfileBuilder) -> Rows:
     """All slices of a trace. Functions, frames and losses go to the builder."""
-    event, start, stop = _gathered(events, builder)
+    event, other_end, start, length = _gathered(events, phases, builder)
     codes, code = _codes(events, event, meaning, builder)
-    where = codes.where[code] if len(code) else np.zeros(0, np.int64)
-    asynchronous = (events.phase[event] != COMPLETE) & (events.phase[event] != BEGIN)
-    apart = [at for at in np.unique(events.process[event]).tolist() if at >= 0 and events.texts[at] in meaning.tracks]
-    where = np.where(asynchronous | np.isin(events.process[event], apart), TRACK, where)
-    # The slices of one category and process are one track.
-    thread = np.where(asynchronous, events.category[event], events.thread[event])
-    line, lines = lines_of(events, events.process[event], thread, where)
-    zero = int(start.min()) if len(start) else 0
-    outer = codes.outer[code] if len(code) else np.zeros(0, np.int8)
-    order = in_order(line, start - zero, stop - start, outer)
-    event, code, line, start, stop = (values[order] for values in (event, code, line, start, stop))
-    row = np.full(len(events), -1, np.int32)
+    complete = len(phases.of(COMPLETE)) >= len(event) and not len(other_end)
+    asynchronous = np.zeros(0, bool) if complete else np.isin(events.phase[event], list(ASYNC_BEGIN))
+    line, lines = lines_of(events, phases, event, code, codes.where, asynchronous, meaning.tracks)
+    order, bounds = in_order(line, len(lines), start, length, codes.outer[code])
+    line = np.repeat(np.arange(len(lines), dtype=np.int32), np.diff(bounds))
+    event, code, start, length = (values[order] for values in (event, code, start, length))
+    row = np.full(len(events), NO_ID, np.int32)
     row[event] = np.arange(len(event), dtype=np.int32)
-    bounds = np.searchsorted(line, np.arange(len(lines) + 1))
-    return _laid_out(events, codes, lines, event, code, line, start, stop, bounds, row)
-
-
-def _laid_out(
-    events: TraceEvents,
-    codes: Codes,
-    lines: list[Line],
-    event: Array,
-    code: Array,
-    line: Array,
-    start: Array,
-    stop: Array,
-    bounds: Array,
-    row: Array,
-) -> Rows:
-    n = len(event)
-    parent, depth, end, node = (np.empty(n, np.int32) for _ in range(4))
-    own = np.empty(n, np.int64)
-    ended = stop[stop != OPEN]
-    last = int(max(ended.max() if len(ended) else 0, start.max() if n else 0))
-    frame = codes.frame[code] if n else np.zeros(0, np.int32)
-    outer = codes.outer[code] if n else np.zeros(0, np.int8)
-    around = codes.of_kind("device_annotation")[code] if n else np.zeros(0, bool)
-    tree = Tree(n)
-    stretches = 0
-    of_row, of_start, of_length = np.empty(2 * n, np.int32), np.empty(2 * n, np.int64), np.empty(2 * n, np.int64)
-    for at, about in enumerate(lines):
-        first, behind = int(bounds[at]), int(bounds[at + 1])
-        if about.what == THREAD:
-            stretches, tree.keys, tree.values, tree.nodes = nest(
-                first, behind, start, stop, outer, frame, last, parent, depth, end, own, node,
-                of_row, of_start, of_length, stretches,
-                tree.keys, tree.values, tree.parent, tree.frame, tree.nodes, FACTOR,
-            )  # fmt: skip
-        else:
-            stop[first:behind][stop[first:behind] == OPEN] = last
-            lay_in_lanes(first, behind, start, stop, around, parent, depth, end, own)
-    return Rows(
+    arguments = events.arguments[event]
+    if len(other_end):
+        ends = other_end[order]
+        ended = np.flatnonzero(ends >= 0)
+        row[ends[ended]] = ended
+        others = events.arguments[ends[ended]]
+        both = (arguments[ended] >= 0) & (others >= 0) & (arguments[ended] != others)
+        _lost(builder, events, TWO_ARGUMENTS, event[ended[both]])
+        arguments[ended] = np.where(arguments[ended] < 0, others, arguments[ended])
+    rows = Rows(
         events=events,
+        phases=phases,
         codes=codes,
         lines=lines,
         event=event,
         code=code,
         line=line,
         start_ns=start,
-        stop_ns=stop,
+        stop_ns=np.where(length == OPEN, OPEN, start + length),
         bounds=bounds,
-        parent=parent,
-        depth=depth,
-        end=end,
-        own=own,
-        node=node,
-        tree=tree,
-        stretches=(of_row[:stretches], of_start[:stretches], of_length[:stretches]),
+        arguments=arguments,
         row=row,
     )
+    _lay_out(rows)
+    return rows
 
 
-def _gathered(events: TraceEvents, builder: ProfileBuilder) -> tuple[Array, Array, Array]:
-    """Event, start and stop of each slice, in the order of the file; stop is OPEN where a slice never ended."""
-    timeless = (events.time_ns == MISSING) & (events.phase != ord("M"))
-    _lost(builder, events, NO_TIME, np.flatnonzero(timeless))
-    complete = np.flatnonzero((events.phase == COMPLETE) & ~timeless).astype(np.int32)
-    start, length = events.time_ns[complete], events.duration_ns[complete]
-    without, negative = length == MISSING, (length < 0) & (length != MISSING)
-    _lost(builder, events, NO_DURATION, complete[without])
-    _lost(builder, events, NEGATIVE, complete[negative])
-    length = np.where(without | negative, 0, length)
-    absurd = (np.abs(start) >= FARTHEST) | (length >= FARTHEST)
-    _lost(builder, events, ABSURD, complete[absurd])
-    kept = ~absurd
-    parts = [(complete[kept], start[kept], (start + length)[kept])]
-    for pairs in (pairs_of_threads(events), pairs_of_ids(events)):
-        parts.append(_possible(pairs, events, builder))
-    if not any(len(part[0]) for part in parts[1:]):
-        return parts[0]
-    event, starts, stops = (np.concatenate(values) for values in zip(*parts, strict=True))
-    order = np.argsort(event, kind="stable")
-    return event[order], starts[order], stops[order]
+def _lay_out(rows: Rows) -> None:
+    """Nest what is on threads, and give lanes to the rest."""
+    n = len(rows)
+    rows.parent, rows.depth, rows.end, rows.node = (np.empty(n, np.int32) for _ in range(4))
+    rows.own = np.empty(n, np.int64)
+    start, stop, codes, tree = rows.start_ns, rows.stop_ns, rows.codes, Tree(n)
+    ended = stop[stop != OPEN]
+    last = max(int(values.max()) for values in (start, ended, np.zeros(1, np.int64)) if len(values))
+    stretches = 0
+    of_row, of_start, of_length = np.empty(2 * n, np.int32), np.empty(2 * n, np.int64), np.empty(2 * n, np.int64)
+    outer, frame = codes.outer[rows.code], codes.frame[rows.code]
+    sort = np.where(codes.of_kind("device_annotation"), 0, np.where(codes.of_kind(*WORK), 1, 2)).astype(np.int8)
+    sort = sort[rows.code]
+    for at, about in enumerate(rows.lines):
+        first, behind = int(rows.bounds[at]), int(rows.bounds[at + 1])
+        if about.what == THREAD:
+            stretches, tree.keys, tree.values, tree.nodes = nest(
+                first, behind, start, stop, outer, frame, last, rows.parent, rows.depth, rows.end, rows.own, rows.node,
+                of_row, of_start, of_length, stretches,
+                tree.keys, tree.values, tree.parent, tree.frame, tree.nodes, FACTOR,
+            )  # fmt: skip
+            continue
+        mine = slice(first, behind)
+        stop[mine] = np.where(stop[mine] == OPEN, last, stop[mine])
+        if about.what == TRACK:
+            sort[mine] = 1
+        lay_in_lanes(first, behind, start, stop, sort, rows.parent, rows.depth, rows.end, rows.own)
+    rows.tree = tree
+    rows.stretches = (of_row[:stretches], of_start[:stretches], of_length[:stretches])
 
 
-def _possible(pairs: Pairs, events: TraceEvents, builder: ProfileBuilder) -> tuple[Array, Array, Array]:
+@compiled
+def _complete(
+    rows: Array, time_ns: Array, duration_ns: Array, lengths: Array, fate: Array, missing: int, low: int, high: int
+) -> None:
+    """The length of each slice, and what is wrong with it: 1 no time, 2 absurd, 3 no duration, 4 ends too early."""
+    for i in range(len(rows)):
+        start, length = time_ns[rows[i]], duration_ns[rows[i]]
+        if start == missing:
+            fate[i] = 1
+        elif start <= low or start >= high or length >= high - low:
+            fate[i] = 2
+        elif length == missing:
+            fate[i] = 3
+        elif length < 0:
+            fate[i] = 4
+        lengths[i] = max(length, 0)
+
+
+def _gathered(events: TraceEvents, phases: Phases, builder: ProfileBuilder) -> tuple[Array, Array, Array, Array]:
+    """Event, the event of its end, start and length of each slice, in the order of the file.
+
+    The length is OPEN where a slice never ended. The event of the end is -1 for none; there is none at all where all
+    slices are complete.
+    """
+    rows = phases.of(COMPLETE)
+    lengths, fate = np.empty(len(rows), np.int64), np.zeros(len(rows), np.int8)
+    _complete(rows, events.time_ns, events.duration_ns, lengths, fate, MISSING, phases.low, phases.high)
+    if fate.any():
+        for reason, of in ((NO_TIME, 1), (ABSURD, 2), (NO_DURATION, 3), (NEGATIVE, 4)):
+            _lost(builder, events, reason, rows[fate == of])
+        kept = (fate == 0) | (fate > 2)
+        rows, lengths = rows[kept], lengths[kept]
+    start = events.time_ns[rows]
+    pairs = [
+        pairs_of_threads(events, possible(events, phases, phases.of(BEGIN + END), builder)),
+        pairs_of_ids(events, possible(events, phases, phases.of(ASYNC_BEGIN + ASYNC_END), builder)),
+    ]
+    if not any(len(one.begin) or len(one.lone) for one in pairs):
+        return rows, np.zeros(0, np.int32), start, lengths
+    parts = [(rows, np.full(len(rows), NO_ID, np.int32), start, lengths)]
+    parts += [_columns(one, events, builder) for one in pairs]
+    columns = [np.concatenate(values) for values in zip(*parts, strict=True)]
+    order = np.argsort(columns[0], kind="stable")
+    event, end, start, lengths = (values[order] for values in columns)
+    return event, end, start, lengths
+
+
+def _columns(pairs: Pairs, events: TraceEvents, builder: ProfileBuilder) -> tuple[Array, Array, Array, Array]:
     _lost(builder, events, LONE_END, pairs.lone)
-    _lost(builder, events, NEVER_ENDED, pairs.begin[pairs.end < 0])
-    absurd = (np.abs(pairs.start_ns) >= FARTHEST) | ((np.abs(pairs.stop_ns) >= FARTHEST) & (pairs.stop_ns != OPEN))
-    _lost(builder, events, ABSURD, pairs.begin[absurd])
-    return pairs.begin[~absurd], pairs.start_ns[~absurd], pairs.stop_ns[~absurd]
+    opened = pairs.end < 0
+    _lost(builder, events, NEVER_ENDED, pairs.begin[opened])
+    length = np.where(opened, OPEN, pairs.stop_ns - pairs.start_ns)
+    return pairs.begin, pairs.end, pairs.start_ns, length
 
 
 def _codes(events: TraceEvents, event: Array, meaning: Meaning, builder: ProfileBuilder) -> tuple[Codes, Array]:
-    code, shown = numbered(events.category[event], events.name[event])
+    code, shown = numbered(event, events.category, events.name)
     categories: dict[tuple[str, str], int] = {}
     whats, names, category, function, frame = [], [], [], [], []
     for place in event[shown].tolist():
@@ -262,11 +293,11 @@ def _codes(events: TraceEvents, event: Array, meaning: Meaning, builder: Profile
     codes = Codes(
         what=whats,
         name=names,
-        category=np.array(category, np.int16),
-        function=np.array(function, np.int32),
-        frame=np.array(frame, np.int32),
-        where=np.array([what.where for what in whats], np.int8),
-        outer=np.array([what.outer for what in whats], np.int8),
+        category=np.array(category or [0], np.int16),
+        function=np.array(function or [0], np.int32),
+        frame=np.array(frame or [0], np.int32),
+        where=np.array([what.where for what in whats] or [0], np.int8),
+        outer=np.array([what.outer for what in whats] or [0], np.int8),
         categories=list(categories),
     )
     return codes, code
@@ -275,6 +306,18 @@ def _codes(events: TraceEvents, event: Array, meaning: Meaning, builder: Profile
 def _lost(builder: ProfileBuilder, events: TraceEvents, reason: str, rows: Array) -> None:
     if len(rows):
         builder.lost(reason, described(events, int(rows[0])), len(rows))
+
+
+def possible(events: TraceEvents, phases: Phases, found: Array, builder: ProfileBuilder | None = None) -> Array:
+    """Those of some events that have a time that can be. The others are lost."""
+    time_ns = events.time_ns[found]
+    without = time_ns == MISSING
+    absurd = ~without & ((time_ns <= phases.low) | (time_ns >= phases.high))
+    if builder is not None:
+        _lost(builder, events, NO_TIME, found[without])
+        _lost(builder, events, ABSURD, found[absurd])
+    kept: Array = found[~(without | absurd)]
+    return kept
 
 
 def described(events: TraceEvents, event: int) -> str:

@@ -1,11 +1,9 @@
 """The tables that every trace has: slices, their arguments and numbers, samples, instants, counters, flows."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 
 from ..domain.builder import ProfileBuilder
@@ -14,6 +12,7 @@ from .compiled import compiled
 from .hashing import dense
 from .trace_events import MISSING, TraceEvents
 from .trace_slices import Rows
+from .trace_words import dumped, parsed
 
 Array = np.ndarray[Any, Any]
 COLUMNS = ("shapes", "types", "strides", "values", "call_stack")
@@ -36,24 +35,12 @@ def with_nulls(values: Array, missing: int = MISSING) -> pa.Array:
     return pa.array(values, mask=values == missing)
 
 
-def parsed(text: str) -> dict[str, Any]:
-    """The arguments in a text; empty where they cannot be understood."""
-    try:
-        found = orjson.loads(text)
-    except ValueError:
-        try:
-            found = json.loads(text, strict=False)
-        except (ValueError, RecursionError):
-            return {}
-    return found if isinstance(found, dict) else {}
-
-
 class ArgumentSets:
     """The distinct sets of arguments. of: by place of a text its row of `argument_sets` or NO_ID."""
 
     def __init__(self, events: TraceEvents, used: Array) -> None:
-        """used: the events whose arguments are wanted."""
-        self.of, self._places = dense(events.arguments[used], len(events.texts))
+        """used: the arguments that are wanted, places of texts."""
+        self.of, self._places = dense(used, len(events.texts))
         self._texts = [events.texts[place] for place in self._places.tolist()]
 
     def __len__(self) -> int:
@@ -78,15 +65,8 @@ class ArgumentSets:
                 for member, column in members.items():
                     value = found.get(member)
                     if value is not None:
-                        columns[column][row] = value if isinstance(value, str) else _dumped(value)
+                        columns[column][row] = value if isinstance(value, str) else dumped(value)
         return table("argument_sets", text=self._texts, **columns)
-
-
-def _dumped(value: Any) -> str:
-    try:
-        return orjson.dumps(value).decode()
-    except TypeError:
-        return json.dumps(value)
 
 
 def categories_table(rows: Rows, more: Sequence[tuple[str, str]] = ()) -> pa.Table:
@@ -104,13 +84,13 @@ def slices_table(rows: Rows, zero: int, stack: Array, arguments: ArgumentSets) -
         duration_ns=rows.stop_ns - rows.start_ns,
         self_ns=rows.own,
         thread=rows.line,
-        function=rows.codes.function[code] if len(code) else code,
-        category=rows.codes.category[code] if len(code) else code,
+        function=rows.codes.function[code],
+        category=rows.codes.category[code],
         depth=rows.depth,
         parent=rows.parent,
         end=rows.end,
         stack=stack,
-        arguments=arguments.rows(rows.events.arguments[rows.event]),
+        arguments=arguments.rows(rows.arguments),
     )
 
 

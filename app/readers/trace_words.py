@@ -1,0 +1,50 @@
+"""Numbers and arguments in the texts of trace events."""
+
+import json
+from typing import Any
+
+import orjson
+
+INT64 = 1 << 63
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """The arguments in a text; empty where they cannot be understood."""
+    try:
+        found = orjson.loads(text)
+    except ValueError:
+        try:
+            found = json.loads(text, strict=False)
+        except (ValueError, RecursionError):
+            return {}
+    return found if isinstance(found, dict) else {}
+
+
+def dumped(value: Any) -> str:
+    """A value as JSON, without blanks."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        # A number of more than 64 bits.
+        return json.dumps(value, separators=(",", ":"))
+
+
+def whole(value: Any, limit: int = INT64) -> int | None:
+    """A whole number between -limit and limit, as a number or as a text, else None."""
+    if isinstance(value, str):
+        try:
+            value = int(value) if len(value) <= 20 else None
+        except ValueError:
+            return None
+    elif isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if -limit <= value < limit else None
+
+
+def real(value: Any) -> float | None:
+    """A number that is one, else None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
+        return None
+    return float(value)
