@@ -41,6 +41,10 @@ def _has_samples(profile: Profile) -> bool:
     return bool(profile.samples.num_rows)
 
 
+def _has_timeline(profile: Profile) -> bool:
+    return any(t.num_rows for t in (profile.samples, profile.slices, profile.instants, profile.counters))
+
+
 def _has_threads(profile: Profile) -> bool:
     return bool(profile.threads.num_rows or profile.ranks.num_rows > 1)
 
@@ -68,6 +72,7 @@ def _has_losses(profile: Profile) -> bool:
 RESULT_PAGES = (
     ResultPage("", "Overview", _always),
     ResultPage("flamegraph", "Flame graph", _has_samples),
+    ResultPage("timeline", "Timeline", _has_timeline),
     ResultPage("hotspots", "Hotspots", _has_samples),
     ResultPage("steps", "Steps", _has_steps, by_event=False),
     ResultPage("operators", "Operators", _has_operators, by_event=False),

@@ -57,6 +57,8 @@ _KINDS = {
     "python": "Python",
     "operator": "operator",
     "gpu_kernel": "GPU kernel",
+    "runtime": "runtime call",
+    "annotation": "annotation",
     "unknown": "unknown kind",
 }
 

@@ -16,6 +16,7 @@ from .results import SORTS, Results
 from .saved import Comparison, Comparisons, DerivedEvent, DerivedEvents
 from .sweeping import Sweep
 from .targets import StoredTarget, Targets
+from .timelines import Timelines
 from .upgrade import upgrade
 
 __all__ = [
@@ -48,6 +49,7 @@ class Store:
     database: Database
     jobs: Jobs
     results: Results
+    timelines: Timelines
     presets: Presets
     hosts: Hosts
     targets: Targets
@@ -74,11 +76,13 @@ def open_store(settings: Settings, *, migrate: bool = True) -> Store:
     for warning in settings.prepare():
         log.warning("%s", warning)
     database = Database(settings)
+    results = Results(database)
     store = Store(
         settings=settings,
         database=database,
         jobs=Jobs(database),
-        results=Results(database),
+        results=results,
+        timelines=Timelines(results.cache),
         presets=Presets(database),
         hosts=Hosts(database),
         targets=Targets(database),

@@ -12,6 +12,10 @@ const KIND_NAMES = {
   python: 'Python',
   operator: 'operator',
   gpu_kernel: 'GPU kernel',
+  runtime: 'runtime call',
+  annotation: 'annotation',
+  communication: 'communication',
+  memory: 'copy or set',
   unknown: 'unknown kind',
 };
 

@@ -5,7 +5,21 @@ export const SHADES = 12;
 export const MODULES = 16;
 const HOT_STOPS = 5;
 const RAMP = 64;
-const KINDS = ['user', 'kernel', 'jit', 'inlined', 'python', 'operator', 'gpu_kernel', 'unknown', 'group'];
+const KINDS = [
+  'user',
+  'kernel',
+  'jit',
+  'inlined',
+  'python',
+  'operator',
+  'gpu_kernel',
+  'runtime',
+  'annotation',
+  'communication',
+  'memory',
+  'unknown',
+  'group',
+];
 
 /** 32-bit FNV-1a over the UTF-8 bytes of a text. */
 export function hash(text) {

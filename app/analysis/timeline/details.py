@@ -1,0 +1,338 @@
+"""What is told of one thing on a timeline: a slice with all that hangs on it, the samples in a box, instants, steps."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...domain.profile import Profile
+from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, NUMBERED, DeviceWorkKind, FlowKind, column, texts
+from ..functions import functions_of
+from ..picking import event_names, samples_of, threads_of, weights_on
+from ..remember import remembered
+from .levels import Items
+from .sources import KINDS, NOTHING, Timeline, code_names
+
+Array = np.ndarray[Any, Any]
+MOST_LAUNCHED = 50
+MOST_FLOWS = 50
+MOST_FUNCTIONS = 20
+MOST_CHARACTERS = 20_000
+EVERYTHING = 1 << 62
+
+
+@dataclass(frozen=True)
+class Place:
+    """A slice in short: where it is, and what."""
+
+    slice: int
+    name: str
+    track: str
+    depth: int
+    start_ns: int
+    duration_ns: int
+
+
+def place_of(profile: Profile, row: int) -> Place:
+    """A slice in short."""
+    found = profile.slices.slice(row, 1).to_pylist()[0]
+    return Place(
+        slice=row,
+        name=functions_of(profile).name_of(found["function"]),
+        track=f"t{found['thread']}",
+        depth=found["depth"],
+        start_ns=found["start_ns"],
+        duration_ns=found["duration_ns"],
+    )
+
+
+def slice_in(timeline: Timeline, thread: int, depth: int, start_ns: int, end_ns: int) -> int | None:
+    """The longest slice of a row in a window; None where there is none."""
+    items = _finest(timeline.slices_at(thread, depth, start_ns, end_ns, 0, EVERYTHING))
+    if items is None:
+        return None
+    return int(items.thing[int(np.argmax(items.end - items.start))])
+
+
+def slice_details(profile: Profile, timeline: Timeline, row: int) -> dict[str, Any]:
+    """All that is known of a slice, as plain data: times in ns from the profile's zero."""
+    found = profile.slices.slice(row, 1).to_pylist()[0]
+    thread, threads = found["thread"], threads_of(profile)
+    category = profile.categories.slice(found["category"], 1).to_pylist()[0]
+    rank = int(threads.rank[thread])
+    parent = found["parent"]
+    before, after = _neighbours(timeline, thread, found["depth"], found["start_ns"], row)
+    code = timeline.slices_at(thread, found["depth"], found["start_ns"], found["start_ns"] + 1, 0, EVERYTHING)
+    inner = row + 1 if found["end"] > row + 1 else None
+    numbers, text, call_stack = _arguments(profile, row, found["arguments"])
+    return {
+        "what": "slice",
+        **_plain(place_of(profile, row)),
+        "function": int(functions_of(profile).canonical[found["function"]]),
+        "kind": _kind(code, row),
+        "category": category["name"],
+        "self_ns": found["self_ns"],
+        "thread": threads.key[thread],
+        "thread_name": threads.name[thread] or threads.process[thread],
+        "rank": None if rank < 0 else rank,
+        "arguments": {**text, **numbers},
+        "call_stack": call_stack,
+        "stack": stack_names(profile, found["stack"]),
+        "parent": None if parent == NO_ID else parent,
+        "child": inner,
+        "previous": before,
+        "next": after,
+        "steps": _steps_of(profile, rank, found["start_ns"]),
+        "work": _work(profile, row),
+        "launched": _launched(profile, row, found["end"]),
+        "flows": _flows(profile, row),
+    }
+
+
+def samples_in(
+    profile: Profile, timeline: Timeline, event: int, thread: int, start_ns: int, end_ns: int
+) -> dict[str, Any]:
+    """What the samples of a lane in a window are of: the functions they were taken in, the heaviest first."""
+    items = _finest(timeline.samples_at(event, thread, start_ns, end_ns, 0, EVERYTHING))
+    threads = threads_of(profile)
+    stack = weight = codes = np.zeros(0, np.int64)
+    if items is not None:
+        stack, codes, weight = samples_of(profile).stack[items.thing], items.code, items.weight
+        if event_names(profile)[event] in (HOST_TIME, DEVICE_TIME):
+            over = np.minimum(items.start + weight, end_ns)
+            weight = np.maximum(over - np.maximum(items.start, start_ns), 0)
+    total = int(weight.sum())
+    distinct, which = np.unique(codes, return_inverse=True)
+    sums = weights_on(which, weight, len(distinct), int(weight.max(initial=0)))
+    number = np.bincount(which, minlength=len(distinct))
+    best = np.argsort(-sums, kind="stable")[:MOST_FUNCTIONS]
+    heaviest = None
+    if len(stack):
+        stacks, of = np.unique(stack, return_inverse=True)
+        heaviest = int(stacks[int(np.argmax(np.bincount(of, weight)))])
+    return {
+        "what": "samples",
+        "track": f"t{thread}",
+        "thread": threads.key[thread],
+        "thread_name": threads.name[thread] or threads.process[thread],
+        "event": event_names(profile)[event],
+        "unit": texts(profile.events, "unit")[event],
+        "start_ns": start_ns,
+        "end_ns": end_ns,
+        "samples": len(codes),
+        "weight": total,
+        "functions": [
+            _function(profile, int(distinct[n])) | {"samples": int(number[n]), "weight": int(sums[n])}
+            for n in best.tolist()
+        ],
+        "left_out": max(0, len(distinct) - MOST_FUNCTIONS),
+        "stack": [] if heaviest is None else stack_names(profile, heaviest),
+    }
+
+
+def instants_in(profile: Profile, timeline: Timeline, thread: int, start_ns: int, end_ns: int) -> dict[str, Any]:
+    """The instants in a window."""
+    items = _finest(timeline.instants_at(thread, start_ns, end_ns, 0, EVERYTHING))
+    rows = [] if items is None else items.thing[:MOST_FUNCTIONS].tolist()
+    functions = functions_of(profile)
+    found = []
+    for row in profile.instants.take(rows).to_pylist() if rows else []:
+        _, text, _ = _arguments(profile, None, row["arguments"])
+        name = functions.name_of(row["function"])
+        found.append({"name": name, "time_ns": row["time_ns"], "arguments": text})
+    count = 0 if items is None else len(items)
+    return {"what": "instants", "track": f"t{thread}", "count": count, "instants": found}
+
+
+def step_in(profile: Profile, timeline: Timeline, place: int, start_ns: int, end_ns: int) -> dict[str, Any] | None:
+    """The longest step of a rank in a window."""
+    items = _finest(timeline.steps_at(place, start_ns, end_ns, 0, EVERYTHING))
+    if items is None:
+        return None
+    row = profile.steps.slice(int(items.thing[int(np.argmax(items.end - items.start))]), 1).to_pylist()[0]
+    return {
+        "what": "step",
+        "track": f"s{place}",
+        "name": row["name"],
+        "rank": row["rank"],
+        "start_ns": row["start_ns"],
+        "duration_ns": row["end_ns"] - row["start_ns"],
+    }
+
+
+def stack_names(profile: Profile, stack: int) -> list[str]:
+    """The names of a call stack, outermost first."""
+    parent, frame = column(profile.stacks, "parent"), column(profile.stacks, "frame")
+    function = column(profile.frames, "function")
+    path = []
+    while stack > 0:
+        path.append(int(function[frame[stack]]))
+        stack = int(parent[stack])
+    return functions_of(profile).names_of(np.array(path[::-1], np.int64))
+
+
+def _finest(found: Any) -> Items | None:
+    return found.read() if found is not None and len(found) else None
+
+
+def _kind(found: Any, row: int) -> str:
+    items = _finest(found)
+    if items is None or not (items.thing == row).any():
+        return "unknown"
+    return KINDS[int(code_names(items.code[items.thing == row])[1][0])]
+
+
+def _function(profile: Profile, code: int) -> dict[str, Any]:
+    if code == NOTHING:
+        return {"function": None, "name": "no stack", "module": "", "kind": "unknown"}
+    function, kind = divmod(code, len(KINDS))
+    functions = functions_of(profile)
+    return {
+        "function": function,
+        "name": functions.name_of(function),
+        "module": functions.module_of(function),
+        "kind": KINDS[kind],
+    }
+
+
+def _plain(place: Place) -> dict[str, Any]:
+    return dict(vars(place))
+
+
+def _neighbours(timeline: Timeline, thread: int, depth: int, start_ns: int, row: int) -> tuple[int | None, int | None]:
+    """The slices before and after one in its row."""
+    found = timeline.slices_at(thread, depth, start_ns, start_ns + 1, 0, EVERYTHING)
+    if found is None:
+        return None, None
+    level, at = found.level, np.flatnonzero(found.read().thing == row)
+    if not len(at):
+        return None, None
+    place = found.part.start + int(at[0])
+    which = int(np.searchsorted(level.bounds, place, "right"))
+    low, high = int(level.bounds[which - 1]), int(level.bounds[which])
+    before, after = (
+        int(level.read(slice(n, n + 1)).thing[0]) if low <= n < high else None for n in (place - 1, place + 1)
+    )
+    return before, after
+
+
+def _arguments(profile: Profile, row: int | None, arguments: int) -> tuple[dict[str, int], dict[str, Any], str | None]:
+    """(those that are numbers, the others, the call stack that is written among them)."""
+    numbers: dict[str, int] = {}
+    if row is not None and profile.slice_numbers.num_rows:
+        of = column(profile.slice_numbers, "slice")
+        low, high = (int(n) for n in np.searchsorted(of, np.array([row, row + 1], of.dtype)))
+        for pair in profile.slice_numbers.slice(low, high - low).to_pylist():
+            numbers[NUMBERED[pair["key"]]] = pair["value"]
+    if arguments == NO_ID:
+        return numbers, {}, None
+    found = profile.argument_sets.slice(arguments, 1).to_pylist()[0]
+    try:
+        text = json.loads(found["text"] or "{}")
+    except ValueError:
+        text = {"arguments": found["text"]}
+    if not isinstance(text, Mapping):
+        text = {"arguments": text}
+    return numbers, {str(key): _short(value) for key, value in text.items()}, found["call_stack"]
+
+
+def _short(value: Any) -> Any:
+    """What is too long to be shown, cut."""
+    if isinstance(value, str):
+        return value if len(value) <= MOST_CHARACTERS else value[:MOST_CHARACTERS] + "…"
+    if isinstance(value, bool | int | float) or value is None:
+        return value
+    whole = json.dumps(value)
+    return value if len(whole) <= MOST_CHARACTERS else whole[:MOST_CHARACTERS] + "…"
+
+
+def _steps_of(profile: Profile, rank: int, at_ns: int) -> list[str]:
+    steps = profile.steps
+    start, end = column(steps, "start_ns"), column(steps, "end_ns")
+    of = steps.column("rank").fill_null(NO_ID).to_numpy()
+    inside = (start <= at_ns) & (end > at_ns) & ((of == rank) | (of == NO_ID))
+    return texts(steps.take(np.flatnonzero(inside)), "name")
+
+
+def _work(profile: Profile, row: int) -> dict[str, Any] | None:
+    """What a device did, where the slice is such work."""
+    of = column(profile.device_work, "slice")
+    at = int(np.searchsorted(of, np.array(row, of.dtype)))
+    if at == len(of) or of[at] != row:
+        return None
+    found = profile.device_work.slice(at, 1).to_pylist()[0]
+    configuration = found["configuration"]
+    shape: dict[str, Any] = {}
+    if configuration != NO_ID:
+        shape = {
+            k: v for k, v in profile.configurations.slice(configuration, 1).to_pylist()[0].items() if v is not None
+        }
+    device = profile.devices.slice(found["device"], 1).to_pylist()[0] if found["device"] != NO_ID else None
+    began = int(column(profile.slices, "start_ns")[row])
+    launch = None if found["launch"] == NO_ID else _plain(place_of(profile, found["launch"]))
+    return {
+        "kind": DeviceWorkKind(found["kind"]).name.lower(),
+        "device": None if device is None else device["device"],
+        "device_name": None if device is None else device["name"],
+        "stream": found["stream"],
+        "bytes": found["bytes"],
+        "configuration": shape,
+        "launch": launch,
+        "delay_ns": None if launch is None else began - launch["start_ns"],
+        "operator": None if found["operator"] == NO_ID else _plain(place_of(profile, found["operator"])),
+    }
+
+
+def _launched(profile: Profile, row: int, end: int) -> dict[str, Any] | None:
+    """The work of devices that a slice and those inside of it launched."""
+    work = profile.device_work
+    if not work.num_rows:
+        return None
+
+    def build() -> tuple[Array, Array]:
+        launch = column(work, "launch")
+        order = np.argsort(launch, kind="stable")
+        return order, launch[order]
+
+    order, launch = remembered(profile, "timeline launches", build)
+    low, high = (int(n) for n in np.searchsorted(launch, np.array([row, end], launch.dtype)))
+    if low == high:
+        return None
+    slices = column(work, "slice")[np.sort(order[low:high])]
+    start, duration = column(profile.slices, "start_ns")[slices], column(profile.slices, "duration_ns")[slices]
+    first = slices[np.argsort(start, kind="stable")[:MOST_LAUNCHED]]
+    return {
+        "count": len(slices),
+        "total_ns": int(duration.sum()),
+        "start_ns": int(start.min()),
+        "end_ns": int((start + duration).max()),
+        "first": [_plain(place_of(profile, int(n))) for n in first],
+    }
+
+
+def _flows(profile: Profile, row: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for mine, other, direction in (("source", "target", "to"), ("target", "source", "from")):
+        order, ids = _flow_order(profile, mine)
+        low, high = (int(n) for n in np.searchsorted(ids, np.array([row, row + 1], ids.dtype)))
+        for at in order[low:high][:MOST_FLOWS].tolist():
+            flow = profile.flows.slice(at, 1).to_pylist()[0]
+            found.append(
+                {
+                    "direction": direction,
+                    "kind": FlowKind(flow["kind"]).name.lower(),
+                    **_plain(place_of(profile, flow[other])),
+                }
+            )
+    return found
+
+
+def _flow_order(profile: Profile, of: str) -> tuple[Array, Array]:
+    def build() -> tuple[Array, Array]:
+        ids = column(profile.flows, of)
+        order = np.argsort(ids, kind="stable")
+        return order, ids[order]
+
+    return remembered(profile, ("timeline flows", of), build)

@@ -1,0 +1,124 @@
+"""A timeline as one still picture: SVG without scripts, for a page where none run.
+
+Names are hostile: they only ever become text between tags, as `exporters.svg` escapes it.
+"""
+
+from collections.abc import Sequence
+
+from ..analysis.timeline.sources import KINDS, Timeline
+from ..analysis.timeline.tracks import Track
+from ..domain.profile import Profile
+from ..domain.selection import Selection
+from ..domain.units import duration
+from ..exporters import palette
+from ..exporters.svg import escape, label
+from .timeline import parse_bands, viewport
+
+HEAD, ROW, GAP, LEFT, LINE = 26, 16, 6, 170, 32
+ROWS = 12
+"""Rows of slices of one track; those deeper are left out."""
+MOST_BOXES = 4_000
+LEAST_PX = 0.5
+
+
+def draw(
+    profile: Profile,
+    timeline: Timeline,
+    selection: Selection,
+    shown: Sequence[Track],
+    start_ns: int,
+    end_ns: int,
+    width: int,
+    theme: str = "system",
+) -> str:
+    """The tracks from start to end. theme: system, light or dark."""
+    room = width - LEFT
+    bands: list[tuple[Track, str, int]] = []
+    for track in shown:
+        if track.kind == "steps" or track.kind == "counter":
+            bands.append((track, track.id, 1))
+        elif track.rows:
+            bands.append((track, f"{track.id}.0-{min(track.rows, ROWS) - 1}", min(track.rows, ROWS)))
+        elif track.lane:
+            bands.append((track, f"{track.id}.l", 1))
+        elif track.instants:
+            bands.append((track, f"{track.id}.i", 1))
+    parsed = parse_bands([text for _, text, _ in bands], profile, timeline)
+    data = viewport(profile, timeline, selection, parsed, start_ns, end_ns, room // 2)
+    scale = room / (end_ns - start_ns)
+    parts: list[str] = []
+    y = HEAD
+    for track, text, rows in bands:
+        band = data["bands"][text]
+        parts.append(f'<text class="name" x="4" y="{y + 12}">{escape(label(track.name, LEFT - 12))}</text>')
+        if track.kind == "counter":
+            parts.append(_line(track, band, data["unit_ns"] * scale, y))
+            y += LINE + GAP
+            continue
+        parts += _boxes(band, data["names"], data["unit_ns"] * scale, y, room)
+        y += rows * ROW + GAP
+    head = [
+        f'<text x="{LEFT}" y="16">{escape(duration(start_ns))}</text>',
+        f'<text x="{width - 4}" y="16" text-anchor="end">{escape(duration(end_ns))}</text>',
+    ]
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{y}" '
+        f'viewBox="0 0 {width} {y}" role="img" aria-label="Timeline"><style>{_style(theme)}</style>'
+        f'<rect class="ground" width="100%" height="100%"/>{"".join(head)}{"".join(parts)}</svg>'
+    )
+
+
+def _boxes(band: dict[str, list[int]], names: dict[str, list[object]], scale: float, y: int, room: int) -> list[str]:
+    parts: list[str] = []
+    at = 0
+    for row, count in enumerate(band["rows"]):
+        end = 0
+        for n in range(at, at + count):
+            begin = end + band["gap"][n]
+            end = begin + band["length"][n]
+            left, right = max(begin * scale, 0.0), min(end * scale, float(room))
+            if len(parts) > MOST_BOXES:
+                break
+            place = band["name"][n]
+            name, kind, shade = str(names["name"][place]), names["kind"][place], names["shade"][place]
+            text = label(name, right - left)
+            words = f'<text x="{LEFT + left + 3:.1f}" y="{y + row * ROW + 11}">{escape(text)}</text>' if text else ""
+            tip = f"<title>{escape(name)}</title>" if name else ""
+            parts.append(
+                f'<g>{tip}<rect class="k{kind}-{shade}" x="{LEFT + left:.1f}" y="{y + row * ROW}" '
+                f'width="{max(LEAST_PX, right - left - 0.3):.1f}" height="{ROW - 1}"/>{words}</g>'
+            )
+        at += count
+    return parts
+
+
+def _line(track: Track, band: dict[str, list[float | None]], scale: float, y: int) -> str:
+    low, high = min(track.low or 0.0, 0.0), track.high or 0.0
+    span = (high - low) or 1.0
+    points: list[str] = []
+    x, last = 0.0, None
+    for gap, value in zip(band["gap"], band["high"], strict=True):
+        x += (gap or 0) * scale
+        if value is None:
+            continue
+        height = y + LINE - (value - low) / span * LINE
+        if last is not None:
+            points.append(f"{LEFT + max(x, 0.0):.1f},{last:.1f}")
+        points.append(f"{LEFT + max(x, 0.0):.1f},{height:.1f}")
+        last = height
+    return f'<polyline class="line" points="{" ".join(points)}"/>'
+
+
+def _style(theme: str) -> str:
+    def colours(of: palette.Theme) -> str:
+        kinds = "".join(
+            f".k{n}-{step}{{fill:{palette.shade(of.kinds.get(kind, of.kinds['unknown']), step)}}}"
+            for n, kind in enumerate(KINDS)
+            for step in range(palette.SHADES)
+        )
+        return f".ground{{fill:{of.ground}}}text{{fill:{of.text}}}.line{{fill:none;stroke:{of.text}}}{kinds}"
+
+    common = "text{font:11px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;white-space:pre}"
+    if theme == "system":
+        return f"{common}{colours(palette.LIGHT)}@media (prefers-color-scheme:dark){{{colours(palette.DARK)}}}"
+    return common + colours(palette.DARK if theme == "dark" else palette.LIGHT)
