@@ -71,8 +71,8 @@ def operator_detail(profile: Profile, selection: Selection, name: str) -> Operat
     steps, step_names = _steps(profile, slices.start[rows], calls.rank[places])
     threads = slices.thread[rows]
 
-    def of_calls(keys: Array, names: Sequence[str], of: Array) -> pd.DataFrame:
-        return _table(keys, names, host_us=calls.host_total[of], device_us=calls.device_total[of])
+    def of_calls(keys: Array, names: Sequence[str], of: Array, *, in_order: bool = False) -> pd.DataFrame:
+        return _table(keys, names, in_order=in_order, host_us=calls.host_total[of], device_us=calls.device_total[of])
 
     functions = functions_of(profile)
     kernels = []
@@ -89,7 +89,7 @@ def operator_detail(profile: Profile, selection: Selection, name: str) -> Operat
         kernels=pd.concat(kernels, ignore_index=True),
         callers=of_calls(label, label_names, places),
         callees=of_calls(inner, inner_names, children),
-        steps=of_calls(steps, step_names, places),
+        steps=of_calls(steps, step_names, places, in_order=True),
         threads=of_calls(threads, thread_names(profile), places),
     )
 
@@ -113,7 +113,7 @@ def kernel_detail(profile: Profile, selection: Selection, name: str) -> KernelDe
         delay=waits.delay[known],
         queue=waits.queue[known],
         operators=_table(keys, names, total_us=duration),
-        steps=_table(steps, step_names, total_us=duration),
+        steps=_table(steps, step_names, in_order=True, total_us=duration),
         streams=_table(work.thread[rows], thread_names(profile), total_us=duration),
     )
 
@@ -122,13 +122,22 @@ def thread_names(profile: Profile) -> list[str]:
     """What each thread or stream is called, with its rank where it has one."""
     threads = threads_of(profile)
     return [
-        (f"rank {rank}, " if rank >= 0 else "") + (name or key)
-        for rank, name, key in zip(threads.rank.tolist(), threads.name, threads.key, strict=True)
+        of_rank + (name or key)
+        for of_rank, name, key in zip(_of_ranks(threads.rank), threads.name, threads.key, strict=True)
     ]
 
 
-def _table(keys: Array, names: Sequence[str], **values: Array) -> pd.DataFrame:
-    """name, calls and the sums of values (ns) in µs, by key; the greatest of the first value first. -1 is left out."""
+def _of_ranks(rank: Array) -> list[str]:
+    """What stands before names of these ranks: nothing where there is only one."""
+    several = len(set(rank.tolist())) > 1
+    return [f"rank {of}, " if several and of >= 0 else "" for of in rank.tolist()]
+
+
+def _table(keys: Array, names: Sequence[str], *, in_order: bool = False, **values: Array) -> pd.DataFrame:
+    """name, calls and the sums of values (ns) in µs, by key; the greatest of the first value first. -1 is left out.
+
+    in_order: in the order of keys instead.
+    """
     some = picked(groups_by(keys), keys >= 0)
     found = pd.DataFrame(
         {
@@ -137,8 +146,9 @@ def _table(keys: Array, names: Sequence[str], **values: Array) -> pd.DataFrame:
             **{word: micros(some.sums(of.astype(np.int64))) for word, of in values.items()},
         }
     )
-    first = next(iter(values))
-    return found.sort_values(first, ascending=False, kind="stable", ignore_index=True)
+    if in_order:
+        return found
+    return found.sort_values(next(iter(values)), ascending=False, kind="stable", ignore_index=True)
 
 
 def _labels_of(profile: Profile, places: Array) -> tuple[Array, list[str]]:

@@ -23,11 +23,12 @@ WIDE = 30.0
 
 @dataclass(frozen=True)
 class Bar:
-    """A row. label: what stands beside it; name: the whole of it."""
+    """A row. label: what stands beside it; name: the whole of it. share: in percent, None for none."""
 
     label: str
     name: str
     value: float
+    share: float | None = None
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class Histogram:
     counts: tuple[int, ...]
 
 
-def top_bars(title: str, unit: str, bars: Sequence[Bar], whole: float) -> str:
-    """The rows as bars, with what they are of the whole."""
+def top_bars(title: str, unit: str, bars: Sequence[Bar]) -> str:
+    """The rows as bars."""
     height = ROW * len(bars) + 4
     svg = _svg(WIDTH, height, f"{title}: the first {len(bars)}")
     most = max((bar.value for bar in bars), default=0.0)
@@ -47,7 +48,7 @@ def top_bars(title: str, unit: str, bars: Sequence[Bar], whole: float) -> str:
     for number, bar in enumerate(bars):
         y = ROW * number + 4
         group = element(svg, "g", {"class": "bars-row"})
-        share = percent(100 * bar.value / whole) if whole else ""
+        share = "" if bar.share is None else percent(bar.share)
         shown = quantity(bar.value, unit).text
         element(group, "title", {}).text = clean(f"{bar.name}\n{shown}" + (f", {share}" if share else ""))
         label = element(

@@ -20,7 +20,7 @@ from .sheets import SheetRow, Shown, headings, scales_of, sheet_rows
 from .tables import Heading, here
 
 Array = np.ndarray[Any, Any]
-TOP = 10
+TOP = 8
 NS_PER_US = 1_000
 
 
@@ -86,23 +86,26 @@ def rank_links(profile: Profile) -> tuple[Link, ...]:
 
 
 def charts_of(
-    rows: pd.DataFrame, wanted: Sequence[tuple[str, str]], short: Callable[[str], str] | None = None
+    rows: pd.DataFrame, wanted: Sequence[tuple[str, str, str]], short: Callable[[str], str] | None = None
 ) -> tuple[Chart, ...]:
-    """The first rows by each of these columns (µs), with their titles."""
+    """The first rows by each of (column of µs, column of its percentage or nothing, title)."""
     found = []
-    for column, title in wanted:
-        values = rows[column].fillna(0)
-        first = rows.assign(_value=values)[values > 0].nlargest(TOP, "_value")
+    for column, share, title in wanted:
+        first = rows[rows[column].fillna(0) > 0].nlargest(TOP, column)
         if not len(first):
             continue
         bars = [
-            Bar(short(row["name"]) if short else row["name"], row["name"], row["_value"] * NS_PER_US)
+            Bar(
+                short(row["name"]) if short else row["name"],
+                row["name"],
+                row[column] * NS_PER_US,
+                row[share] if share else None,
+            )
             for row in records(first)
         ]
-        total = quantity(float(values.sum()) * NS_PER_US, "ns")
-        whole = float(values.sum()) * NS_PER_US if "self" in column or column == "total_us" else 0.0
         # `top_bars` escapes every name and uses neither script nor style; tests hold it to that.
-        found.append(Chart(title, total, Markup(top_bars(title, "ns", bars, whole))))
+        total = quantity(float(rows[column].sum()) * NS_PER_US, "ns")
+        found.append(Chart(title, total, Markup(top_bars(title, "ns", bars))))
     return tuple(found)
 
 

@@ -92,9 +92,9 @@ _LAUNCHES = (
     Shown("delay_median_us", "Median", "time", "Half of the delays are no longer", "delay"),
     Shown("delay_p90_us", "90 %", "time", "Nine tenths of the delays are no longer", "delay"),
     Shown("delay_p99_us", "99 %", "time", "99 of 100 delays are no longer", "delay"),
-    Shown("delay_max_us", "Longest", "time", "The longest delay", "delay"),
+    Shown("delay_max_us", "Delay, longest", "time", "The longest delay", "delay"),
     Shown("queue_mean", "Queue", "number", "How much else of the stream waited, mean"),
-    Shown("queue_max", "Longest", description="The most that waited"),
+    Shown("queue_max", "Queue, most", description="The most that waited"),
     Shown("shorter", "Short work", description="Work that took the device less time than its launch took the host"),
 )
 _SEQUENCES = (
@@ -176,7 +176,7 @@ def _all(frame: Frame, profile: Profile) -> Response:
                 )
                 for word in words
             ),
-            kinds=_kinds(rows, kind) if view == "kernels" else (),
+            kinds=_kinds(kind) if view == "kernels" else (),
             ranks=rank_links(profile) if view == "kernels" else (),
             lengths=tuple(
                 Link(str(n), str(n), here(("length", None if n == LENGTH else str(n)), ("page", None)), n == length)
@@ -185,11 +185,7 @@ def _all(frame: Frame, profile: Profile) -> Response:
             if view == "sequences" and by == "stream"
             else (),
             figures=_figures(frame, profile),
-            charts=charts_of(found, (("total_us", "Time by kernel"),), short_kernel_name)
-            if view == "kernels"
-            else charts_of(found, (("total_us", "Time by sort of copy"),))
-            if view == "copies"
-            else (),
+            charts=_charts(frame, profile, view, found),
             sheet=sheet(
                 VIEWS[view],
                 found,
@@ -227,7 +223,6 @@ def _one(frame: Frame, profile: Profile, name: str) -> Response:
         if row["occupancy_percent"] is not None:
             figures.append(figure("Occupancy", row["occupancy_percent"], "percent"))
         figures.append(Figure("Tensor cores", "yes" if row["tensor_core"] else "no", "as its name says"))
-        figures.append(Figure("Kind", row["kind"], ""))
     if len(told.queue):
         figures.append(figure("Launch delay, mean", float(told.delay.mean()), "ns"))
         figures.append(Figure("Queue, mean", f"{told.queue.mean():,.2f}", "launched on its stream and not begun"))
@@ -254,7 +249,7 @@ def _one(frame: Frame, profile: Profile, name: str) -> Response:
     return render(
         DetailPage(
             frame=frame,
-            what="Kernel" if len(alone) else "Copy or set",
+            what=f"Kernel ({alone['kind'].iloc[0]})" if len(alone) else "Copy or set",
             name=short_kernel_name(name),
             full=name,
             back=frame.url("kernels"),
@@ -285,7 +280,23 @@ def _figures(frame: Frame, profile: Profile) -> tuple[Figure, ...]:
     return tuple(found)
 
 
-def _kinds(rows: pd.DataFrame, kind: str | None) -> tuple[Link, ...]:
+def _charts(frame: Frame, profile: Profile, view: str, found: pd.DataFrame) -> tuple[Chart, ...]:
+    if view == "copies":
+        return charts_of(found, (("total_us", "percent", "Time by sort"),))
+    if view != "kernels":
+        return ()
+    by_operator = kernels(profile, frame.selection, "configuration", by_rank=False)
+    launched = by_operator.groupby("operator", as_index=False)[["total_us", "percent"]].sum()
+    return (
+        *charts_of(found, (("total_us", "percent", "Time by kernel"),), short_kernel_name),
+        *charts_of(
+            launched.rename(columns={"operator": "name"}),
+            (("total_us", "percent", "Kernel time by the operator that launched it"),),
+        ),
+    )
+
+
+def _kinds(kind: str | None) -> tuple[Link, ...]:
     return (
         Link("", "All", here(("kind", None), ("page", None)), kind is None),
         *(Link(word, word.capitalize(), here(("kind", word), ("page", None)), word == kind) for word in KINDS[:3]),

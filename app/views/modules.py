@@ -90,7 +90,9 @@ def show(id: str) -> Response:
         table = sheet("Classes", found, columns, order, noun="row", bar=bar, everything=len(rows))
     else:
         nodes, levels, trail = _tree(frame, rows, shown)
-    wanted = [("host_self_us", "Host self time"), *([("device_self_us", "Device self time")] if devices else [])]
+    wanted = [("host_self_us", "", "Host self time")]
+    if devices:
+        wanted.append(("device_self_us", "", "Device self time"))
     return render(
         ModulesPage(
             frame=frame,

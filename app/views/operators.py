@@ -8,6 +8,7 @@ from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
 from ..analysis.details import operator_detail
+from ..analysis.kernel_names import short_kernel_name
 from ..analysis.operators import BY, operators
 from ..analysis.schema import records
 from ..domain.errors import InvalidRequest, NotFound
@@ -60,7 +61,8 @@ _CORES = (
 
 @dataclass(frozen=True)
 class OperatorsPage(Page):
-    """kinds, choices, ranks: what to switch between; ranks empty where there is one. missing: what was not recorded."""
+    """kinds, choices, ranks: what to switch between; ranks empty where there is one. charts, totals: by self time and
+    by total time. missing: what was not recorded."""
 
     template: ClassVar[str] = "results/operators.html"
     frame: Frame
@@ -68,6 +70,7 @@ class OperatorsPage(Page):
     kinds: tuple[Link, ...]
     ranks: tuple[Link, ...]
     charts: tuple[Chart, ...]
+    totals: tuple[Chart, ...]
     sheet: Sheet
     missing: str
     csv: str
@@ -98,10 +101,17 @@ def _all(frame: Frame, profile: Profile) -> Response:
     devices, each = _devices(rows), several_ranks(rows)
     shown = _columns(by, devices, each)
     found, order = asked(rows, shown, _default(rows), ("name", "input_shapes", "call_stack"))
-    measured = [("host_self_us", "Host self time"), ("host_total_us", "Host total time")]
-    if devices:
-        measured = [("device_self_us", "Device self time"), ("device_total_us", "Device total time"), *measured]
     kind = _kind()
+    # Annotations are around operators: beside them, their time would count twice.
+    alike = found if kind == "annotation" else found[found["kind"] == "operator"]
+    words = ("device", "host") if devices else ("host",)
+
+    def charts(part: str) -> tuple[Chart, ...]:
+        return charts_of(
+            alike,
+            [(f"{word}_{part}_us", f"{word}_{part}_percent", f"{word.capitalize()} {part} time") for word in words],
+        )
+
     return render(
         OperatorsPage(
             frame=frame,
@@ -114,7 +124,8 @@ def _all(frame: Frame, profile: Profile) -> Response:
                 *(Link(w, f"{w.capitalize()}s", here(("kind", w), ("page", None)), w == kind) for w in KINDS),
             ),
             ranks=rank_links(profile),
-            charts=charts_of(found, measured),
+            charts=charts("self"),
+            totals=charts("total"),
             sheet=sheet(
                 "Operators",
                 found,
@@ -171,7 +182,7 @@ def _one(frame: Frame, profile: Profile, name: str) -> Response:
     parts = []
     if devices:
         columns = (
-            Shown("name", "Kernel, copy or set", "name"),
+            Shown("name", "Kernel, copy or set", "name", short=short_kernel_name),
             Shown("place", "Launched by", "text"),
             Shown("calls", "Calls"),
             Shown("total_us", "Time", "time"),

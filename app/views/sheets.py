@@ -28,6 +28,8 @@ from .tables import (
 UNITS = {"time": "ns", "bytes": "bytes", "percent": "percent", "count": "count"}
 CSS = {"name": "name", "text": "name name--second", "code": "name name--second", "word": "fit", "flag": "fit"}
 NS_PER_US = 1_000
+SHORT = frozenset({"call", "delay"})
+"""Scales of times of single calls."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,7 @@ def headings(shown: Sequence[Shown], scales: dict[str, Scale], order: Order | No
         }.get(column.kind, "")
         scale = scales.get(column.column)
         unit = "GB/s" if column.kind == "rate" else (scale.label if scale else "")
+        unit = "" if unit == column.label else unit
         numeric = not column.textual and column.kind != "flag"
         if order is None:
             css = " ".join(part for part in ("num" if numeric else "", css) if part)
@@ -175,10 +178,19 @@ def scales_of(rows: pd.DataFrame, shown: Sequence[Shown]) -> dict[str, Scale]:
             factor = NS_PER_US if column.kind == "time" else 1
             largest[word] = max(largest.get(word, 0.0), 0.0 if pd.isna(values) else float(values) * factor)
     return {
-        column.column: scale_for(largest[column.scale or column.column], UNITS[column.kind])
+        column.column: _scale(column, largest[column.scale or column.column])
         for column in shown
         if column.kind in UNITS
     }
+
+
+def _scale(column: Shown, largest: float) -> Scale:
+    """Times stay in ms, and those of single calls in µs, for longer than elsewhere: beside a few long rows there are
+    many short ones."""
+    if column.kind == "time":
+        limit, most = (10**9, 10**6 - 1) if column.scale in SHORT else (10**11, 10**9 - 1)
+        largest = largest if largest >= limit else min(largest, most)
+    return scale_for(largest, UNITS[column.kind])
 
 
 def sheet_rows(
