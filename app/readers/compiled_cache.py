@@ -1,4 +1,4 @@
-"""Where compiled loops are kept: a folder of this user's for each version of their sources and of the compiler.
+"""Where compiled loops are kept: a folder of this user's for each version of Perfloom and of the compiler.
 
 What lies in it is run, so nobody else may write there. NUMBA_CACHE_DIR says where else than in the user's cache.
 """
@@ -11,6 +11,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from .. import __version__
+
+SHARED = ("compiled.py", "hashing.py", "trace_interning.py", "trace_masks.py")
+"""Modules of which parts are compiled into loops of others: the compiler sees only that a loop's own module changes."""
 READY = "ready"
 """A file of this name says that all that reading needs was compiled."""
 
@@ -25,13 +29,13 @@ def base() -> Path:
 
 
 def folder() -> Path:
-    """The folder for these sources, this Python and this compiler. It may not exist."""
-    digest = hashlib.sha256(sys.version.encode())
+    """The folder for this version, this Python and this compiler. It may not exist."""
+    digest = hashlib.sha256(f"{__version__} {sys.version}".encode())
     for package in ("numba", "llvmlite", "numpy"):
         with suppress(metadata.PackageNotFoundError):
             digest.update(f"{package} {metadata.version(package)}\n".encode())
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
+    for name in SHARED:
+        digest.update(Path(__file__).with_name(name).read_bytes())
     return base() / digest.hexdigest()[:16]
 
 
