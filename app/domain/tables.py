@@ -291,8 +291,8 @@ SCHEMAS: dict[str, pa.Schema] = {
     # Its values, in the order (series, time): each holds until the next.
     "counters": _schema(series=pa.int32(), time_ns=pa.int64(), value=pa.float64()),
     # A block of memory, in the order of start_ns (first those that were there before the recording: null). end_ns:
-    # null for one that was never freed. slice: the innermost operator that made it, end_slice: that in which it was
-    # freed, both -1 where not known. stack: of the first. category: the file's own word (PARAMETER, ACTIVATION …).
+    # null for one that was never freed. slice: the innermost slice around its allocation, end_slice: that around its
+    # free, both -1 where there is none. stack: of the first. category: the file's own word (PARAMETER, ACTIVATION …).
     # Where the file has no addresses (address is null) nothing tells what was freed when: what made a block and what
     # freed one are rows of their own, that with start_ns alone, this with end_ns alone.
     "allocations": _schema(

@@ -13,7 +13,7 @@ from .hashing import dense, numbered
 from .pytorch_names import MEMORY
 from .trace_events import MISSING, TraceEvents
 from .trace_lines import THREAD
-from .trace_moments import Series, around, lines_at, open_at
+from .trace_moments import Series, lines_at, open_at
 from .trace_slices import Rows, described
 from .trace_tables import table, with_nulls
 from .trace_words import parsed, whole
@@ -109,8 +109,6 @@ def add_memory(
     line = lines_at(rows, found)
     line[np.array([about.what != THREAD for about in rows.lines] or [True], bool)[line]] = NO_ID
     inner = open_at(rows, line, time_ns)
-    operators = rows.codes.of_kind("operator")[rows.code] if len(rows) else np.zeros(0, bool)
-    operator = around(rows, inner, operators)
     stack = np.where(inner >= 0, rows.node[np.maximum(inner, 0)], 0) if len(rows) else np.zeros(len(found), np.int32)
     first = np.where(pairs.made >= 0, pairs.made, pairs.freed)
 
@@ -147,8 +145,8 @@ def add_memory(
         device=blocks.device,
         address=with_nulls(of(address, first, MISSING)),
         thread=blocks.thread,
-        slice=of(operator, pairs.made, NO_ID),
-        end_slice=of(operator, pairs.freed, NO_ID),
+        slice=of(inner, pairs.made, NO_ID),
+        end_slice=of(inner, pairs.freed, NO_ID),
         stack=blocks.stack,
         category=[None] * len(first),
     )
