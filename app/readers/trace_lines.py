@@ -5,6 +5,7 @@ process is not mixed up with it.
 """
 
 import math
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +22,14 @@ Array = np.ndarray[Any, Any]
 THREAD, STREAM, TRACK = 0, 1, 2
 """What a line is."""
 NO_LINE = -1
-_OF_PROCESS = {"process_name": "name", "process_sort_index": "sort_index"}
-_OF_THREAD = {"thread_name": "name", "thread_sort_index": "sort_index"}
+ANY = -2
+_OF_PROCESS = ("process_name", "process_sort_index")
+_MEMBERS = {
+    "process_name": "name",
+    "process_sort_index": "sort_index",
+    "thread_name": "name",
+    "thread_sort_index": "sort_index",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,11 +107,17 @@ def _described(
     events: TraceEvents, phases: Phases, keys: Sequence[tuple[int, int, int]]
 ) -> tuple[list[Line], list[int]]:
     """The lines of (process, thread, what), and their order."""
-    of_process, of_thread = _metadata(events, phases, keys)
+    said = _metadata(events, phases, keys)
     lines, ranks = [], []
     process_order: dict[int, int] = {}
+    shared = Counter(key[:2] for key in keys if key[2] != TRACK)
     for i, (p, t, what) in enumerate(keys):
-        about, about_thread = of_process.get(p, {}), of_thread.get((p, t), {})
+        # Where a stream has the numbers of a thread, its name tells which is meant.
+        streams = [what == STREAM] if shared[p, t] > 1 else [what == STREAM, what != STREAM]
+        name, index = (
+            next((value for stream in streams if (value := said.get((p, t, word, stream))) is not None), None)
+            for word in ("thread_name", "thread_sort_index")
+        )
         process, thread = _text(events, p), _text(events, t)
         lines.append(
             Line(
@@ -114,61 +127,47 @@ def _described(
                 thread=thread,
                 pid=whole(process),
                 tid=whole(thread),
-                process_name=_word(about.get("process_name")),
-                name=_word(about_thread.get("thread_name")),
+                process_name=_word(said.get((p, ANY, "process_name", False))),
+                name=_word(name),
             )
         )
-        ranks.append(
-            (
-                what,
-                _number(about.get("process_sort_index")),
-                process_order.setdefault(p, len(process_order)),
-                _number(about_thread.get("thread_sort_index")),
-                i,
-            )
-        )
+        of_process = _number(said.get((p, ANY, "process_sort_index", False)))
+        ranks.append((what, of_process, process_order.setdefault(p, len(process_order)), _number(index), i))
     return lines, sorted(range(len(lines)), key=ranks.__getitem__)
 
 
 def _metadata(
     events: TraceEvents, phases: Phases, keys: Sequence[tuple[int, int, int]]
-) -> tuple[dict[int, dict[str, Any]], dict[tuple[int, int], dict[str, Any]]]:
-    """What metadata events say of these processes and threads: by text's place, name of the metadata -> its value.
+) -> dict[tuple[int, int, str, bool], Any]:
+    """What metadata events say of these processes and threads: by the texts' places, what it is, and whether it names
+    a stream; ANY in place of the thread for what is said of a process.
 
     There may be a million of them: only those of these threads are read, and of several the last.
     """
     rows = phases.of(METADATA)
     named = ((place, _text(events, place)) for place in np.unique(events.name[rows]).tolist())
-    names = {place: text for place, text in named if text in _OF_PROCESS or text in _OF_THREAD}
+    names = {place: text for place, text in named if text in _MEMBERS}
     rows = rows[np.isin(events.name[rows], list(names)) & (events.arguments[rows] >= 0)]
     process, thread, _ = np.array(keys or [(0, 0, 0)], np.int64).T
     wanted = Index(process, np.arange(len(process)))
     rows = rows[wanted.of(events.process[rows]) >= 0]
     pairs = Index(_pair(process, thread), np.arange(len(process)))
     paired = pairs.of(_pair(events.process[rows], events.thread[rows])) >= 0
-    last: dict[tuple[int, int, str], int] = {}
-    for row, p, t, name, of_known in zip(
-        rows.tolist(),
+    last: dict[tuple[int, int, str, bool], str] = {}
+    for p, t, name, of_known, place in zip(
         events.process[rows].tolist(),
         events.thread[rows].tolist(),
         events.name[rows].tolist(),
         paired.tolist(),
+        events.arguments[rows].tolist(),
         strict=True,
     ):
-        what = names[name]
+        what, text = names[name], events.texts[place]
         if what in _OF_PROCESS:
-            last[p, -1, what] = row
+            last[p, ANY, what, False] = text
         elif of_known:
-            last[p, t, what] = row
-    of_process: dict[int, dict[str, Any]] = {}
-    of_thread: dict[tuple[int, int], dict[str, Any]] = {}
-    for (p, t, what), row in last.items():
-        found = parsed(events.texts[int(events.arguments[row])])
-        if what in _OF_PROCESS:
-            of_process.setdefault(p, {})[what] = found.get(_OF_PROCESS[what])
-        else:
-            of_thread.setdefault((p, t), {})[what] = found.get(_OF_THREAD[what])
-    return of_process, of_thread
+            last[p, t, what, '"stream ' in text] = text
+    return {key: parsed(text).get(_MEMBERS[key[2]]) for key, text in last.items()}
 
 
 def _pair(process: Array, thread: Array) -> Array:
