@@ -3,11 +3,15 @@
 from . import (
     communication,
     counting,
+    critical_path,
     devices,
     hotspots,
     idle,
     kernels,
     launches,
+    memory,
+    memory_blocks,
+    memory_curves,
     modules,
     operators,
     ranks,
@@ -39,7 +43,16 @@ TABLES: dict[str, Table] = {
         Table("devices", "Devices", devices.DEVICES, devices.devices),
         Table("utilization", "Utilisation over time", devices.UTILIZATION, devices.utilization),
         Table("idle", "Idle time of devices", idle.IDLE, idle.idle),
+        Table("memory", "Memory", memory.MEMORY, memory.memory),
+        Table("memory_operators", "Memory by operator", memory.OPERATORS, memory.memory_operators),
+        Table("memory_live", "Memory live at the peak", memory.LIVE, memory.memory_live, by=memory.BY),
+        Table("memory_events", "Failed allocations and retries", memory.EVENTS, memory.memory_events),
+        Table("memory_curves", "Memory over time", memory_curves.CURVES, memory_curves.memory_curves),
+        Table("allocations", "Allocations", memory_blocks.ALLOCATIONS, memory_blocks.allocations),
         Table("communication", "Communication", communication.COMMUNICATION, communication.communication),
+        Table(
+            "critical-path", "Critical path", critical_path.COLUMNS, critical_path.critical_path, by=critical_path.BY
+        ),
         Table("collectives", "Collectives", communication.COLLECTIVES, communication.collectives),
         Table("stragglers", "Stragglers", communication.STRAGGLERS, communication.stragglers),
     )
