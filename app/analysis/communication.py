@@ -7,6 +7,7 @@ count the kernels of communication libraries, as HolisticTraceAnalysis does. doc
 """
 
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID
 from .collectives import Collectives, bus_factor, collectives_of
-from .intervals import Cover, common, cover
+from .intervals import Cover, cover, together
 from .picking import in_ranks, threads_of
 from .remember import remembered
 from .roles import RankTime, Role, communication_calls, external_ids, rank_times
@@ -99,8 +100,8 @@ def communication(profile: Profile, selection: Selection) -> pd.DataFrame:
     for time in rank_times(profile):
         mine = np.flatnonzero(known.rank[rows] == time.rank)
         window = start[mine], end[mine]
-        theirs[:, mine] = _shared(_computation(time), time.roles[Role.COMMUNICATION], *window)
-        ours[:, mine] = _shared(*_kernels(profile, time), *window)
+        theirs[:, mine] = _shared(_pairs(profile, time)[0], *window)
+        ours[:, mine] = _shared(_pairs(profile, time)[1], *window)
     transfer, wait = (values[rows] for values in _waits(profile, known))
     found = collectives_of(profile)
     waiting, transferring = _by_step(found, _chosen(found, known, rows, selection), rows)
@@ -212,24 +213,38 @@ def stragglers(profile: Profile, selection: Selection) -> pd.DataFrame:
     )
 
 
-def _computation(time: RankTime) -> Cover:
-    """What torch-tb-profiler takes for computation: kernels, and operators where there are none."""
-    return time.roles[Role.KERNEL] if len(time.roles[Role.KERNEL]) else time.roles[Role.CPU_EXEC]
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """Computation and communication, and what they cover together."""
+
+    one: Cover
+    other: Cover
+    together: Cover
 
 
-def _kernels(profile: Profile, time: RankTime) -> tuple[Cover, Cover]:
-    """Computation and communication: of kernels, and of operators and calls where the rank used no device."""
-    if len(time.device):
-        return time.computation, time.communication
-    found = collectives_of(profile)
-    mine = found.rank == time.rank
-    return time.roles[Role.CPU_EXEC], cover(found.start[mine], found.end[mine])
+def _pairs(profile: Profile, time: RankTime) -> tuple[_Pair, _Pair]:
+    """Computation and communication of a rank as torch-tb-profiler has them, and as kernels: for a rank that used no
+    device, as operators and calls of collectives."""
+
+    def build() -> tuple[_Pair, _Pair]:
+        # It takes operators for computation where there are no kernels.
+        kernels = time.roles[Role.KERNEL] if len(time.roles[Role.KERNEL]) else time.roles[Role.CPU_EXEC]
+        theirs = kernels, time.roles[Role.COMMUNICATION]
+        if len(time.device):
+            ours = time.computation, time.communication
+        else:
+            found = collectives_of(profile)
+            mine = found.rank == time.rank
+            ours = time.roles[Role.CPU_EXEC], cover(found.start[mine], found.end[mine])
+        return _Pair(*theirs, together(*theirs)), _Pair(*ours, together(*ours))
+
+    return remembered(profile, ("computation and communication", time.rank), build)
 
 
-def _shared(one: Cover, other: Cover, start: Array, end: Array) -> Array:
+def _shared(pair: _Pair, start: Array, end: Array) -> Array:
     """(only the one, both, only the other) in each window, in ns."""
-    both = common(one, other, start, end)
-    return np.stack((one.within(start, end) - both, both, other.within(start, end) - both))
+    one, other, either = (times.within(start, end) for times in (pair.one, pair.other, pair.together))
+    return np.stack((either - other, one + other - either, either - one))
 
 
 def _selected(profile: Profile, selection: Selection) -> tuple[Collectives, Array]:

@@ -13,6 +13,8 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 EDGE = 1 << 62
 """No time of a profile is as far from its zero as this."""
+MOST_RUNS = 1_000
+"""Of more ascending runs than that, none is joined by itself before all are sorted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +72,10 @@ def cover(start: Array, end: Array) -> Cover:
         start, end = start[some], end[some]
     if not len(start):
         return NOTHING
-    down = start[1:] < start[:-1]
-    if down.any():
-        start, end = _without_runs(start, end, down)
+    bounds = np.flatnonzero(start[1:] < start[:-1]) + 1
+    if len(bounds):
+        if len(bounds) <= MOST_RUNS:
+            start, end = _without_runs(start, end, bounds)
         order = np.argsort(start, kind="stable")
         start, end = start[order], end[order]
     return Cover(*_joined(start, end))
@@ -83,29 +86,16 @@ def together(*covers: Cover) -> Cover:
     some = [one for one in covers if len(one)]
     if len(some) < 2:
         return some[0] if some else NOTHING
-    return cover(np.concatenate([one.start for one in some]), np.concatenate([one.end for one in some]))
+    start, end = (np.concatenate(times) for times in zip(*((one.start, one.end) for one in some), strict=True))
+    order = np.argsort(start, kind="stable")
+    return Cover(*_joined(start[order], end[order]))
 
 
-def common(one: Cover, other: Cover, start: Array, end: Array) -> Array:
-    """How much both cover in each window [start, end), in ns."""
-    both: Array = one.within(start, end) + other.within(start, end) - together(one, other).within(start, end)
-    return both
-
-
-def _without_runs(start: Array, end: Array, down: Array) -> tuple[Array, Array]:
-    """The same set of time in fewer intervals: each ascending run joined by itself. Those of one run do not touch."""
-    run = np.zeros(len(start), np.int64)
-    np.cumsum(down, out=run[1:])
-    zero = int(start.min())
-    reach = int(end.max()) - zero + 1
-    if (int(run[-1]) + 1) * reach >= EDGE:
-        return start, end
-    # Each run in a stretch of time of its own.
-    run *= reach
-    run -= zero
-    first, last = _joined(start + run, end + run)
-    offset = run[np.searchsorted(start + run, first, "left")]
-    return first - offset, last - offset
+def _without_runs(start: Array, end: Array, bounds: Array) -> tuple[Array, Array]:
+    """The same set of time in fewer intervals: each ascending run joined by itself. bounds: where runs begin."""
+    joined = [_joined(*run) for run in zip(np.split(start, bounds), np.split(end, bounds), strict=True)]
+    first, last = (np.concatenate(times) for times in zip(*joined, strict=True))
+    return first, last
 
 
 def _joined(start: Array, end: Array) -> tuple[Array, Array]:

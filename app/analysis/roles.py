@@ -52,16 +52,16 @@ _OF_CATEGORY = {"runtime": Role.RUNTIME, "operator": Role.CPU_EXEC, "annotation"
 @dataclass(frozen=True, eq=False)
 class RankTime:
     """One rank. roles: the time of each Role. first: of each Role with those before it. computation, communication: of
-    kernels that compute, and of those of communication libraries. device: of all device work. operators: from the
-    first to the last operator, None where there are none."""
+    kernels that compute, and of those of communication libraries; computing: of those that compute and have the Role.
+    device: of all device work."""
 
     rank: int
     roles: tuple[Cover, ...]
     first: tuple[Cover, ...]
     computation: Cover
     communication: Cover
+    computing: Cover
     device: Cover
-    operators: tuple[int, int] | None
 
 
 def rank_times(profile: Profile) -> tuple[RankTime, ...]:
@@ -146,26 +146,33 @@ def _build(profile: Profile) -> tuple[RankTime, ...]:
     if not present:
         return ()
     roles = _roles(profile)
-    times = list(zip(*(covers(np.flatnonzero(roles == role)) for role in Role), strict=True))
-    computation = covers(work.slice[work.kind == DeviceWorkKind.COMPUTATION])
-    communication = covers(work.slice[work.kind == DeviceWorkKind.COMMUNICATION])
-    device = covers(work.slice)
-    operators = by_rank(np.flatnonzero(slices.of_kind("operator")))
+    computes, communicates = (work.kind == kind for kind in (DeviceWorkKind.COMPUTATION, DeviceWorkKind.COMMUNICATION))
+    computation, communication = covers(work.slice[computes]), covers(work.slice[communicates])
+    # As a rule no kernel has the role of communication, see `communication_calls`.
+    usual = not (roles[work.slice[computes | communicates]] != Role.KERNEL).any()
+    times = {role: covers(np.flatnonzero(roles == role)) for role in Role if not usual or role is not Role.KERNEL}
+    computing = computation
+    if usual:
+        times[Role.KERNEL] = [together(*both) for both in zip(computation, communication, strict=True)]
+    else:
+        computing = covers(work.slice[computes & (roles[work.slice] == Role.KERNEL)])
+    other = covers(work.slice[work.kind == DeviceWorkKind.OTHER])
     found = []
     for place, number in enumerate(present):
-        first = [times[place][0]]
-        for one in times[place][1:]:
+        mine = tuple(times[role][place] for role in Role)
+        first = [mine[0]]
+        for one in mine[1:]:
             first.append(together(first[-1], one))
-        rows = operators[place]
+        copies = mine[Role.MEMCPY], mine[Role.MEMSET]
         found.append(
             RankTime(
                 rank=number,
-                roles=times[place],
+                roles=mine,
                 first=tuple(first),
                 computation=computation[place],
                 communication=communication[place],
-                device=device[place],
-                operators=(int(start[rows].min()), int(end[rows].max())) if len(rows) else None,
+                computing=computing[place],
+                device=together(computation[place], communication[place], *copies, other[place]),
             )
         )
     return tuple(found)

@@ -13,7 +13,7 @@ import pandas as pd
 from ..domain.profile import Profile
 from ..domain.selection import NS_PER_MS, Selection
 from ..domain.tables import NO_ID, column, texts
-from .intervals import EDGE, common
+from .intervals import EDGE
 from .picking import in_ranks, threads_of, threads_selected
 from .remember import remembered
 from .roles import STEP_PREFIX, RankTime, Role, rank_times
@@ -83,7 +83,7 @@ def steps(profile: Profile, selection: Selection) -> pd.DataFrame:
         mine = np.flatnonzero(known.rank[rows] == time.rank)
         reached = np.array([one.within(start[mine], end[mine]) for one in time.first])
         spent[mine] = np.diff(reached, axis=0, prepend=0).T
-        communicating[mine] = _only_communication(time, start[mine], end[mine])
+        communicating[mine] = reached[0] - time.computing.within(start[mine], end[mine])
         if len(time.device):
             idle[mine] = end[mine] - start[mine] - time.device.within(start[mine], end[mine])
     total = end - start
@@ -163,19 +163,12 @@ def stretches(profile: Profile, selection: Selection) -> dict[int, tuple[Array, 
     return found
 
 
-def _only_communication(time: RankTime, start: Array, end: Array) -> Array:
-    """How long in each window the only kernels, of those that count as such, were of communication libraries."""
-    kernels = time.roles[Role.KERNEL]
-    only: Array = kernels.within(start, end) - common(kernels, time.computation, start, end)
-    return only
-
-
 def _build(profile: Profile) -> Steps:
     table, times = profile.steps, rank_times(profile)
     rank = table.column("rank").fill_null(NO_ID).to_numpy().astype(np.int64)
     name = [text.removeprefix(STEP_PREFIX) for text in texts(table, "name")]
     start, end = column(table, "start_ns"), column(table, "end_ns")
-    whole = [(time, _all_of(time)) for time in times if not (rank == time.rank).any()]
+    whole = [(time, _all_of(profile, time)) for time in times if not (rank == time.rank).any()]
     rank = np.append(rank, [time.rank for time, _ in whole]).astype(np.int64)
     name += [WHOLE for _ in whole]
     start = np.append(start, [first for _, (first, _) in whole]).astype(np.int64)
@@ -196,9 +189,12 @@ def _build(profile: Profile) -> Steps:
     return found
 
 
-def _all_of(time: RankTime) -> tuple[int, int]:
-    if time.operators:
-        return time.operators
+def _all_of(profile: Profile, time: RankTime) -> tuple[int, int]:
+    """From the first to the last operator of a rank; of what else there is where it has none."""
+    slices = slices_of(profile)
+    rows = np.flatnonzero(slices.of_kind("operator") & (threads_of(profile).rank == time.rank)[slices.thread])
+    if len(rows):
+        return int(slices.start[rows].min()), int((slices.start[rows] + slices.duration[rows]).max())
     ends = [one for one in (time.first[-1], time.device) if len(one)]
     return (int(ends[0].start[0]), int(ends[0].end[-1])) if ends else (0, 0)
 
