@@ -132,7 +132,9 @@ def _described(
             )
         )
         of_process = _number(said.get((p, ANY, "process_sort_index", False)))
-        ranks.append((what, of_process, process_order.setdefault(p, len(process_order)), _number(index), i))
+        # Of a stream it is the index of its device.
+        place = process_order.setdefault(p, len(process_order)) if what != STREAM else _number(whole(process))
+        ranks.append((what, of_process, place, _number(index), i))
     return lines, sorted(range(len(lines)), key=ranks.__getitem__)
 
 

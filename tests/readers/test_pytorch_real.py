@@ -1,0 +1,86 @@
+"""Real traces: nothing is lost, and the figures of each file are those that a plain look at its JSON gives."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfloom.domain.tables import column
+from perfloom.readers import recognise
+from tests.readers.trace_json import Read, covered
+
+ORACLES = Path(__file__).parents[3] / "shared" / "oracles" / "pytorch"
+RECORDED = Path(__file__).parents[1] / "data" / "pytorch"
+END = ".pt.trace.json.gz"
+FILES = sorted(path for folder in (ORACLES, RECORDED) if folder.is_dir() for path in folder.glob(f"*{END}"))
+
+
+def raw_and_read(path: Path) -> tuple[list[dict[str, Any]], Read]:
+    with gzip.open(path) as file:
+        head = file.read(1 << 16)
+        reader = recognise(head)
+        file.seek(0)
+        profile = reader.read(file, path.name)  # type: ignore[arg-type]
+        file.seek(0)
+        raw = json.load(file)["traceEvents"]
+    assert reader.name == "pytorch"
+    return raw, Read(profile)
+
+
+@pytest.mark.parametrize("path", FILES, ids=[path.name.removesuffix(END) for path in FILES])
+def test_nothing_of_a_real_trace_is_lost(path: Path) -> None:
+    raw, got = raw_and_read(path)
+    profile = got.profile
+    complete = [event for event in raw if event["ph"] == "X"]
+    assert got.losses == {}
+    found = Counter((one.name, one.category, one.duration) for one in got.slices)
+    assert found == Counter((event["name"], event["cat"], round(event["dur"] * 1000)) for event in complete)
+    memory = [event for event in raw if event["name"] == "[memory]"]
+    blocks = profile.allocations.to_pylist()
+    assert sum(event["args"]["Bytes"] > 0 for event in memory) == sum(row["start_ns"] is not None for row in blocks)
+    assert sum(event["args"]["Bytes"] < 0 for event in memory) == sum(row["end_ns"] is not None for row in blocks)
+    instants = sum(event["ph"] == "i" for event in raw) - len(memory)
+    assert profile.instants.num_rows == instants
+    assert profile.flows.num_rows == sum(event["ph"] == "f" and event["cat"] == "fwdbwd" for event in raw)
+    kernels = [
+        event
+        for event in complete
+        if event["cat"].lower() in ("kernel", "memcpy", "memset", "gpu_memcpy", "gpu_memset")
+    ]
+    work = got.work()
+    assert len(work) == len(kernels)
+    assert all(row["launch"] is not None for row in work)
+    assert (
+        sum(row["bytes"] or 0 for row in work) == sum(event["args"].get("bytes", 0) for event in kernels)
+        or "amd" in path.name
+    )
+    for thread, row in enumerate(got.threads):
+        if row["kind"] == "thread":
+            mine = column(profile.slices, "thread") == thread
+            assert column(profile.slices, "self_ns")[mine].sum() == covered(profile, thread)
+    numbers = sum(len(one.numbers) + len(one.arguments) for one in got.slices)
+    assert numbers == sum(len(event.get("args", {})) for event in complete)
+
+
+@pytest.mark.parametrize("name", ["memory", "workers", "whole"])
+def test_host_times_are_those_of_pytorch_itself(name: str) -> None:
+    """Without Python functions: with them PyTorch's own self time is negative where a call returns late."""
+    _, got = raw_and_read(RECORDED / f"{name}{END}")
+    profile = got.profile
+    function, names = column(profile.slices, "function"), got.names
+    own, total = (
+        np.bincount(function, column(profile.slices, what), len(names)) / 1000 for what in ("self_ns", "duration_ns")
+    )
+    told = json.loads((RECORDED / f"{name}.expected.json").read_text(encoding="utf-8"))["by_name"]
+    compared = [row for row in told if row["name"] in names]
+    assert len(compared) > 10
+    for row in compared:
+        at = names.index(row["name"])
+        assert own[at] == pytest.approx(row["self_cpu_time_total_us"], abs=1e-6)
+        assert total[at] == pytest.approx(row["cpu_time_total_us"], abs=1e-6)
