@@ -71,8 +71,10 @@ def operator_detail(profile: Profile, selection: Selection, name: str) -> Operat
     steps, step_names = _steps(profile, slices.start[rows], calls.rank[places])
     threads = slices.thread[rows]
 
+    host = slices.duration[calls.row].astype(np.int64)
+
     def of_calls(keys: Array, names: Sequence[str], of: Array, *, in_order: bool = False) -> pd.DataFrame:
-        return _table(keys, names, in_order=in_order, host_us=calls.host_total[of], device_us=calls.device_total[of])
+        return _table(keys, names, in_order=in_order, host_us=host[of], device_us=calls.device_total[of])
 
     functions = functions_of(profile)
     kernels = []
@@ -84,7 +86,7 @@ def operator_detail(profile: Profile, selection: Selection, name: str) -> Operat
     label, label_names = _labels_of(profile, parents[places])
     inner, inner_names = _labels_of(profile, children)
     return OperatorDetail(
-        host=calls.host_total[places],
+        host=host[places],
         device=calls.device_total[places],
         kernels=pd.concat(kernels, ignore_index=True),
         callers=of_calls(label, label_names, places),
@@ -138,10 +140,11 @@ def _table(keys: Array, names: Sequence[str], *, in_order: bool = False, **value
 
     in_order: in the order of keys instead.
     """
-    some = picked(groups_by(keys), keys >= 0)
+    groups = groups_by(keys)
+    some = picked(groups, keys >= 0)
     found = pd.DataFrame(
         {
-            "name": pd.Series([names[n] for n in keys[some.places[some.starts]].tolist()], dtype="str"),
+            "name": pd.Series([names[n] for n in keys[groups.first[some.groups]].tolist()], dtype="str"),
             "calls": some.counts(),
             **{word: micros(some.sums(of.astype(np.int64))) for word, of in values.items()},
         }

@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from .picking import sums_on
+
 Array = np.ndarray[Any, Any]
+LOOKED_UP = 1 << 23
+"""Up to so many possible keys it is faster to look them up than to sort."""
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """order: places, those of one group side by side and ascending within it. group: of each of them, from 0.
-    first: a place of each group, to tell by what it is one."""
+    """code: the group of each place, from 0 (int32). first: the first place of each group, which tells what it is."""
 
-    order: Array
-    group: Array
+    code: Array
     first: Array
 
     def __len__(self) -> int:
@@ -24,33 +26,49 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Picked:
-    """The places of groups that a selection picks, by group; groups that nothing is left of are left out.
+    """What a selection leaves of groups; those of which nothing is left are left out.
 
-    groups: which ones are left. places: of all, by group. starts: where in them each begins.
+    groups: which ones are left, ascending. places: of all, ascending; None for every one. code: of each place, which of
+    `groups` it is in.
     """
 
     groups: Array
-    places: Array
-    starts: Array
+    places: Array | None
+    code: Array
 
     def __len__(self) -> int:
         return len(self.groups)
 
     def counts(self) -> Array:
         """How many places each group has: int64."""
-        return np.diff(np.append(self.starts, len(self.places)))
+        return np.bincount(self.code, minlength=len(self)).astype(np.int64)
 
     def sums(self, values: Array) -> Array:
-        """Σ of values by place: exact for int64."""
-        return self._reduced(np.add, values)
+        """Σ of values by place; exact for whole numbers."""
+        own = self._own(values)
+        if own.dtype.kind == "f":
+            return np.bincount(self.code, own, len(self))
+        return sums_on(self.code, own, len(self))
 
     def least(self, values: Array) -> Array:
         """The smallest value of each group."""
-        return self._reduced(np.minimum, values)
+        own = self._own(values)
+        found = np.full(len(self), own.max() if len(own) else 0, own.dtype)
+        np.minimum.at(found, self.code, own)
+        return found
 
     def greatest(self, values: Array) -> Array:
         """The greatest value of each group."""
-        return self._reduced(np.maximum, values)
+        own = self._own(values)
+        found = np.full(len(self), own.min() if len(own) else 0, own.dtype)
+        np.maximum.at(found, self.code, own)
+        return found
+
+    def any(self, flags: Array) -> Array:
+        """Whether any flag of the group is set, as bools."""
+        found = np.zeros(len(self), bool)
+        found[self.code[self._own(flags)]] = True
+        return found
 
     def means(self, values: Array) -> Array:
         """Σ values ÷ how many: float64."""
@@ -62,55 +80,57 @@ class Picked:
         known = ~np.isnan(values)
         given = np.where(known, values, 0.0)
         weight = np.where(known, weights, 0).astype(np.float64)
-        whole, count = self.sums(weight), self.sums(known.astype(np.int64))
+        whole, count = self.sums(weight), self.sums(known.astype(np.float64))
         with np.errstate(invalid="ignore", divide="ignore"):
             plain = self.sums(given) / count
             found: Array = np.where(whole > 0, self.sums(given * weight) / whole, plain)
         return found
 
     def quantiles(self, values: Array, shares: Sequence[float]) -> list[Array]:
-        """For each share (0–1) the value of each group below or at which that share of its values lies: the smallest
-        such value there is (the "inverted CDF"), so it is one that occurs."""
-        if not len(self):
-            return [np.zeros(0, values.dtype) for _ in shares]
+        """For each share (0–1) the smallest value of each group that this share of its values is not above (the
+        "inverted CDF"), so it is one that occurs."""
         counts = self.counts()
-        own = values[self.places]
-        order = np.lexsort((own, np.repeat(np.arange(len(self)), counts)))
-        ranked = own[order]
-        return [ranked[self.starts + np.maximum(0, np.ceil(share * counts).astype(np.int64) - 1)] for share in shares]
+        own = self._own(values)
+        ranked = own[np.lexsort((own, self.code))]
+        starts = np.cumsum(counts) - counts
+        return [ranked[starts + np.maximum(0, np.ceil(share * counts).astype(np.int64) - 1)] for share in shares]
 
-    def _reduced(self, function: np.ufunc, values: Array) -> Array:
-        if not len(self):
-            return np.zeros(0, values.dtype)
-        found: Array = function.reduceat(values[self.places], self.starts)
-        return found
+    def _own(self, values: Array) -> Array:
+        return values if self.places is None else values[self.places]
 
 
 def groups_by(*codes: Array) -> Groups:
     """Places are of one group where all of these codes (ints, at least -1) are equal; groups in the order of codes."""
-    key = codes[0].astype(np.int64)
+    key = codes[0].astype(np.int64) + 1
+    size = int(key.max()) + 1 if len(key) else 1
     for code in codes[1:]:
-        low = code.astype(np.int64) + 1
-        size = int(low.max()) + 1 if len(low) else 1
-        top = int(key.max()) + 2 if len(key) else 1
-        if top * size >= 1 << 62:
-            key = np.unique(key, return_inverse=True)[1]
-        key = (key + 1) * size + low
-    order = np.argsort(key, kind="stable")
-    sorted_key = key[order]
-    fresh = np.ones(len(order), bool)
-    fresh[1:] = sorted_key[1:] != sorted_key[:-1]
-    return Groups(order, np.cumsum(fresh) - 1, order[fresh])
+        wide = int(code.max()) + 2 if len(code) else 1
+        if size * wide >= 1 << 62:
+            left, key = _ranked(key, size)
+            size = len(left)
+        key = key * wide + code + 1
+        size *= wide
+    left, numbers = _ranked(key, size)
+    first = np.zeros(len(left), np.int64)
+    first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    return Groups(numbers.astype(np.int32), first)
 
 
 def picked(groups: Groups, mask: Array | None) -> Picked:
     """What `mask` (bools by place; None: all) picks of groups."""
     if mask is None:
-        places, group = groups.order, groups.group
-    else:
-        inside = mask[groups.order]
-        places, group = groups.order[inside], groups.group[inside]
-    fresh = np.ones(len(places), bool)
-    fresh[1:] = group[1:] != group[:-1]
-    starts = np.flatnonzero(fresh)
-    return Picked(group[starts], places, starts)
+        return Picked(np.arange(len(groups)), None, groups.code)
+    places = np.flatnonzero(mask)
+    left, code = _ranked(groups.code[places], len(groups))
+    return Picked(left, places, code)
+
+
+def _ranked(key: Array, size: int) -> tuple[Array, Array]:
+    """Which keys (from 0, below `size`) there are, ascending, and for each key which of them it is."""
+    if size > max(LOOKED_UP, len(key)):
+        found, numbers = np.unique(key, return_inverse=True)
+        return found, numbers
+    there = np.zeros(size, bool)
+    there[key] = True
+    place = np.cumsum(there, dtype=np.int32) - 1
+    return np.flatnonzero(there), place[key]

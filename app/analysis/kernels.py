@@ -4,6 +4,7 @@ Definitions are those of torch-tb-profiler (kernel_parser.py and op_agg.py of it
 each, and where this differs.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -100,37 +101,84 @@ def kernels(
     by "configuration": one for each name, operator, grid, block, registers and shared memory. by_rank: one for each
     rank where there are several, else their sum. name: those of this name only.
     """
-    groups, rows = kernel_groups(profile, by, by_rank)
-    work, waits = work_of(profile), waits_of(profile)
-    mask = kernels_selected(profile, selection, name)
-    some = picked(groups, None if mask is None else mask[rows])
-    firsts = rows[groups.first[some.groups]]
-    duration = work.duration[rows].astype(np.int64)
-    delay = np.where(waits.known[rows], waits.delay[rows], np.nan)
-    total = some.sums(duration)
-    uses = tensor_cores_of(profile).uses
-    functions = functions_of(profile)
+    sums, work, functions = sums_of(profile, selection, by, by_rank, name), work_of(profile), functions_of(profile)
+    firsts, calls = sums.first, sums.calls
     values: dict[str, Any] = {
         "name": functions.names_of(work.function[firsts]),
-        "calls": some.counts(),
-        "total_us": micros(total),
-        "mean_us": micros(total) / some.counts(),
-        "min_us": micros(some.least(duration)),
-        "max_us": micros(some.greatest(duration)),
-        "tensor_core": uses[work.function[firsts]],
+        "calls": calls,
+        "total_us": micros(sums.total),
+        "mean_us": micros(sums.total) / calls,
+        "min_us": micros(sums.least),
+        "max_us": micros(sums.most),
+        "tensor_core": tensor_cores_of(profile).uses[work.function[firsts]],
         "kind": [KINDS[DeviceWorkKind(kind)] for kind in work.kind[firsts].tolist()],
-        "percent": shares(total, int(total.sum())),
+        "percent": shares(sums.total, int(sums.total.sum())),
         "rank": ranked(profile, threads_of(profile).rank[work.thread[firsts]]) if by_rank else [None] * len(firsts),
-        "delay_mean_us": micros(some.weighted(delay, np.ones(len(rows)))),
-        "delay_max_us": micros(_known(some.greatest(np.where(np.isnan(delay), -1, delay)))),
-        "queue_mean": some.weighted(np.where(waits.known[rows], waits.queue[rows], np.nan), np.ones(len(rows))),
+        "delay_mean_us": micros(sums.delay_mean),
+        "delay_max_us": micros(sums.delay_most),
+        "queue_mean": sums.queue_mean,
+        "blocks_per_sm": sums.blocks_per_sm,
+        "warps_per_sm": sums.warps_per_sm,
+        "occupancy_percent": sums.occupancy_percent,
     }
-    for name in ("blocks_per_sm", "warps_per_sm", "occupancy_percent"):
-        values[name] = some.weighted(_configured(profile, name)[work.configuration[rows]], duration)
     values |= _configuration(profile, firsts if by == "configuration" else None, len(firsts))
     return frame(KERNELS, values).sort_values(
         ["total_us", "name"], ascending=[False, True], kind="stable", ignore_index=True
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Groups of kernels that a selection leaves something of, and what they add up to. first: a row of `device_work` of
+    each. Times in ns; the averages are floats, NaN where nothing is known."""
+
+    first: Array
+    calls: Array
+    total: Array
+    least: Array
+    most: Array
+    delay_mean: Array
+    delay_most: Array
+    queue_mean: Array
+    blocks_per_sm: Array
+    warps_per_sm: Array
+    occupancy_percent: Array
+
+
+def sums_of(
+    profile: Profile, selection: Selection, by: str = "name", by_rank: bool = False, name: str | None = None
+) -> Sums:
+    """What kernels add up to by group; see `kernels`. Raises InvalidRequest."""
+    groups, rows = kernel_groups(profile, by, by_rank)
+
+    def build() -> Sums:
+        work, waits = work_of(profile), waits_of(profile)
+        mask = kernels_selected(profile, selection, name)
+        some = picked(groups, None if mask is None else mask[rows])
+        duration = work.duration[rows]
+        known, delay = waits.known[rows], waits.delay[rows]
+        launched = some.sums(known.astype(np.int64))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            delay_mean, queue_mean = (some.sums(np.where(known, of, 0)) / launched for of in (delay, waits.queue[rows]))
+        blocks, warps, occupancy = (
+            some.weighted(_configured(profile, word)[work.configuration[rows]], duration)
+            for word in ("blocks_per_sm", "warps_per_sm", "occupancy_percent")
+        )
+        return Sums(
+            first=rows[groups.first[some.groups]],
+            calls=some.counts(),
+            total=some.sums(duration),
+            least=some.least(duration),
+            most=some.greatest(duration),
+            delay_mean=delay_mean,
+            delay_most=_known(some.greatest(delay)),
+            queue_mean=queue_mean,
+            blocks_per_sm=blocks,
+            warps_per_sm=warps,
+            occupancy_percent=occupancy,
+        )
+
+    return remembered(profile, ("kernel sums", selection, by, by_rank, name), build)
 
 
 def copies(profile: Profile, selection: Selection) -> pd.DataFrame:

@@ -145,7 +145,7 @@ def _runtime(profile: Profile) -> _Runtime:
         function = functions_of(profile).canonical[slices.function[row]]
         calls = groups_by(function, threads_of(profile).rank[slices.thread[row]])
         group_of = np.full(len(slices) + 1, NO_ID, np.int64)
-        group_of[row[calls.order]] = calls.group
+        group_of[row] = calls.code
         group = group_of[work.launch]
         known = np.flatnonzero(group >= 0)
         return _Runtime(row, calls, known, group[known], groups_by(group[known]))

@@ -85,7 +85,8 @@ class Modules:
 
     name, type: of each. rank: -1 none. row: slices that belong to modules, module: to which. Where slices are calls of
     modules, these are they; else they are operators, and outer is the module around the operator around, or the
-    innermost that holds both: their times count from `module` up to below `outer`. called: which of the two it is.
+    innermost that holds both: their times count from `module` up to below `outer`. above: for each of the slices which
+    of them is around it, -1 for none. called: which of the two it is.
     """
 
     name: list[str]
@@ -97,6 +98,7 @@ class Modules:
     row: Array
     module: Array
     outer: Array
+    above: Array
     called: bool
 
     def __len__(self) -> int:
@@ -140,12 +142,21 @@ def _by_place(profile: Profile, selection: Selection) -> pd.DataFrame:
     holds = inside[slices.end[rows]] - inside[rows]
     own, outer = known.module[chosen], known.outer[chosen]
     host_total, device_total, operators = (_upwards(known, own, outer, values) for values in (host, device, holds))
-    host_self, device_self = (values - _of_children(known, values) for values in (host_total, device_total))
+    if known.called:
+        # Of each call by itself: where the one around is not selected, nothing is taken off from it.
+        alone = [
+            np.bincount(own, _without_inner(known, values)[chosen], len(known)) for values in _whole(profile, known)
+        ]
+    else:
+        alone = [np.maximum(0, values - _of_children(known, values)) for values in (host_total, device_total)]
+    host_self, device_self = alone
     backward = _backward(profile, known, mask)
-    some = picked(groups_by(own), None) if len(own) else picked(groups_by(np.zeros(0, np.int64)), None)
-    calls, mean, least, most = _by_call(known, some, own, host)
+    calls, mean, least, most = _by_call(known, picked(groups_by(own), None), own, host)
     shown = np.flatnonzero((host_total > 0) | (calls > 0) | (operators > 0))
-    top = known.depth[shown] == 0
+    around = known.above[chosen]
+    picked_too = np.zeros(len(known.row) + 1, bool)
+    picked_too[chosen] = True
+    top = ~picked_too[around]
     devices = calls_of(profile).devices
 
     def if_devices(values: Array) -> Array:
@@ -171,8 +182,8 @@ def _by_place(profile: Profile, selection: Selection) -> pd.DataFrame:
             "operators": operators[shown],
             "backward_host_us": np.full(len(shown), np.nan) if backward is None else micros(backward[0][shown]),
             "backward_device_us": np.full(len(shown), np.nan) if backward is None else if_devices(backward[1]),
-            "host_percent": shares(host_total[shown], int(host_total[shown][top].sum())),
-            "device_percent": shares(device_total[shown], int(device_total[shown][top].sum()))
+            "host_percent": shares(host_total[shown], int(host[top].sum())),
+            "device_percent": shares(device_total[shown], int(device[top].sum()))
             if devices
             else np.full(len(shown), np.nan),
             "rank": ranked(profile, known.rank[shown]),
@@ -242,9 +253,7 @@ def _called(profile: Profile, mine: Array, prefix: str) -> Modules:
     place[rows] = np.arange(len(rows))
     above = place[above]
     rank = threads_of(profile).rank[slices.thread[rows]]
-    label = groups_by(functions.canonical[slices.function[rows]], number, rank)
-    code = np.empty(len(rows), np.int64)
-    code[label.order] = label.group
+    code = groups_by(functions.canonical[slices.function[rows]], number, rank).code
     # Level by level: a module is what its label and the module around it are.
     node, parents, firsts = np.full(len(rows), NO_ID, np.int64), [], []
     left, count = above < 0, 0
@@ -252,7 +261,7 @@ def _called(profile: Profile, mine: Array, prefix: str) -> Modules:
         here = np.flatnonzero(left)
         around = np.where(above[here] < 0, NO_ID, node[above[here]])
         found = groups_by(around, code[here])
-        node[here[found.order]] = found.group + count
+        node[here] = found.code + count
         parents += around[found.first].tolist()
         firsts += here[found.first].tolist()
         count += len(found)
@@ -266,7 +275,8 @@ def _called(profile: Profile, mine: Array, prefix: str) -> Modules:
     else:
         types = tuple(_NUMBER.sub("", name) for name in names)
     outer = np.where(above < 0, NO_ID, node[above])
-    return _tree(names, list(types), np.array(parents, np.int64), rows[first], rank[first], rows, node, outer, True)
+    tree = _Tree(names, list(types), np.array(parents, np.int64), rows[first], rank[first])
+    return _ordered(tree, rows, node, outer, above, True)
 
 
 def _told(profile: Profile) -> Modules:
@@ -301,13 +311,15 @@ def _told(profile: Profile) -> Modules:
         node[at] = found[key]
     place = np.full(len(slices) + 1, NO_ID, np.int64)
     place[rows] = np.arange(len(rows))
-    above_row = place[nearest(slices.parent, told[slices.arguments] & slices.of_kind("operator"), slices.parent[rows])]
-    around = np.where(above_row < 0, NO_ID, node[above_row]) if len(rows) else node
+    operator = told[slices.arguments] & slices.of_kind("operator") if len(slices) else np.zeros(0, bool)
+    outer_row = place[nearest(slices.parent, operator, slices.parent[rows])]
+    around = np.where(outer_row < 0, NO_ID, node[outer_row]) if len(rows) else node
     firsts = np.array(first, np.int64)
     kinds = [types.get(n, "") for n in range(len(names))]
     # The outermost module has no name, only "TOP".
     shown = [kinds[n] or name if name == "TOP" and parents[n] < 0 else name for n, name in enumerate(names)]
-    return _tree(shown, kinds, np.array(parents, np.int64), rows[firsts], ranks[firsts], rows, node, around, False)
+    tree = _Tree(shown, kinds, np.array(parents, np.int64), rows[firsts], ranks[firsts])
+    return _ordered(tree, rows, node, around, outer_row, False)
 
 
 def _levels(text: str) -> tuple[tuple[str, str], ...]:
@@ -324,34 +336,37 @@ def _levels(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _tree(
-    names: list[str],
-    types: list[str],
-    parents: Array,
-    first: Array,
-    rank: Array,
-    rows: Array,
-    node: Array,
-    outer: Array,
-    called: bool,
-) -> Modules:
+@dataclass(frozen=True, eq=False)
+class _Tree:
+    """Modules, parents before children. first: the first slice of each."""
+
+    name: list[str]
+    type: list[str]
+    parent: Array
+    first: Array
+    rank: Array
+
+
+def _ordered(tree: _Tree, rows: Array, node: Array, outer: Array, above: Array, called: bool) -> Modules:
     """The modules put in preorder: by rank, then siblings by their first slice."""
     # Below a root that is taken off again.
-    order = preorder(np.concatenate(([NO_ID], parents + 1)), np.concatenate(([0], _ranking(rank, first))))
+    ranking = np.concatenate(([0], _ranking(tree.rank, tree.first)))
+    order = preorder(np.concatenate(([NO_ID], tree.parent + 1)), ranking)
     inverse = order.order[1:] - 1
     moved = np.append(order.place[1:] - 1, NO_ID)
     parent, end, depth = order.parent[1:] - 1, order.end[1:] - 1, order.depth[1:] - 1
     module, around = moved[node], moved[outer]
     return Modules(
-        name=[names[n] for n in inverse],
-        type=[types[n] for n in inverse],
+        name=[tree.name[n] for n in inverse],
+        type=[tree.type[n] for n in inverse],
         parent=parent,
         end=end,
         depth=depth,
-        rank=rank[inverse],
+        rank=tree.rank[inverse],
         row=rows,
         module=module,
         outer=around if called else _common(parent, end, module, around),
+        above=above,
         called=called,
     )
 
@@ -387,6 +402,19 @@ def _upwards(known: Modules, own: Array, outer: Array, values: Array) -> Array:
     return total
 
 
+def _whole(profile: Profile, known: Modules) -> tuple[Array, Array]:
+    """(host, device) ns of each slice that belongs to modules."""
+    slices, before = slices_of(profile), device_before(profile)
+    return slices.duration[known.row].astype(np.int64), before[slices.end[known.row]] - before[known.row]
+
+
+def _without_inner(known: Modules, values: Array) -> Array:
+    """Of values by slice what is not of the next ones inside; never less than nothing."""
+    inner = np.flatnonzero(known.above >= 0)
+    left: Array = np.maximum(0, values - sums_on(known.above[inner], values[inner], len(values)))
+    return left
+
+
 def _of_children(known: Modules, total: Array) -> Array:
     below = np.flatnonzero(known.parent >= 0)
     return sums_on(known.parent[below], total[below], len(known))
@@ -397,7 +425,7 @@ def _by_call(known: Modules, some: Picked, own: Array, host: Array) -> tuple[Arr
     calls = np.zeros(len(known), np.int64)
     found = [np.full(len(known), np.nan) for _ in range(3)]
     if known.called and len(some):
-        module = own[some.places[some.starts]]
+        module = np.unique(own)
         calls[module] = some.counts()
         for values, of in zip(found, (some.means(host), some.least(host), some.greatest(host)), strict=True):
             values[module] = micros(of)

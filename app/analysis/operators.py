@@ -16,7 +16,7 @@ from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, column
 from .functions import functions_of
-from .grouped import Groups, Picked, groups_by, picked
+from .grouped import Groups, groups_by, picked
 from .patterns import distinct
 from .picking import sums_on, threads_of
 from .remember import remembered
@@ -80,7 +80,8 @@ class Calls:
 
     row: of `slices`. label: a row of `functions` with the name it goes by. annotation: which are. Times in ns.
     launches: how much device work in all. eligible: for tensor cores. of_work: for each row of `device_work`, the place
-    here of the operator that launched it, -1 none. devices: whether any device did anything.
+    here of the operator that launched it, noting: that of the annotation, where no operator is inside of that; -1 none.
+    devices: whether any device did anything.
     """
 
     row: Array
@@ -88,23 +89,39 @@ class Calls:
     annotation: Array
     rank: Array
     host_self: Array
-    host_total: Array
-    device_self: Array
     device_total: Array
-    tensor_self: Array
     tensor_total: Array
     launches: Array
     eligible: Array
     of_work: Array
+    noting: Array
     devices: bool
 
     def __len__(self) -> int:
         return len(self.row)
 
 
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Groups of calls that a selection leaves something of, and what they add up to, in ns. first: a call of each."""
+
+    first: Array
+    calls: Array
+    host_self: Array
+    host_total: Array
+    host_least: Array
+    host_most: Array
+    device_self: Array
+    device_total: Array
+    tensor_self: Array
+    tensor_total: Array
+    launches: Array
+    eligible: Array
+
+
 def calls_of(profile: Profile) -> Calls:
     """The calls of a profile; built once."""
-    return remembered(profile, "operator calls", lambda: _calls(profile), pin=True)
+    return remembered(profile, "operator calls", lambda: _calls(profile))
 
 
 def operators(
@@ -115,20 +132,18 @@ def operators(
     by "shapes": one for each name and shapes of inputs; "stack": for each name and call stack. by_rank: one for each
     rank where there are several, else their sum. name: those of this name only.
     """
-    groups = operator_groups(profile, by, by_rank)
-    calls = calls_of(profile)
-    mask = calls_selected(profile, selection, name)
-    some = picked(groups, mask)
-    values = _values(profile, calls, some, groups)
+    sums = sums_of(profile, selection, by, by_rank, name)
+    calls, firsts = calls_of(profile), sums.first
+    values = _values(profile, calls, sums)
     host, device = whole_host(profile, selection), whole_device(profile, selection)
     for word, whole in (("host", host), ("device", device)):
         for part in ("self", "total"):
             values[f"{word}_{part}_percent"] = shares(values[f"{word}_{part}_us"], whole / NS_PER_US)
-    firsts = groups.first[some.groups]
+    nothing = [None] * len(firsts)
     values |= {
-        "rank": ranked(profile, calls.rank[firsts]) if by_rank else [None] * len(firsts),
-        "input_shapes": shapes_of(profile, firsts) if by == "shapes" else [None] * len(firsts),
-        "call_stack": stacks_of(profile, firsts) if by == "stack" else [None] * len(firsts),
+        "rank": ranked(profile, calls.rank[firsts]) if by_rank else nothing,
+        "input_shapes": shapes_of(profile, firsts) if by == "shapes" else nothing,
+        "call_stack": stacks_of(profile, firsts) if by == "stack" else nothing,
     }
     rows = frame(COLUMNS, values)
     return rows.sort_values(
@@ -211,20 +226,28 @@ def ranked(profile: Profile, rank: Array) -> list[int | None]:
 
 def whole_host(profile: Profile, selection: Selection) -> int:
     """The host time of the selected calls, each moment of a thread once: ns."""
-    calls, slices = calls_of(profile), slices_of(profile)
-    mask = calls_selected(profile, selection)
-    rows = calls.row if mask is None else calls.row[mask]
-    # In preorder, what begins before the end of one that came before lies inside of it.
-    reach = np.maximum.accumulate(slices.end[rows]) if len(rows) else rows
-    outer = np.ones(len(rows), bool)
-    outer[1:] = rows[1:] >= reach[:-1]
-    return int(slices.duration[rows[outer]].sum())
+
+    def build() -> int:
+        calls, slices = calls_of(profile), slices_of(profile)
+        mask = calls_selected(profile, selection)
+        rows = calls.row if mask is None else calls.row[mask]
+        # In preorder, what begins before the end of one that came before lies inside of it.
+        reach = np.maximum.accumulate(slices.end[rows]) if len(rows) else rows
+        outer = np.ones(len(rows), bool)
+        outer[1:] = rows[1:] >= reach[:-1]
+        return int(slices.duration[rows[outer]].sum())
+
+    return remembered(profile, ("host time of calls", selection), build)
 
 
 def whole_device(profile: Profile, selection: Selection) -> int:
     """The time of the device work that hangs on what is selected: ns."""
-    mask, duration = anchored(profile, selection), work_of(profile).duration
-    return int((duration if mask is None else duration[mask]).sum())
+
+    def build() -> int:
+        mask, duration = anchored(profile, selection), work_of(profile).duration
+        return int((duration if mask is None else duration[mask]).sum())
+
+    return remembered(profile, ("device time of calls", selection), build)
 
 
 def shares(part: Array, whole: float) -> Array:
@@ -238,45 +261,67 @@ def micros(ns: Array) -> Array:
     return found
 
 
-def _values(profile: Profile, calls: Calls, some: Picked, groups: Groups) -> dict[str, Any]:
-    firsts = groups.first[some.groups]
-    count = some.counts()
-    sums = {
-        name: some.sums(getattr(calls, name))
-        for name in (
-            "host_self",
-            "host_total",
-            "device_self",
-            "device_total",
-            "tensor_self",
-            "tensor_total",
-            "launches",
+def sums_of(
+    profile: Profile, selection: Selection, by: str = "name", by_rank: bool = False, name: str | None = None
+) -> Sums:
+    """What calls add up to by group; see `operators`. Raises InvalidRequest."""
+    groups = operator_groups(profile, by, by_rank)
+
+    def build() -> Sums:
+        calls, slices, work = calls_of(profile), slices_of(profile), work_of(profile)
+        mask = calls_selected(profile, selection, name)
+        some = picked(groups, mask)
+        duration = slices.duration[calls.row]
+        # By work and not by call: most calls launch nothing themselves.
+        code = np.full(len(groups) + 1, NO_ID, np.int64)
+        code[some.groups] = np.arange(len(some))
+        tensor = tensor_cores_of(profile).uses
+        device_self, tensor_self = np.zeros(len(some), np.int64), np.zeros(len(some), np.int64)
+        for of_work in (calls.of_work, calls.noting):
+            hung = np.flatnonzero(of_work >= 0 if mask is None else (of_work >= 0) & mask[of_work])
+            group, took = code[groups.code[of_work[hung]]], work.duration[hung]
+            device_self += sums_on(group, took, len(some))
+            tensor_self += sums_on(group, np.where(tensor[work.function[hung]], took, 0), len(some))
+        return Sums(
+            first=groups.first[some.groups],
+            calls=some.counts(),
+            host_self=some.sums(calls.host_self),
+            host_total=some.sums(duration),
+            host_least=some.least(duration),
+            host_most=some.greatest(duration),
+            device_self=device_self,
+            device_total=some.sums(calls.device_total),
+            tensor_self=tensor_self,
+            tensor_total=some.sums(calls.tensor_total),
+            launches=some.sums(calls.launches),
+            eligible=some.any(calls.eligible),
         )
-    }
-    annotation = calls.annotation[firsts]
-    eligible = some.greatest(calls.eligible.view(np.int8)) > 0
+
+    return remembered(profile, ("operator sums", selection, by, by_rank, name), build)
+
+
+def _values(profile: Profile, calls: Calls, sums: Sums) -> dict[str, Any]:
     on_devices = {
-        "device_self_us": micros(sums["device_self"]),
-        "device_total_us": micros(sums["device_total"]),
-        "device_mean_us": micros(sums["device_total"]) / count,
-        "tensor_core_self_percent": _ratio(sums["tensor_self"], sums["device_self"]),
-        "tensor_core_total_percent": _ratio(sums["tensor_total"], sums["device_total"]),
+        "device_self_us": micros(sums.device_self),
+        "device_total_us": micros(sums.device_total),
+        "device_mean_us": micros(sums.device_total) / sums.calls,
+        "tensor_core_self_percent": _ratio(sums.tensor_self, sums.device_self),
+        "tensor_core_total_percent": _ratio(sums.tensor_total, sums.device_total),
     }
     if not calls.devices:
-        on_devices = {name: np.full(len(count), np.nan) for name in on_devices}
+        on_devices = {name: np.full(len(sums.first), np.nan) for name in on_devices}
+    noted = calls.annotation[sums.first].tolist()
     return {
-        "name": names_of(profile, firsts),
-        "kind": np.where(annotation, "annotation", "operator").tolist(),
-        "calls": count,
-        "host_self_us": micros(sums["host_self"]),
-        "host_total_us": micros(sums["host_total"]),
-        "host_mean_us": micros(sums["host_total"]) / count,
-        "host_min_us": micros(some.least(calls.host_total)),
-        "host_max_us": micros(some.greatest(calls.host_total)),
-        "tensor_core_eligible": [
-            None if noted else may for noted, may in zip(annotation.tolist(), eligible.tolist(), strict=True)
-        ],
-        "kernels": sums["launches"],
+        "name": names_of(profile, sums.first),
+        "kind": ["annotation" if of else "operator" for of in noted],
+        "calls": sums.calls,
+        "host_self_us": micros(sums.host_self),
+        "host_total_us": micros(sums.host_total),
+        "host_mean_us": micros(sums.host_total) / sums.calls,
+        "host_min_us": micros(sums.host_least),
+        "host_max_us": micros(sums.host_most),
+        "tensor_core_eligible": [None if of else may for of, may in zip(noted, sums.eligible.tolist(), strict=True)],
+        "kernels": sums.launches,
         **on_devices,
     }
 
@@ -304,43 +349,35 @@ def _calls(profile: Profile) -> Calls:
     kept = rows[holder[rows] == rows]
     place = np.full(count + 1, NO_ID, np.int32)
     place[kept] = np.arange(len(kept))
-    hung = np.flatnonzero(work.anchor >= 0)
-    anchor, duration = work.anchor[hung], work.duration[hung].astype(np.int64)
-    tensor = np.where(tensor_cores_of(profile).uses[work.function[hung]], duration, 0)
-    inner = place[holder[nearest(slices.parent, operator, anchor)]]
-    noting = nearest(slices.parent, called, anchor)
-    noting = place[np.where(annotation[noting] & (noting >= 0), noting, NO_ID)]
-    of_work = np.full(len(work), NO_ID, np.int32)
-    of_work[hung] = inner
+    anchor = work.anchor
+    uses = tensor_cores_of(profile).uses[work.function]
+    hung = np.flatnonzero(anchor >= 0)
+    above_work, beside = np.full((2, len(work)), NO_ID, np.int32)
+    above_work[hung] = place[holder[nearest(slices.parent, operator, anchor[hung])]]
+    noting = nearest(slices.parent, called, anchor[hung])
+    beside[hung] = place[np.where((noting >= 0) & annotation[noting], noting, NO_ID)]
 
-    def within(values: Array) -> Array:
-        """Σ of values by device work over all that hangs inside of each call."""
-        running = np.concatenate(([0], np.cumsum(sums_on(anchor, values, count))))
+    def within(rows: Array, values: Array) -> Array:
+        """Σ of values of these rows of `slices` over all that is inside of each call."""
+        running = np.concatenate(([0], np.cumsum(sums_on(rows, values, count))))
         total: Array = running[slices.end[kept]] - running[kept]
         return total
 
-    def itself(values: Array) -> Array:
-        """The same over what hangs on the call itself."""
-        both = [sums_on(of[of >= 0], values[of >= 0], len(kept)) for of in (inner, noting)]
-        found: Array = both[0] + both[1]
-        return found
-
-    tensor_total, device = within(tensor), device_before(profile)
-    may = np.concatenate(([0], np.cumsum(tensor_cores_of(profile).eligible[slices.function] & operator)))
+    on_cores = np.flatnonzero((anchor >= 0) & uses)
+    tensor_total, device = within(anchor[on_cores], work.duration[on_cores]), device_before(profile)
+    may = np.flatnonzero(tensor_cores_of(profile).eligible[slices.function] & operator)
     return Calls(
-        row=kept,
-        label=label[slices.function[kept]],
+        row=kept.astype(np.int32),
+        label=label[slices.function[kept]].astype(np.int32),
         annotation=annotation[kept],
-        rank=threads_of(profile).rank[slices.thread[kept]],
+        rank=threads_of(profile).rank[slices.thread[kept]].astype(np.int32),
         host_self=np.maximum(0, slices.duration[kept] - spent[kept]),
-        host_total=slices.duration[kept].astype(np.int64),
-        device_self=itself(duration),
         device_total=device[slices.end[kept]] - device[kept],
-        tensor_self=itself(tensor),
         tensor_total=tensor_total,
-        launches=within(np.ones(len(hung), np.int64)),
-        eligible=(may[slices.end[kept]] > may[kept]) | (tensor_total > 0),
-        of_work=of_work,
+        launches=within(anchor[hung], np.ones(len(hung), np.int64)).astype(np.int32),
+        eligible=(within(may, np.ones(len(may), np.int64)) > 0) | (tensor_total > 0),
+        of_work=above_work,
+        noting=beside,
         devices=bool(len(work)),
     )
 

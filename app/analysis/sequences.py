@@ -90,9 +90,7 @@ def _table(profile: Profile, runs: Array, call: Array | None) -> list[pd.DataFra
     often = some.counts() > 1
     if not often.any():
         return []
-    mask = np.zeros(len(runs), bool)
-    mask[groups.order] = often[groups.group]
-    some = picked(groups, mask)
+    some = picked(groups, often[groups.code])
     device = work.duration[runs].astype(np.int64).sum(axis=1)
     over = work.start[runs] + work.duration[runs]
     reached = np.maximum.accumulate(over, axis=1)
