@@ -1,0 +1,110 @@
+"""What the host did for a rank at each moment, as one line of time: of its threads, the one that mattered.
+
+A training loop hands on from thread to thread (the backward pass runs on a thread of autograd while the main thread
+waits), so no single thread tells what the host was busy with. At each moment the line shows the thread that is in an
+operator or a call of the runtime, the one that takes the steps before all others; where none is, what the step's
+thread does (Python code, annotations), then what any other does.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..domain.profile import Profile
+from ..domain.tables import HOST_TIME, NO_ID, FrameKind, column
+from .intervals import EDGE
+from .picking import event_names, samples_of, threads_of
+from .remember import remembered
+
+Array = np.ndarray[Any, Any]
+AT_WORK = (FrameKind.OPERATOR, FrameKind.RUNTIME)
+
+
+@dataclass(frozen=True, eq=False)
+class HostLine:
+    """Stretches of time that follow one another, from -EDGE to EDGE ns. thread, call (a node of `calls`): what the host
+    was in, both -1 where it was in nothing."""
+
+    start: Array
+    thread: Array
+    call: Array
+
+    @property
+    def end(self) -> Array:
+        return np.append(self.start[1:], EDGE)
+
+    def within(self, start: Array, end: Array) -> tuple[Array, Array, Array, Array]:
+        """(window, start, end, row of the line) of all parts of windows, none of which is empty."""
+        return _crossed(start, end, self.start, self.end)
+
+
+UNKNOWN = HostLine(np.array([-EDGE]), np.array([NO_ID]), np.array([NO_ID]))
+"""Of a rank of which nothing is known on the host."""
+
+
+def host_lines(profile: Profile) -> dict[int, HostLine]:
+    """The line of each rank (-1: none) of which anything is known on the host; built once."""
+    return remembered(profile, "host lines", lambda: _build(profile))
+
+
+def _build(profile: Profile) -> dict[int, HostLine]:
+    names = event_names(profile)
+    if HOST_TIME not in names:
+        return {}
+    samples = samples_of(profile)
+    rows = np.flatnonzero((samples.event == names.index(HOST_TIME)) & (samples.weight > 0))
+    thread, call = samples.thread[rows], samples.call[samples.stack[rows]]
+    start = samples.time_ns[rows]
+    end = start + samples.weight[rows]
+    rank = threads_of(profile).rank[thread]
+    at_work = np.isin(column(profile.calls, "kind")[call], AT_WORK)
+    steps = np.isin(thread, column(profile.steps, "thread"))
+    order = np.where(at_work, 0, 2) + ~steps
+    found = {}
+    for one in np.unique(rank).tolist():
+        line = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+        mine = np.flatnonzero(rank == one)
+        # Stretches of one thread do not overlap, so each layer is free of overlaps.
+        for layer in sorted(set(zip(order[mine].tolist(), thread[mine].tolist(), strict=True))):
+            some = mine[(order[mine] == layer[0]) & (thread[mine] == layer[1])]
+            line = _laid_under(line, (start[some], end[some], some))
+        found[one] = _whole(line, thread, call)
+    return found
+
+
+def _laid_under(line: tuple[Array, Array, Array], layer: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    """A line (start, end, row) with what of a layer is not covered by it."""
+    gap_start, gap_end = np.concatenate(([-EDGE], line[1])), np.concatenate((line[0], [EDGE]))
+    which, start, end, _ = _crossed(layer[0], layer[1], gap_start, gap_end)
+    starts = np.concatenate((line[0], start))
+    order = np.argsort(starts, kind="stable")
+    ends, rows = np.concatenate((line[1], end)), np.concatenate((line[2], layer[2][which]))
+    return starts[order], ends[order], rows[order]
+
+
+def _whole(line: tuple[Array, Array, Array], thread: Array, call: Array) -> HostLine:
+    """The line with stretches of nothing between its own."""
+    start, end, row = line
+    begins = np.concatenate(([-EDGE], end))
+    empty = begins < np.concatenate((start, [EDGE]))
+    starts = np.concatenate((start, begins[empty]))
+    order = np.argsort(starts, kind="stable")
+    nothing = np.full(int(empty.sum()), NO_ID)
+    return HostLine(
+        starts[order],
+        np.concatenate((thread[row], nothing))[order],
+        np.concatenate((call[row], nothing))[order],
+    )
+
+
+def _crossed(start: Array, end: Array, other_start: Array, other_end: Array) -> tuple[Array, Array, Array, Array]:
+    """(place, start, end, other place) of all that intervals have in common with others, which are ascending and do
+    not overlap; nothing of no length."""
+    first = np.searchsorted(other_end, start, "right")
+    counts = np.maximum(np.searchsorted(other_start, end, "left") - first, 0)
+    place = np.repeat(np.arange(len(start)), counts)
+    other = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(first, counts)
+    low, high = np.maximum(start[place], other_start[other]), np.minimum(end[place], other_end[other])
+    some = high > low
+    return place[some], low[some], high[some], other[some]
