@@ -1,6 +1,5 @@
 """Trace events one by one, from any text in which there are some: slow and patient, and the measure of the scan."""
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -189,7 +188,7 @@ def event_of(raw: bytes, bent: bool, lost: Callable[[str, bytes], None]) -> Even
         for _ in range(words):
             lost(NO_VALUE, raw)
     # Of two members of one name the last holds.
-    found = {name: text for name, text, _ in members(raw, 0)}
+    found = {name: text for name, _, text, _ in members(raw, 0)}
     if not found:
         return None
     event = Event()
@@ -238,7 +237,7 @@ def _text(text: bytes | None, raw: bytes, lost: Callable[[str, bytes], None]) ->
 
 def _arguments(arguments: bytes, event: Event, raw: bytes, lost: Callable[[str, bytes], None]) -> None:
     kept: list[tuple[bytes, bytes]] = []
-    for name, text, depth in members(arguments, 0):
+    for name, member, text, depth in members(arguments, 0):
         key = _NUMBERED.get(name)
         if key is not None:
             # Of two members of one name the last holds.
@@ -250,18 +249,10 @@ def _arguments(arguments: bytes, event: Event, raw: bytes, lost: Callable[[str, 
                 continue
         if depth > DEEPEST:
             lost(DEEP, raw)
-            continue
-        kept.append((name, text))
+        else:
+            kept.append((name, member))
     if kept:
-        event.arguments = b"{" + b",".join(_quoted(name) + b":" + text for name, text in kept) + b"}"
-
-
-def _quoted(name: bytes) -> bytes:
-    if b"\\" in name or b'"' in name or re.search(rb"[\x00-\x1f]", name):
-        return json.dumps(name.decode("utf-8", "surrogateescape"), ensure_ascii=False).encode(
-            "utf-8", "surrogateescape"
-        )
-    return b'"' + name + b'"'
+        event.arguments = b"{" + b",".join(member for _, member in kept) + b"}"
 
 
 def finished_texts(

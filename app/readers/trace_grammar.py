@@ -131,8 +131,9 @@ def good_word(word: bytes) -> bool:
     return (len(word) < LONGEST_NUMBER and b"e" not in word.lower()) or abs(float(word)) < float("inf")
 
 
-def members(data: bytes, start: int) -> Iterator[tuple[bytes, bytes, int]]:
-    """(name, value as it stands, how deep that is nested) of each member of the strict object at `start`."""
+def members(data: bytes, start: int) -> Iterator[tuple[bytes, bytes, bytes, int]]:
+    """(name, text as it stands, value as it stands, how deep that is nested) of the members of the strict object at
+    `start`."""
     position = data.index(b"{", start) + 1
     while True:
         found = _TOKEN.match(data, position)
@@ -142,7 +143,7 @@ def members(data: bytes, start: int) -> Iterator[tuple[bytes, bytes, int]]:
             return
         if found[3] == b",":
             continue
-        name = found[1][1:-1]
+        begin, name = found.start(1), found[1][1:-1]
         position = data.index(b":", position) + 1
         found = _TOKEN.match(data, position)
         assert found is not None
@@ -153,7 +154,7 @@ def members(data: bytes, start: int) -> Iterator[tuple[bytes, bytes, int]]:
             inner = value(data, position)
             position, depth = inner.end, inner.depth
             text = data[inner.start : inner.end]
-        yield (content(name) if b"\\" in name else name), text, depth
+        yield (content(name) if b"\\" in name else name), data[begin:position], text, depth
 
 
 def event_starts(data: Text, start: int, end: int, *, last: bool = False) -> Iterator[int]:
@@ -165,7 +166,7 @@ def event_starts(data: Text, start: int, end: int, *, last: bool = False) -> Ite
         except (Damaged, More):
             continue
         raw = bytes(data[position : position + one.end])
-        if any(name == b"ph" for name, _, _ in members(straightened(raw, 0, one.end)[0] if one.bent else raw, 0)):
+        if any(name == b"ph" for name, *_ in members(straightened(raw, 0, one.end)[0] if one.bent else raw, 0)):
             yield position
 
 

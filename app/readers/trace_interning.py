@@ -104,7 +104,7 @@ def interned(data: Array, p: int, length: int, place: int, table: Table, at: Arr
         return -1
     found = hashed(data, p, length, table.seed)
     mask = len(table.slots) - 1
-    slot = np.int64(found & uint64(mask))
+    slot: Any = np.int64(found & uint64(mask))
     while True:
         code = table.slots[slot]
         if code < 0:
@@ -116,19 +116,62 @@ def interned(data: Array, p: int, length: int, place: int, table: Table, at: Arr
         ):
             return int(code)
         slot = (slot + 1) & mask
-    code = at[2]
-    start = at[3]
-    table.slots[slot] = code
-    table.hash[code] = found
-    table.start[code] = start
-    table.length[code] = length
-    table.place[code] = place
+    at[3] = _appended(data, p, length, table.text, at[3])
+    return _new(slot, found, length, place, table, at)
+
+
+@inlined
+def joined(data: Array, pieces: Array, count: int, place: int, table: Table, at: Array) -> int:
+    """The number of the JSON object of some members, as `interned`. Piece i is data[pieces[2i] :][:pieces[2i+1]]."""
+    found = table.seed
+    length = 1
+    for i in range(count):
+        found = hashed(data, pieces[2 * i], pieces[2 * i + 1], found)
+        length += pieces[2 * i + 1] + 1
+    mask = len(table.slots) - 1
+    slot: Any = np.int64(found & uint64(mask))
+    while True:
+        code = table.slots[slot]
+        if code < 0:
+            break
+        if table.hash[code] == found and table.length[code] == length:
+            p = table.start[code] + 1
+            i = 0
+            while i < count and _same(data, pieces[2 * i], table.text, p, pieces[2 * i + 1]):
+                p += pieces[2 * i + 1] + 1
+                i += 1
+            if i == count:
+                return int(code)
+        slot = (slot + 1) & mask
+    p = at[3]
+    table.text[p] = 123
+    for i in range(count):
+        p = _appended(data, pieces[2 * i], pieces[2 * i + 1], table.text, p + 1)
+        table.text[p] = 44
+    table.text[p] = 125
+    at[3] = p + 1
+    return _new(slot, found, length, place, table, at)
+
+
+@inlined
+def _appended(data: Array, p: int, length: int, text: Array, to: int) -> int:
+    """Where a text ends that is copied to `to`; up to 64 bytes behind it are overwritten."""
     done = 0
     while done < length:
-        copy64(data, p + done, table.text, start + done)
+        copy64(data, p + done, text, to + done)
         done += 64
+    return to + length
+
+
+@inlined
+def _new(slot: int, found: Any, length: int, place: int, table: Table, at: Array) -> int:
+    code = at[2]
+    table.slots[slot] = code
+    table.hash[code] = found
+    table.start[code] = at[3] - length
+    table.length[code] = length
+    table.place[code] = place
     at[2] = code + 1
-    at[3] = start + length
     return int(code)
 
 

@@ -13,8 +13,8 @@ from ..domain.tables import NUMBERED
 from .compiled import inlined, lean
 from .trace_events import ID_TEXT, MISSING
 from .trace_grammar import FARTHEST_NS, LONGEST_NUMBER
-from .trace_interning import Table, forget, interned
-from .trace_masks import bits, copy64, equal, first, special, unblank, word
+from .trace_interning import Table, forget, interned, joined
+from .trace_masks import bits, equal, first, special, unblank, word
 
 Array = np.ndarray[Any, Any]
 
@@ -28,7 +28,9 @@ NEST = 60
 NAME, CATEGORY, PROCESS, THREAD, ID, BIND = range(6)
 FIELDS = 6
 """The members of an event that are texts."""
-WORK = len(NUMBERED) + 2 * FIELDS
+MEMBERS = 100
+"""Arguments of more members are left to the decoder."""
+WORK = 2 * FIELDS + 2 * MEMBERS + len(NUMBERED)
 
 
 class Rows(NamedTuple):
@@ -101,6 +103,8 @@ def _low(text: Any, length: int) -> Any:
 def _blank_end(data: Array, p: int) -> int:
     if data[p] > 32:
         return p
+    if data[p] == 32 and data[p + 1] > 32:
+        return p + 1
     while True:
         mask = unblank(data, p)
         if mask:
@@ -320,16 +324,6 @@ def _small(data: Array, p: int, length: int) -> int:
 
 
 @inlined
-def _copied(source: Array, p: int, target: Array, to: int, length: int) -> int:
-    """Where a text ends that is copied; up to 64 bytes behind it are overwritten."""
-    done = 0
-    while done < length:
-        copy64(source, p + done, target, to + done)
-        done += 64
-    return to + length
-
-
-@inlined
 def _numbered(data: Array, p: int, length: int, keys: Keys) -> int:
     """Which of NUMBERED a key is, or BAD."""
     start = _low(word(data, p), length)
@@ -373,87 +367,70 @@ def _whole(data: Array, p: int) -> tuple[int, int]:
 
 
 @inlined
-def _arguments(data: Array, p: int, end: int, keys: Keys, scratch: Array, numbers: Array) -> tuple[int, int, int]:
+def _arguments(data: Array, p: int, end: int, keys: Keys, pieces: Array, numbers: Array) -> tuple[int, int, Any]:
     """Goes through the members of the object at p.
 
-    Returns where it ends (BAD for what is not understood), how long the text of those that are no numbers is in
-    `scratch`, and a mask of the numbers found.
+    Returns where it ends (BAD for what is not understood), how many are no numbers, each from one to the next of
+    `pieces`, and a mask of the keys of NUMBERED. One that is no number is MISSING.
     """
-    seen = 0
-    scratch[0] = 123
-    out = 1
+    seen = uint64(0)
+    kept = 0
     p = _blank_end(data, p + 1)
     if data[p] == 125:
-        return p + 1, 0, 0
+        return p + 1, 0, seen
     while True:
         if data[p] != 34:
-            return BAD, 0, 0
-        start = p + 1
-        mask = special(data, start)
+            return BAD, 0, seen
+        start = p
+        mask = special(data, p + 1)
         while not mask:
             p += 64
             mask = special(data, p + 1)
         p += 1 + first(mask)
         if data[p] != 34:
-            return BAD, 0, 0
-        length = p - start
+            return BAD, 0, seen
+        key = _numbered(data, start + 1, p - start - 1, keys)
         p += 1
         if data[p] != 58:
             p = _blank_end(data, p)
             if data[p] != 58:
-                return BAD, 0, 0
+                return BAD, 0, seen
         p = _blank_end(data, p + 1)
         byte = data[p]
-        key = _numbered(data, start, length, keys)
-        kept = True
+        is_number = byte == 45 or 48 <= byte <= 57
         if key >= 0:
-            if (seen >> key) & 1:
-                return BAD, 0, 0
-            seen |= 1 << key
-            if byte == 45 or 48 <= byte <= 57:
-                number, stop = _whole(data, p)
-                if stop < 0:
-                    return BAD, 0, 0
-                numbers[key] = number
-                p = stop
-                kept = False
-        if kept:
-            if key >= 0:
-                # It is no number, and yet must not come twice.
-                numbers[key] = MISSING
-            begin = p
+            bit = uint64(1) << uint64(key)
+            # Of two members of one name the last holds, which is for the decoder to find.
+            if seen & bit:
+                return BAD, 0, seen
+            seen |= bit
+            numbers[key] = MISSING
+        if key >= 0 and is_number:
+            numbers[key], p = _whole(data, p)
+        else:
             if byte == 34:
-                p = _string_end(data, p + 1) + 1
-                if p == 0:
-                    return BAD, 0, 0
+                p = _string_end(data, p + 1)
+                p += p >= 0
             elif byte == 91 or byte == 123:
                 p = _nested_end(data, p, end)
-                if p < 0:
-                    return BAD, 0, 0
-            elif byte == 45 or 48 <= byte <= 57:
+            elif is_number:
                 p = _number_end(data, p)
-                if p < 0:
-                    return BAD, 0, 0
             else:
                 p = _literal_end(data, p)
-                if p < 0:
-                    return BAD, 0, 0
-            if out > 1:
-                scratch[out] = 44
-                out += 1
-            out = _copied(data, start - 1, scratch, out, length + 2)
-            scratch[out] = 58
-            out = _copied(data, begin, scratch, out + 1, p - begin)
+            if kept == len(pieces) // 2:
+                return BAD, 0, seen
+            pieces[2 * kept] = start
+            pieces[2 * kept + 1] = p - start
+            kept += 1
+        if p < 0:
+            return BAD, 0, seen
         p = _blank_end(data, p)
         if data[p] == 44:
             p = _blank_end(data, p + 1)
             continue
         if data[p] != 125:
-            return BAD, 0, 0
-        if out > 1:
-            scratch[out] = 125
-            return p + 1, out + 1, seen
-        return p + 1, 0, seen
+            return BAD, 0, seen
+        return p + 1, kept, seen
 
 
 @lean
@@ -465,16 +442,16 @@ def scan(
     keys: Keys,
     rows: Rows,
     table: Table,
-    scratch: Array,
     work: Array,
     at: Array,
 ) -> int:
     """Take in events from `start` on, up to the first one that begins at `stop` or behind it. Returns why it stopped.
 
-    data: has PAD zeros behind `end`. scratch, work: room for an event's text, and for WORK numbers. at: how many rows
+    data: has PAD zeros behind `end`. work: room for WORK numbers. at: how many rows
     there are, where it stopped (set), how many texts there are, and how many bytes of texts.
     """
-    numbers, starts, lengths = work[: -2 * FIELDS], work[-2 * FIELDS : -FIELDS], work[-FIELDS:]
+    starts, lengths = work[:FIELDS], work[FIELDS : 2 * FIELDS]
+    pieces, numbers = work[2 * FIELDS : 2 * FIELDS + 2 * MEMBERS], work[2 * FIELDS + 2 * MEMBERS :]
     p = start
     while True:
         p = _blank_end(data, p)
@@ -490,7 +467,7 @@ def scan(
         time_ns, duration_ns = MISSING, MISSING
         for field in range(FIELDS):
             lengths[field] = BAD
-        arguments, seen = 0, 0
+        arguments, seen = 0, uint64(0)
         p = _blank_end(data, p + 1)
         empty = data[p] == 125
         while not empty:
@@ -532,9 +509,9 @@ def scan(
                 else:
                     duration_ns = time
             elif text == _ARGS:
-                arguments, seen = 0, 0
+                arguments, seen = 0, uint64(0)
                 if byte == 123:
-                    p, arguments, seen = _arguments(data, p, end, keys, scratch, numbers)
+                    p, arguments, seen = _arguments(data, p, end, keys, pieces, numbers)
                 elif byte == 110:
                     p = _literal_end(data, p)
                 else:
@@ -594,8 +571,8 @@ def scan(
         code = -1
         if arguments:
             known = at[2]
-            code = interned(scratch, 0, arguments, begin, table, at)
-            if code == known and _value_end(scratch, 0) != arguments:
+            code = joined(data, pieces, arguments, begin, table, at)
+            if code == known and _value_end(table.text, table.start[code]) != at[3]:
                 # Brackets were closed, but not as they should.
                 forget(table, code, at)
                 return ODD
@@ -619,15 +596,14 @@ def scan(
                 rows.thread[row] = code
             else:
                 rows.id[row] = ID_TEXT + code
-        which = 0
         while seen:
-            if seen & 1 and numbers[which] != MISSING:
-                count = rows.counts[which]
-                rows.event[which, count] = row
-                rows.value[which, count] = numbers[which]
-                rows.counts[which] = count + 1
-            seen >>= 1
-            which += 1
+            key = first(seen)
+            seen &= seen - uint64(1)
+            if numbers[key] != MISSING:
+                count = rows.counts[key]
+                rows.event[key, count] = row
+                rows.value[key, count] = numbers[key]
+                rows.counts[key] = count + 1
         at[0] = row + 1
 
 

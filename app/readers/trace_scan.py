@@ -55,7 +55,6 @@ class Scanner:
     def __init__(self) -> None:
         self._rows = _rows(ROWS)
         self._table = table(TEXTS, TEXT_BYTES)
-        self._scratch = np.empty(0, np.uint8)
         self._work = np.empty(WORK, np.int64)
         self._at = np.zeros(4, np.int64)
 
@@ -65,12 +64,10 @@ class Scanner:
         at[:] = 0, piece.start, 0, 0
         self._rows.counts[:] = 0
         clear(self._table)
-        if len(self._scratch) < len(piece.array):
-            self._scratch = np.empty(len(piece.array), np.uint8)
         losses = Losses()
         array, end = piece.array, piece.end
         while True:
-            why = scan(array, at[1], piece.stop, end, KEYS, self._rows, self._table, self._scratch, self._work, at)
+            why = scan(array, at[1], piece.stop, end, KEYS, self._rows, self._table, self._work, at)
             if why == FULL:
                 self._grow()
             elif why != ODD or not self._odd(piece, losses):

@@ -22,7 +22,8 @@ LONGEST_BYTES = 64 << 20
 """An event that is longer is none."""
 PAD = 128
 """Zeros behind what is read, for whoever looks at many bytes at once."""
-NEAR_BYTES = 64 << 10
+NEAR_BYTES = 4 << 10, 64 << 10, 1 << 20
+"""How far from its end a piece is looked at for the beginning of an event, before all of it is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,10 +143,10 @@ class Window:
         if self._ended and self._end - self.at < 2 * self._piece_bytes:
             return None
         high = min(self._end, self.at + 2 * self._piece_bytes)
-        for low in (high - NEAR_BYTES, high - ROOM_BYTES, self.at):
-            starts = list(event_starts(self.data, max(low, self.at + 1), high, last=True))
-            if starts:
-                return starts[0]
+        for near in (*NEAR_BYTES, high):
+            found = next(event_starts(self.data, max(high - near, self.at + 1), high, last=True), None)
+            if found is not None:
+                return found
         return None
 
     def put_back(self, stopped: int, pieces: list[Piece]) -> None:
