@@ -8,9 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any
-
-from celery import Celery
+from typing import TYPE_CHECKING, Any
 
 from .config import Settings
 from .domain.errors import PerfloomError
@@ -18,6 +16,9 @@ from .domain.jobs import JobState
 from .recorders.preflight import Finding
 from .store import Store, open_store
 from .store.jobs import POLLED, Job
+
+if TYPE_CHECKING:
+    from celery import Celery
 
 LAUNCH_QUEUE = "perfloom.launch"
 """Short steps: claim, start, look, cancel."""
@@ -49,13 +50,16 @@ _CONNECT_S = 1.0
 log = logging.getLogger(__name__)
 
 
-def celery_app(settings: Settings, *, patient: bool = True) -> Celery:
+def celery_app(settings: Settings, *, patient: bool = True) -> "Celery":
     """Celery as web and workers use it: the same broker, names and queues on both sides.
 
     A message stays with the broker until its task has ended, so that a killed worker's is given out again; that may
     happen beside a task that still runs, which every task stands. patient: a worker waits for a broker that is away;
     who only rings gives up at once.
     """
+    # Here, as commands that find nobody to ring for do not need it.
+    from celery import Celery
+
     app = Celery("perfloom", broker=settings.broker_url, set_as_current=False)
     app.conf.update(
         task_ignore_result=True,
@@ -174,7 +178,7 @@ class Queue:
             return False
         return True
 
-    def _celery(self) -> Celery:
+    def _celery(self) -> "Celery":
         with self._lock:
             if self._app is None:
                 self._app = celery_app(self._settings, patient=False)

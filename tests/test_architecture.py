@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import json
 import re
 import subprocess
 import sys
@@ -16,6 +17,15 @@ BIN = Path(sys.executable).parent
 CORE = (
     *("domain", "forms", "launchers", "schedulers", "targets", "recorders"),
     *("readers", "analysis", "exporters", "charts"),
+)
+TABLES = ("numpy", "pyarrow", "pandas", "numba")
+# Modules with which processes and commands of ours begin -> what takes long to import, and is not needed there.
+WITHOUT = (
+    ("store.face workers.following workers.server", (*TABLES, "celery", "flask", "alembic", "asyncssh")),
+    ("workers.celery_app", (*TABLES, "flask", "alembic")),
+    ("cli.files workers.web_server workers.read_files", (*TABLES, "flask", "celery", "sqlalchemy")),
+    ("workers.read_columns", ("pandas", "sqlalchemy", "celery")),
+    ("web", ("numba", "asyncssh", "alembic")),
 )
 STARTS_A_PROGRAM = re.compile(r"(system|popen|fork(pty)?|exec[lv]p?e?|spawn[lv]p?e?|posix_spawnp?)$")
 LONGEST_FILE = 500
@@ -42,6 +52,24 @@ def test_types() -> None:
 def test_imports_go_one_way() -> None:
     cache = ROOT / ".cache" / "import-linter"
     check(BIN / "lint-imports", "--config", "setup.cfg", "--no-logo", "--cache-dir", cache)
+
+
+def test_who_begins_does_not_wait_for_what_is_not_needed() -> None:
+    code = """
+import importlib, json, os, sys
+for modules, without in json.loads(sys.argv[1]):
+    child = os.fork()
+    if child == 0:
+        for module in modules.split():
+            importlib.import_module(f"perfloom.{module}")
+        for name in {*without} & {*sys.modules}:
+            print(modules, "import", name, flush=True)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        sys.exit(f"{modules} cannot be imported")
+"""
+    done = subprocess.run([sys.executable, "-c", code, json.dumps(WITHOUT)], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def contract(name: str, key: str) -> set[str]:

@@ -2,6 +2,8 @@
 
 import logging
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ..config import Settings
 from .credentials import Credentials, Sealed
@@ -16,7 +18,6 @@ from .results import SORTS, Results
 from .saved import Comparison, Comparisons, DerivedEvent, DerivedEvents
 from .sweeping import Sweep
 from .targets import StoredTarget, Targets
-from .timelines import Timelines
 from .upgrade import upgrade
 
 __all__ = [
@@ -38,6 +39,10 @@ __all__ = [
     "Sweep",
     "open_store",
 ]
+
+if TYPE_CHECKING:
+    from .timelines import Timelines
+
 log = logging.getLogger(__name__)
 
 
@@ -49,7 +54,6 @@ class Store:
     database: Database
     jobs: Jobs
     results: Results
-    timelines: Timelines
     presets: Presets
     hosts: Hosts
     targets: Targets
@@ -58,6 +62,14 @@ class Store:
     leases: Leases
     comparisons: Comparisons
     derived_events: DerivedEvents
+
+    @cached_property
+    def timelines(self) -> "Timelines":
+        """The timelines of the results."""
+        # Here, as only pages show them: nobody else needs the libraries of tables.
+        from .timelines import Timelines
+
+        return Timelines(self.results.cache)
 
     def migrate(self) -> None:
         """Bring the catalogue's schema up to date; many processes may do so at once. Raises Unavailable."""
@@ -82,7 +94,6 @@ def open_store(settings: Settings, *, migrate: bool = True) -> Store:
         database=database,
         jobs=Jobs(database),
         results=results,
-        timelines=Timelines(results.cache),
         presets=Presets(database),
         hosts=Hosts(database),
         targets=Targets(database),
