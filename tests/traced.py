@@ -27,7 +27,7 @@ KINDS = {
 
 @dataclass
 class _Slice:
-    """As given; launch: what launched it, where a device ran it."""
+    """As given; launch: what launched it, where a device ran it. work: more of its row of `device_work`."""
 
     thread: int
     start: int
@@ -37,6 +37,7 @@ class _Slice:
     launch: _Slice | None = None
     numbers: dict[str, int] = field(default_factory=dict)
     arguments: dict[str, Any] | None = None
+    work: dict[str, Any] = field(default_factory=dict)
     row: int = -1
     depth: int = 0
     parent: _Slice | None = None
@@ -78,10 +79,13 @@ class Trace:
         kind: str = "operator",
         launch: _Slice | None = None,
         arguments: dict[str, Any] | None = None,
+        work: dict[str, Any] | None = None,
         **numbers: int,
     ) -> _Slice:
-        """Add a slice; those of one host thread must be nested."""
-        made = _Slice(thread, start, end - start, name, kind, launch, numbers, arguments)
+        """Add a slice; those of one host thread must be nested. arguments: as PyTorch names them, shapes, types,
+        strides, values and call_stack as the table `argument_sets` does. work: columns of `device_work`, and as
+        `configuration` those of `configurations`."""
+        made = _Slice(thread, start, end - start, name, kind, launch, numbers, arguments, work or {})
         self.slices.append(made)
         return made
 
@@ -116,13 +120,16 @@ class Trace:
         functions = {name: row for row, name in enumerate(profile.functions.column("name").to_pylist())}
         sets = {json.dumps(s.arguments): None for s in self.slices if s.arguments is not None}
         texts = {text: row for row, text in enumerate(sets)}
+        given = (json.dumps(s.work["configuration"]) for s in self.slices if "configuration" in s.work)
+        configurations = {text: row for row, text in enumerate(dict.fromkeys(given))}
         tables: dict[str, list[dict[str, Any]]] = {
             "samples": [
                 {"time_ns": t, "thread": th, "cpu": -1, "event": e, "stack": int(place[st]), "weight": w}
                 for t, th, e, st, w in samples
             ],
             "categories": [{"name": name, "kind": name} for name in categories],
-            "argument_sets": [{"text": text} for text in texts],
+            "argument_sets": [{"text": text} | _typed(json.loads(text)) for text in texts],
+            "configurations": [json.loads(text) for text in configurations],
             "slices": [
                 {
                     "start_ns": s.start,
@@ -154,6 +161,12 @@ class Trace:
                     "operator": self._operator(s.launch),
                     "configuration": -1,
                 }
+                | s.work
+                | (
+                    {"configuration": configurations[json.dumps(s.work["configuration"])]}
+                    if "configuration" in s.work
+                    else {}
+                )
                 for s in self.slices
                 if s.thread in self.streams
             ],
@@ -235,6 +248,13 @@ class Trace:
             if made.end > at or not made.duration:
                 found.append((at, made.thread, self.builder.event(HOST_TIME, "ns"), made.stack, made.end - at))
         return found
+
+
+def _typed(arguments: dict[str, Any]) -> dict[str, str]:
+    """What of arguments has a column of its own."""
+    return {
+        name: arguments[name] for name in ("shapes", "types", "strides", "values", "call_stack") if name in arguments
+    }
 
 
 NAMES = ("aten::mm", "aten::add", "cudaLaunchKernel", "train.py(3): step", "sgemm<float>", "Memcpy HtoD")
