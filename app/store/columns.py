@@ -7,6 +7,7 @@ and SHA-256. It is written last: a directory without one holds no profile.
 import hashlib
 import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,6 +33,11 @@ from ..domain.stored import (
 from ..domain.tables import SCHEMAS
 from .disk import disk_errors, sync_directory
 
+LARGE_BYTES = 8 << 20
+"""Tables that are smaller together are written one after the other."""
+WRITERS = 4
+"""How many tables are written at a time: while one waits for the disk, another's checksum is computed."""
+
 
 def write(profile: Profile, directory: Path, pieces: Mapping[str, Pieces] | None = None) -> None:
     """Write `profile` into `directory` (made where missing, else without a profile so far) and flush it to disk.
@@ -42,10 +48,7 @@ def write(profile: Profile, directory: Path, pieces: Mapping[str, Pieces] | None
     """
     with disk_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
-        tables = {
-            name: _write_table((pieces or {}).get(name, table), name, directory)
-            for name, table in profile.tables().items()
-        }
+        tables = _write_tables(profile.tables() | dict(pieces or {}), directory)
         with open(directory / MANIFEST, "wb") as file:
             file.write(manifest_json(profile.meta, tables))
             file.flush()
@@ -85,6 +88,21 @@ def verify(directory: Path) -> None:
             found = "missing"
         if found != entry.sha256:
             raise UnreadableInput(f"The table {name} of this result is damaged: its checksum differs. {AGAIN}")
+
+
+def _write_tables(tables: Mapping[str, pa.Table | Pieces], directory: Path) -> dict[str, TableFile]:
+    """Write tables, several large ones at a time. Pieces come from one file, which has one place in it: those wait."""
+    whole = {name: table.nbytes for name, table in tables.items() if isinstance(table, pa.Table)}
+    if sum(whole.values()) < LARGE_BYTES:
+        return {name: _write_table(table, name, directory) for name, table in tables.items()}
+    with ThreadPoolExecutor(WRITERS) as pool:
+        begun = {
+            name: pool.submit(_write_table, tables[name], name, directory)
+            for name in sorted(whole, key=whole.__getitem__, reverse=True)
+        }
+        written = {name: _write_table(table, name, directory) for name, table in tables.items() if name not in begun}
+        written |= {name: done.result() for name, done in begun.items()}
+    return {name: written[name] for name in tables}
 
 
 def _write_table(table: pa.Table | Pieces, name: str, directory: Path) -> TableFile:
