@@ -1,0 +1,41 @@
+"""Real traces of PyTorch that lie beside the checkout, with the tables that torch-tb-profiler made of them."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfloom.domain.profile import Profile
+from perfloom.readers import recognise
+from perfloom.readers.merge import merge
+
+FOLDER = Path(__file__).parents[2] / "shared" / "oracles" / "pytorch"
+NAMES = ("resnet50_v100", "nccl_a100", "ns_resolution_v100", "ddp_rank0", "ddp_rank1", "amd_mi250")
+here = pytest.mark.skipif(not FOLDER.is_dir(), reason="the real traces lie outside of the checkout")
+
+
+@functools.cache
+def trace(name: str) -> Profile:
+    """The profile in a trace."""
+    with gzip.open(FOLDER / f"{name}.pt.trace.json.gz") as file:
+        head = file.read(1 << 16)
+        file.seek(0)
+        return recognise(head).read(file, name)  # type: ignore[arg-type]
+
+
+@functools.cache
+def two_ranks() -> Profile:
+    """Both ranks of one job."""
+    return merge([trace("ddp_rank0"), trace("ddp_rank1")])
+
+
+@functools.cache
+def expected(name: str) -> dict[str, Any]:
+    """What torch-tb-profiler made of it."""
+    found: dict[str, Any] = json.loads((FOLDER / f"{name}.expected.json").read_text(encoding="utf-8"))
+    return found
