@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 
 from .analysis.collectives import communicates
 from .analysis.modules import has_modules
+from .domain.memory import ALLOCATED
 from .domain.profile import Profile
 from .domain.selection import Selection
 from .domain.units import duration
@@ -65,6 +66,10 @@ def _has_device_work(profile: Profile) -> bool:
     return bool(profile.device_work.num_rows)
 
 
+def _has_memory(profile: Profile) -> bool:
+    return bool(profile.allocations.num_rows) or ALLOCATED in profile.series.column("name").to_pylist()
+
+
 def _has_losses(profile: Profile) -> bool:
     return bool(profile.losses.num_rows) or not profile.meta.complete
 
@@ -79,6 +84,7 @@ RESULT_PAGES = (
     ResultPage("kernels", "Kernels", _has_device_work, by_event=False),
     ResultPage("modules", "Modules", has_modules, by_event=False),
     ResultPage("communication", "Communication", communicates, by_event=False),
+    ResultPage("memory", "Memory", _has_memory, by_event=False),
     ResultPage("counts", "Event counts", _has_values, all_events=True),
     ResultPage("threads", "Threads", _has_threads),
     ResultPage("losses", "Losses", _has_losses, narrows=False),

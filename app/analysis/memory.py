@@ -41,6 +41,7 @@ from .memory_curves import (
     NS_PER_US,
     Place,
     at,
+    categories_of,
     curve,
     inside,
     last_value,
@@ -125,7 +126,12 @@ OPERATORS = (
 LIVE = (
     Column("name", "", "What made the blocks: the operator, the function of Python, or the category, as by says."),
     _DEVICE,
-    Column("blocks", "", "How many of them live at the peak of the device in the window.", "int64"),
+    Column(
+        "blocks",
+        "",
+        "How many of them live at the peak of the device in the window; missing where only sizes were recorded.",
+        "Int64",
+    ),
     Column("bytes", "bytes", "How large those are together.", "int64"),
     Column("percent", "%", "bytes as a share of what is allocated at the peak.", "Float64"),
     _RANK,
@@ -310,6 +316,9 @@ def memory_live(profile: Profile, selection: Selection, by: str = "operator") ->
 def live_by(profile: Profile, selection: Selection, place: Place, time_ns: int, by: str) -> pd.DataFrame:
     """What of a memory lives at a time, by operator, source or category; the largest first. What is allocated and of
     no block that is known is a row of its own."""
+    told = categories_of(profile, place) if by == "category" and not paired_on(profile, place) else []
+    if told:
+        return _live_in_curves(profile, place, time_ns, told)
     labels = {"operator": operators_of, "source": sources_of, "category": categories}[by](profile)
     rows = live(profile, selection, place, time_ns)
     code, size = labels.code[rows] + 1, blocks_of(profile).bytes[rows]
@@ -327,10 +336,29 @@ def live_by(profile: Profile, selection: Selection, place: Place, time_ns: int, 
         {
             "name": [names[n] for n in shown.tolist()],
             "device": [place.label] * len(shown),
-            "blocks": number[shown],
+            "blocks": [count if paired_on(profile, place) else None for count in number[shown].tolist()],
             "bytes": bytes_[shown],
             "percent": [100.0 * b / everything if everything else None for b in bytes_[shown].tolist()],
             "rank": [place.rank] * len(shown),
+        },
+    )
+
+
+def _live_in_curves(profile: Profile, place: Place, time_ns: int, names: list[str]) -> pd.DataFrame:
+    """What of a memory there was at a time by category, where only sizes were recorded."""
+    moment = np.array([time_ns])
+    found = [(int(at(one, moment)[0]), name) for name in names if (one := curve(profile, place, name)) is not None]
+    found = sorted((one for one in found if one[0] > 0), key=lambda one: -one[0])
+    whole = sum(size for size, _ in found)
+    return frame(
+        LIVE,
+        {
+            "name": [name for _, name in found],
+            "device": [place.label] * len(found),
+            "blocks": [None] * len(found),
+            "bytes": [size for size, _ in found],
+            "percent": [100.0 * size / whole for size, _ in found],
+            "rank": [place.rank] * len(found),
         },
     )
 

@@ -308,3 +308,43 @@ def allocation_rows(profile: Profile, selection: Selection, rows: Array) -> pd.D
 def _micros(ns: Array) -> "pd.Series[Any]":
     found = pd.Series(ns / NS_PER_US, dtype="Float64")
     return found.mask(ns == MISSING)
+
+
+def searched(profile: Profile, rows: Array, search: str) -> Array:
+    """Those of some blocks that have every word of a search in what made them or is said of them, whatever its case."""
+    labels = [of(profile) for of in (operators_of, sources_of, categories)]
+    for word in dict.fromkeys(search.casefold().split()):
+        hit = np.zeros(len(rows), bool)
+        for label in labels:
+            hit |= label.matching(word)[rows]
+        rows = rows[hit]
+    return rows
+
+
+def in_order(profile: Profile, selection: Selection, rows: Array, by: str, descending: bool) -> Array:
+    """Some blocks sorted by a column of `ALLOCATIONS`; what has no value comes last, what is alike keeps its order."""
+    blocks = blocks_of(profile)
+    start, end = blocks.start[rows], blocks.end[rows]
+    missing = np.zeros(len(rows), bool)
+    if by in ("operator", "source", "category"):
+        label = {"operator": operators_of, "source": sources_of, "category": categories}[by](profile)
+        key, missing = label.ranked()[rows], label.code[rows] < 0
+    elif by in ("start_us", "end_us"):
+        key = start if by == "start_us" else end
+        missing = key == MISSING
+    elif by == "duration_us":
+        missing = (start == MISSING) | (end == MISSING)
+        key = np.where(missing, 0, end - start)
+    elif by == "address":
+        address = profile.allocations.column("address")
+        key, missing = address.fill_null(0).to_numpy()[rows], address.is_null().to_numpy()[rows]
+    elif by == "live_at_peak":
+        key = np.zeros(len(rows), np.int64)
+        for place in places_selected(profile, selection):
+            if (most := peak(profile, selection, place)) is not None:
+                key[live_at(start, end, most.time_ns) & (blocks.device[rows] == place.row)] = 1
+    else:
+        key = blocks.bytes[rows]
+    key = np.where(missing, 0, key)
+    found: Array = rows[np.lexsort((-key if descending else key, missing))]
+    return found

@@ -69,7 +69,8 @@ def of_events(text: bytes, source: str, defect: str | None) -> Profile:
     for number, name in enumerate(CATEGORIES):
         mine = category == number
         if mine.any():
-            series[name] = at[mine], np.cumsum(size[mine])
+            # Before the first of it there is nothing.
+            series[name] = np.append(0, at[mine]), np.append(0, np.cumsum(size[mine]))
     blocks = np.flatnonzero(action != INCREMENT_VERSION)
     made, freed = action[blocks] == CREATE, action[blocks] == DESTROY
     return _profile(

@@ -206,9 +206,9 @@ class _Making:
         """What went wrong, and when snapshots were taken."""
         number = self._devices[place]
         for name, rows in (
+            (RETRY, retries_of(history)),
             (OUT_OF_MEMORY, history.only(OOM)),
             ("snapshot", history.only(SNAPSHOT)),
-            (RETRY, retries_of(history)),
         ):
             for row in rows.tolist():
                 told = {"device": number}

@@ -61,8 +61,8 @@ def test_a_few_events_by_hand() -> None:
     )
     found = curves(profile)
     assert found["allocated"] == [(0, 8), (0, 13), (1000, 8), (1000, 13), (2000, 5)]
-    assert found["PARAMETER"] == [(0, 8), (2000, 0)]
-    assert found["TEMPORARY"] == [(0, 5), (1000, 0)]
+    assert found["PARAMETER"] == [(0, 0), (0, 8), (2000, 0)]
+    assert found["TEMPORARY"] == [(0, 0), (0, 5), (1000, 0)]
     assert profile.losses.to_pylist()[0]["example"] == "event 5: [1500, 9, 1, 0]"
 
 

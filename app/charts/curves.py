@@ -1,0 +1,142 @@
+"""Quantities over time as steps: each value holds until the next.
+
+SVG without script or inline style that stretches to the box a page gives it; what the axes say stands in the page.
+Colours come from static/css/memory.css by class. However many values a curve has, no more points are drawn than fit:
+where they are closer than that, the least and the greatest of each column are, so that no extreme is lost.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from ..analysis.memory_curves import Curve, at, stepped
+from .bars import clean, element
+
+Array = np.ndarray[Any, Any]
+WIDTH, HEIGHT = 1000, 100
+COLUMNS = 640
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve to be drawn. css: the end of its class. filled: as an area down to nothing. stacked: put onto the stacked
+    ones before it, as an area."""
+
+    css: str
+    curve: Curve
+    filled: bool = False
+    stacked: bool = False
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A moment that is pointed out, and at what height (None: over all)."""
+
+    time_ns: int
+    css: str
+    words: str
+    value: float | None = None
+
+
+def draw(title: str, lines: Sequence[Line], marks: Sequence[Mark], start_ns: int, end_ns: int, most: float) -> str:
+    """The curves between two times, from nothing to `most`; the first line lies behind the others."""
+    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "curves", "role": "img"})
+    svg.set("viewBox", f"0 0 {WIDTH} {HEIGHT}")
+    svg.set("preserveAspectRatio", "none")
+    element(svg, "title", {}).text = clean(title)
+    for share in (0.25, 0.5, 0.75):
+        element(svg, "path", {"d": f"M0 {HEIGHT * share:.2f}H{WIDTH}", "class": "curves-guide"})
+    scale = _Scale(start_ns, end_ns, most)
+    stacked = [line for line in lines if line.stacked]
+    for line, shape in zip(reversed(stacked), reversed(_stack(stacked, scale)), strict=True):
+        element(svg, "path", {"d": shape, "class": f"curves-area curves-{line.css}"})
+    for line in lines:
+        if line.stacked:
+            continue
+        path = _path(line.curve, scale)
+        if line.filled and path:
+            area = f"M0 {HEIGHT}V{path[1:].partition(' ')[2]}V{HEIGHT}Z"
+            element(svg, "path", {"d": area, "class": f"curves-area curves-{line.css}"})
+        if path:
+            element(svg, "path", {"d": path, "class": f"curves-line curves-{line.css}"})
+    for mark in marks:
+        if not start_ns <= mark.time_ns <= end_ns:
+            continue
+        x = f"{scale.x(mark.time_ns):.2f}"
+        group = element(svg, "g", {"class": f"curves-mark curves-{mark.css}"})
+        element(group, "title", {}).text = clean(mark.words)
+        if mark.value is None:
+            element(group, "path", {"d": f"M{x} 0V{HEIGHT}"})
+        else:
+            # A line without length has round ends of its width, whatever the drawing is stretched to.
+            element(group, "path", {"d": f"M{x} {scale.y(mark.value)}h0", "class": "curves-dot"})
+    return ElementTree.tostring(svg, encoding="unicode")
+
+
+def sampled(curve: Curve, start_ns: int, end_ns: int, count: int) -> list[int]:
+    """The values in the middle of `count` equal parts of a stretch of time."""
+    middle = start_ns + ((np.arange(count) + 0.5) * (end_ns - start_ns) / count).astype(np.int64)
+    return [int(value) for value in at(curve, middle)] if len(curve.time_ns) else [0] * count
+
+
+@dataclass(frozen=True)
+class _Scale:
+    start_ns: int
+    end_ns: int
+    most: float
+
+    def x(self, time_ns: float) -> float:
+        return WIDTH * (time_ns - self.start_ns) / max(1, self.end_ns - self.start_ns)
+
+    def y(self, value: float) -> str:
+        share = min(1.0, max(0.0, value / self.most)) if self.most > 0 else 0.0
+        return f"{HEIGHT * (1 - share):.2f}"
+
+
+def _path(curve: Curve, scale: _Scale) -> str:
+    """The steps of a curve, or for each column in which it changes its range."""
+    if not len(curve.time_ns):
+        return ""
+    low, high = (int(np.searchsorted(curve.time_ns, edge, "right")) for edge in (scale.start_ns, scale.end_ns))
+    first = float(curve.value[max(low - 1, 0)])
+    parts = [f"M0 {scale.y(first)}"]
+    if high - low <= COLUMNS:
+        for time_ns, value in zip(curve.time_ns[low:high].tolist(), curve.value[low:high].tolist(), strict=True):
+            parts.append(f"H{scale.x(time_ns):.2f}V{scale.y(value)}")
+    else:
+        found = stepped(curve, scale.start_ns, scale.end_ns, COLUMNS)
+        columns = (found.column, found.low, found.high, found.last)
+        for column, least, most, last in zip(*(part.tolist() for part in columns), strict=True):
+            # The end that is nearer to where it goes on comes last.
+            near, far = (least, most) if abs(last - least) > abs(last - most) else (most, least)
+            parts.append(f"H{(column + 0.5) * WIDTH / COLUMNS:.2f}V{scale.y(near)}V{scale.y(far)}")
+    return "".join(parts) + f"H{WIDTH}"
+
+
+def _stack(lines: Sequence[Line], scale: _Scale) -> list[str]:
+    """Areas one on top of the other: each from nothing to the sum of it and those before it."""
+    if not lines:
+        return []
+    span = scale.end_ns - scale.start_ns
+    times = np.unique(np.concatenate([line.curve.time_ns for line in lines]))
+    times = times[(times > scale.start_ns) & (times < scale.end_ns)]
+    if len(times) > COLUMNS:
+        whole = np.sum([at(line.curve, times) for line in lines], axis=0)
+        column = ((times - scale.start_ns) * COLUMNS) // max(1, span)
+        # Of each column the moment at which there was most.
+        order = np.lexsort((-whole, column))
+        first = np.ones(len(order), bool)
+        first[1:] = column[order][1:] != column[order][:-1]
+        times = np.sort(times[order[first]])
+    times = np.concatenate([[scale.start_ns], times])
+    shapes, under = [], np.zeros(len(times))
+    for line in lines:
+        under = under + at(line.curve, times)
+        parts = [f"M0 {HEIGHT}V{scale.y(float(under[0]))}"]
+        for time_ns, value in zip(times[1:].tolist(), under[1:].tolist(), strict=True):
+            parts.append(f"H{scale.x(time_ns):.2f}V{scale.y(value)}")
+        shapes.append("".join(parts) + f"H{WIDTH}V{HEIGHT}Z")
+    return shapes
