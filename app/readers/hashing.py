@@ -46,41 +46,50 @@ def grown(keys: Array, values: Array, factor: int) -> tuple[Array, Array]:
 
 
 @compiled
-def _numbered(at: Array, first: Array, second: Array, factor: int) -> tuple[Array, Array]:
+def _numbered(at: Array, first: Array, second: Array, size: int, factor: int) -> tuple[Array, Array]:
     codes = np.empty(len(at), np.int32)
-    shown = np.empty(16, np.int64)
+    shown = np.empty(16, np.int32)
     count = 0
     keys = np.zeros(64, np.int64)
     values = np.full(64, -1, np.int32)
-    last_key, last_code = np.int64(0), np.int32(-1)
+    # What the second half last came with: mostly it is the same again.
+    before, code_before = np.full(size, -2, np.int32), np.empty(size, np.int32)
     for i in range(len(at)):
-        key = (np.int64(first[at[i]]) << 32) | (np.int64(second[at[i]]) & 0xFFFFFFFF)
-        if last_code < 0 or key != last_key:
-            mask = len(keys) - 1
-            place_ = place(key, factor, mask)
-            while values[place_] >= 0 and keys[place_] != key:
-                place_ = (place_ + 1) & mask
-            last_key, last_code = key, values[place_]
-            if last_code < 0:
-                last_code = np.int32(count)
-                keys[place_] = key
-                values[place_] = last_code
-                if count == len(shown):
-                    more = np.empty(4 * count, np.int64)
-                    more[:count] = shown
-                    shown = more
-                shown[count] = i
-                count += 1
-                if 2 * count > len(keys):
-                    keys, values = grown(keys, values, factor)
-        codes[i] = last_code
+        one, other = first[at[i]], second[at[i]]
+        known = 0 <= other < size
+        if known and before[other] == one:
+            codes[i] = code_before[other]
+            continue
+        key = (np.int64(one) << 32) | (np.int64(other) & 0xFFFFFFFF)
+        mask = len(keys) - 1
+        place_ = place(key, factor, mask)
+        while values[place_] >= 0 and keys[place_] != key:
+            place_ = (place_ + 1) & mask
+        code = values[place_]
+        if code < 0:
+            code = np.int32(count)
+            keys[place_] = key
+            values[place_] = code
+            if count == len(shown):
+                more = np.empty(4 * count, np.int32)
+                more[:count] = shown
+                shown = more
+            shown[count] = i
+            count += 1
+            if 2 * count > len(keys):
+                keys, values = grown(keys, values, factor)
+        if known:
+            before[other] = one
+            code_before[other] = code
+        codes[i] = code
     return codes, shown[:count].copy()
 
 
-def numbered(at: Array, first: Array, second: Array) -> tuple[Array, Array]:
+def numbered(at: Array, first: Array, second: Array, size: int = 0) -> tuple[Array, Array]:
     """Numbers of the pairs (first[i], second[i]) of int32 for each i of `at`: from 0 in the order in which they first
-    come (int32), and where in `at` each first comes."""
-    return _numbered(at.astype(np.int32, copy=False), first, second, FACTOR)
+    come (int32), and where in `at` each first comes. size: where the second half is below it, it goes faster."""
+    at, first, second = (values.astype(np.int32, copy=False) for values in (at, first, second))
+    return _numbered(at, first, second, size, FACTOR)
 
 
 @compiled

@@ -18,8 +18,9 @@ from .trace_events import MISSING, TraceEvents
 from .trace_lines import STREAM, THREAD
 from .trace_moments import Series, add_counters, arrows_of, flows_table, instants_of
 from .trace_phases import ARROW, COUNTER, INSTANT, Phases
+from .trace_samples import samples_table
 from .trace_slices import Meaning, Rows, described, possible, slices_of
-from .trace_tables import ArgumentSets, categories_table, numbers_table, samples_table, slices_table, table
+from .trace_tables import ArgumentSets, categories_table, numbers_table, slices_table, table
 from .trace_words import whole
 
 Array = np.ndarray[Any, Any]
@@ -90,13 +91,14 @@ def assembled(events: TraceEvents, source: str, defect: str | None) -> Profile:
         builder.lost(reason, described(events, first), count)
     builder.stacks(rows.tree.parent[1 : rows.tree.nodes] - 1, rows.tree.frame[1 : rows.tree.nodes])
     outline, place = builder.outline(_meta(events, zero, last, defect), zero)
-    stack = place.astype(np.int32)
+    place = place.astype(np.int32)
+    stack = place[node]
     return replace(
         outline,
-        samples=samples_table(rows, zero, stack, work.slice, builder, builder.parts),
+        samples=samples_table(rows, zero, stack, place, work.slice, builder, builder.parts),
         categories=categories_table(rows, instants.categories),
         argument_sets=arguments.table(ARGUMENTS),
-        slices=slices_table(rows, zero, stack[node], arguments),
+        slices=slices_table(rows, zero, stack, arguments),
         slice_numbers=numbers_table(rows),
         instants=instants.table,
         device_work=devices.device_work,
@@ -107,7 +109,7 @@ def assembled(events: TraceEvents, source: str, defect: str | None) -> Profile:
         series=series_table,
         counters=counters_table,
         allocations=allocations.set_column(
-            allocations.schema.get_field_index("stack"), "stack", pa.array(stack[column(allocations, "stack")])
+            allocations.schema.get_field_index("stack"), "stack", pa.array(place[column(allocations, "stack")])
         ),
     )
 
@@ -150,11 +152,11 @@ def _threads(
     hosts = {line.pid for line in rows.lines if line.what == THREAD} - {None}
     only = hosts.pop() if len(hosts) == 1 else None
     pids = [rows.events.texts[at] if at >= 0 else None for at in processes(rows, work.slice, work.launch).tolist()]
-    several = len({device for device in devices.of_line.values() if device is not None}) > 1
+    several = len({device for device, _ in devices.of_line.values() if device is not None}) > 1
     for at, line in enumerate(rows.lines):
         pid, tid, name = line.pid, line.tid, line.name
         if line.what == STREAM:
-            device, stream = devices.of_line.get(at), devices.stream_of_line.get(at)
+            device, stream = devices.of_line.get(at, (None, None))
             tid = tid if stream is None else stream
             pid = next((number for number in (whole(pids[at]), only, pid) if number is not None), None)
             name = name or (f"stream {tid}" if tid is not None else line.thread)

@@ -13,6 +13,7 @@ from .hashing import Index, dense, numbered
 from .nesting import ROUNDING_NS
 from .pytorch_names import work_kind
 from .trace_events import MISSING, TraceEvents
+from .trace_lines import Line
 from .trace_moments import around, lines_at, open_at
 from .trace_phases import ARROW
 from .trace_slices import WORK, Rows, possible
@@ -183,14 +184,13 @@ def _by_external_id(rows: Rows, work: Array, launch: Array, operators: Array, op
 
 @dataclass(frozen=True, eq=False)
 class DeviceTables:
-    """What follows from device work: the tables; by a stream's line the index of its device, and its number; and by
+    """What follows from device work: the tables; by a stream's line the index of its device and its number; and by
     kind and index of a device its row."""
 
     device_work: pa.Table
     configurations: pa.Table
     devices: pa.Table
-    of_line: dict[int, int | None]
-    stream_of_line: dict[int, int | None]
+    of_line: dict[int, tuple[int | None, int | None]]
     places: dict[tuple[str, int], int]
 
 
@@ -200,62 +200,68 @@ def device_tables(
     """The tables of devices and of what they did. memory_of: the devices (kind, index) of which memory was noted."""
     sets = arguments.rows(rows.arguments[work.slice])
     launch_sets = np.where(work.launch >= 0, arguments.rows(rows.arguments[work.launch]), NO_ID)
-    sized = rows.number("bytes")[work.slice]
-    of, shown = numbered(np.arange(len(sets)), sets, launch_sets)
-    about = arguments.parsed(sorted({*sets[shown].tolist(), *launch_sets[shown].tolist()} - {NO_ID}))
-    configurations: dict[tuple[Any, ...], int] = {}
-    columns: dict[str, list[Any]] = {"device": [], "stream": [], "configuration": [], "bytes": []}
-    for own, call in zip(sets[shown].tolist(), launch_sets[shown].tolist(), strict=True):
-        mine, calls = about.get(own, {}), about.get(call, {})
-        columns["device"].append(whole(mine.get("device")))
-        columns["stream"].append(whole(mine.get("stream")))
-        columns["configuration"].append(_configuration(mine, calls, configurations))
-        columns["bytes"].append(whole(mine.get("bytes", mine.get("size", calls.get("size")))))
-    device, stream, size = (
-        np.array([MISSING if value is None else value for value in columns[name]] or [0], np.int64)[of]
-        for name in ("device", "stream", "bytes")
-    )
-    configuration = np.array(columns["configuration"] or [0], np.int64)[of]
-    kinds = np.array([int(work_kind(w.kind, n)) for w, n in zip(rows.codes.what, rows.codes.name, strict=True)] or [0])
-    kind = kinds[rows.code[work.slice]]
-    configuration = np.where(rows.codes.of_kind("kernel")[rows.code[work.slice]], configuration, NO_ID)
-    line = rows.line[work.slice]
-    pid, tid = (
-        np.array([MISSING if value is None else value for value in values] or [0], np.int64)
-        for values in (
-            [about.pid for about in rows.lines],
-            [whole((about.thread or "").removeprefix("stream ")) for about in rows.lines],
-        )
-    )
-    device = np.where(device == MISSING, pid[line], device)
-    stream = np.where(stream == MISSING, tid[line], stream)
-    device = np.where((device < 0) | (device >= 1 << 31), MISSING, device)
-    used = [("gpu", int(index)) for index in np.unique(device).tolist() if index != MISSING]
-    devices, places = _devices(properties, [*used, *memory_of], rank)
-    listed = np.array([index for k, index in places if k == "gpu"] or [0], np.int64)
-    at = np.array([place for (k, _), place in places.items() if k == "gpu"] or [NO_ID], np.int64)
-    order = np.argsort(listed)
-    found = order[np.minimum(np.searchsorted(listed[order], device), len(listed) - 1)]
-    device_row = np.where(listed[found] == device, at[found], NO_ID)
-    _, first = np.unique(line, return_index=True)
+    code = rows.code[work.slice]
+    # Whatever is the same in arguments, place and sort of work is looked at once.
+    every = np.arange(len(sets), dtype=np.int32)
+    told, _ = numbered(every, launch_sets, sets, len(arguments))
+    where = 2 * rows.line[work.slice] + rows.codes.of_kind("kernel")[code]
+    of, shown = numbered(every, told, where, 2 * len(rows.lines))
+    sorts = _Sorts(rows.lines)
+    about = arguments.parsed({*sets[shown].tolist(), *launch_sets[shown].tolist()} - {NO_ID})
+    for own, call, place in zip(*(values[shown].tolist() for values in (sets, launch_sets, where)), strict=True):
+        sorts.add(about.get(own, {}), about.get(call, {}), place // 2, place % 2 == 1)
+    devices, places = _devices(properties, [("gpu", index) for index in sorts.devices()] + memory_of, rank)
+    size = rows.number("bytes")[work.slice]
+    size = np.where(size == MISSING, sorts.column("bytes")[of], size)
     return DeviceTables(
         device_work=table(
             "device_work",
             slice=work.slice,
-            kind=kind,
-            device=device_row,
-            stream=with_nulls(stream),
+            kind=rows.codes.each(lambda what, name: int(work_kind(what.kind, name)), np.int8)[code],
+            device=np.array([places.get(("gpu", index), NO_ID) for index in sorts.rows["device"]] or [0])[of],
+            stream=with_nulls(sorts.column("stream")[of]),
             launch=work.launch,
             operator=work.operator,
-            configuration=configuration,
-            bytes=with_nulls(np.where(sized == MISSING, size, sized)),
+            configuration=sorts.column("configuration")[of],
+            bytes=with_nulls(size),
         ),
-        configurations=_configurations(configurations),
+        configurations=_configurations(sorts.configurations),
         devices=devices,
-        of_line={int(line[i]): None if device[i] == MISSING else int(device[i]) for i in first.tolist()},
-        stream_of_line={int(line[i]): None if stream[i] == MISSING else int(stream[i]) for i in first.tolist()},
+        of_line=sorts.of_line,
         places=places,
     )
+
+
+class _Sorts:
+    """What is told of work that has the same arguments, on the same stream."""
+
+    def __init__(self, lines: list[Line]) -> None:
+        self._lines = lines
+        self.rows: dict[str, list[int]] = {"device": [], "stream": [], "configuration": [], "bytes": []}
+        self.configurations: dict[tuple[Any, ...], int] = {}
+        self.of_line: dict[int, tuple[int | None, int | None]] = {}
+
+    def add(self, mine: dict[str, Any], calls: dict[str, Any], at: int, kernel: bool) -> None:
+        """Take in arguments, those of the call that launched it, and the line."""
+        line = self._lines[at]
+        device, stream = whole(mine.get("device", line.pid), 1 << 31), whole(mine.get("stream"))
+        if stream is None:
+            stream = whole((line.thread or "").removeprefix("stream "))
+        if device is not None and device < 0:
+            device = None
+        self.of_line.setdefault(at, (device, stream))
+        size = None if "bytes" not in mine and kernel else whole(mine.get("bytes", mine.get("size", calls.get("size"))))
+        configuration = _configuration(mine, calls, self.configurations) if kernel else NO_ID
+        for name, value in (("device", device), ("stream", stream), ("configuration", configuration), ("bytes", size)):
+            self.rows[name].append(MISSING if value is None else value)
+
+    def devices(self) -> list[int]:
+        """The indices of the devices that did something."""
+        return sorted({index for index in self.rows["device"] if index != MISSING})
+
+    def column(self, name: str) -> Array:
+        """A column, MISSING where not known."""
+        return np.array(self.rows[name] or [0], np.int64)
 
 
 def _configuration(mine: dict[str, Any], calls: dict[str, Any], known: dict[tuple[Any, ...], int]) -> int:

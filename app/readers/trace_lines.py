@@ -84,7 +84,7 @@ def lines_of(
     if len(asynchronous):
         thread = thread.copy()
         thread[event[asynchronous]] = events.category[event[asynchronous]]
-    pair, shown = numbered(event, events.process, thread)
+    pair, shown = numbered(event, events.process, thread, len(events.texts))
     process, thread = events.process[event[shown]], thread[event[shown]]
     track = np.array([_text(events, p) in tracks for p in process.tolist()] or [False], bool)
     slots = np.full(3 * len(shown), NO_LINE, np.int32)
@@ -92,7 +92,7 @@ def lines_of(
     keys = [(int(process[slot // 3]), int(thread[slot // 3]), slot % 3) for slot in used.tolist()]
     taken = {key[:2] for key in keys if key[2] != TRACK}
     moments = phases.of(INSTANT)
-    _, shown = numbered(moments, events.process, events.thread)
+    _, shown = numbered(moments, events.process, events.thread, len(events.texts))
     for p, t in zip(events.process[moments[shown]].tolist(), events.thread[moments[shown]].tolist(), strict=True):
         text = _text(events, p)
         if (p, t) not in taken and text not in tracks and whole(text) is not None:

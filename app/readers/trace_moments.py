@@ -98,7 +98,7 @@ def instants_of(
     """Instants of events in order of time."""
     events = rows.events
     known = {category: row for row, category in enumerate(rows.codes.categories)}
-    code, shown = numbered(moments, events.category, events.name)
+    code, shown = numbered(moments, events.category, events.name, len(events.texts))
     category, function = [], []
     for event in moments[shown].tolist():
         text, name = (events.texts[i] if i >= 0 else "" for i in (events.category[event], events.name[event]))

@@ -77,7 +77,11 @@ class Codes:
 
     def of_kind(self, *kinds: str) -> Array:
         """Which codes are of these kinds of categories, as bools; one where there are no codes."""
-        return np.array([what.kind in kinds for what in self.what] or [False], bool)
+        return self.each(lambda what, name: what.kind in kinds, bool)
+
+    def each(self, value: Callable[[What, str], int], kind: type) -> Array:
+        """A number for each code, by what it means and its name; one where there are no codes."""
+        return np.array([value(*one) for one in zip(self.what, self.name, strict=True)] or [0], kind)
 
 
 @dataclass(eq=False)
@@ -276,7 +280,7 @@ def _columns(pairs: Pairs, events: TraceEvents, builder: ProfileBuilder) -> tupl
 
 
 def _codes(events: TraceEvents, event: Array, meaning: Meaning, builder: ProfileBuilder) -> tuple[Codes, Array]:
-    code, shown = numbered(event, events.category, events.name)
+    code, shown = numbered(event, events.category, events.name, len(events.texts))
     categories: dict[tuple[str, str], int] = {}
     whats, names, category, function, frame = [], [], [], [], []
     for place in event[shown].tolist():

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..domain.builder import ProfileBuilder
-from ..domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, NUMBERED, SCHEMAS
+from ..domain.tables import NO_ID, NUMBERED, SCHEMAS
 from .compiled import compiled
 from .hashing import dense
 from .trace_events import MISSING, TraceEvents
@@ -128,30 +127,3 @@ def numbers_table(rows: Rows) -> pa.Table:
         if name in given:
             _filled(given[name].event, given[name].value, rows.row, key, free, slices, keys, values)
     return table("slice_numbers", slice=slices, key=keys, value=values)
-
-
-def samples_table(
-    rows: Rows, zero: int, stack: Array, work: Array, builder: ProfileBuilder, others: Sequence[tuple[Array, ...]]
-) -> pa.Table:
-    """The table `samples`: host time in stretches, device work, and others. stack: the row of `stacks` by node.
-
-    work: the slices that are device work. others: columns as `ProfileBuilder.samples` takes them, stacks as nodes.
-    """
-    of_row, start, length = rows.stretches
-    host = builder.event(HOST_TIME, "ns") if len(of_row) else 0
-    device = builder.event(DEVICE_TIME, "ns") if len(work) else 0
-    row = np.concatenate((of_row, work.astype(np.int32)))
-    event = np.concatenate((np.full(len(of_row), host, np.int32), np.full(len(work), device, np.int32)))
-    columns = [
-        np.concatenate((start, rows.start_ns[work])) - zero,
-        rows.line[row],
-        np.full(len(row), NO_ID, np.int32),
-        event,
-        rows.node[row],
-        np.concatenate((length, rows.stop_ns[work] - rows.start_ns[work])),
-    ]
-    if others:
-        columns = [np.concatenate(parts) for parts in zip(columns, *others, strict=True)]
-    order = np.argsort(columns[0], kind="stable")
-    time_ns, thread, cpu, event, node, weight = (values[order] for values in columns)
-    return table("samples", time_ns=time_ns, thread=thread, cpu=cpu, event=event, stack=stack[node], weight=weight)
