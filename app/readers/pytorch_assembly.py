@@ -1,6 +1,7 @@
 """A profile put together from the events of a trace of PyTorch's profiler."""
 
 import json
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -59,9 +60,18 @@ def assembled(events: TraceEvents, source: str, defect: str | None) -> Profile:
     builder = TraceBuilder(FORMAT)
     for reason, count, example in events.lost:
         builder.lost(reason, example, count)
-    rank, host = _rank(events.top), _text_of(events.top, "hostname", "host_name")
-    means, phases = Meaning(meaning, TRACKS), Phases(events)
-    rows = slices_of(events, phases, means, builder)
+    rows = slices_of(events, Phases(events), Meaning(meaning, TRACKS), builder)
+    with ThreadPoolExecutor(1) as aside:
+        # It is of nobody's concern until the end.
+        numbers = aside.submit(numbers_table, rows)
+        return _assembled(rows, builder, defect, numbers, aside)
+
+
+def _assembled(
+    rows: Rows, builder: TraceBuilder, defect: str | None, numbers: Future[pa.Table], aside: ThreadPoolExecutor
+) -> Profile:
+    events, phases, top = rows.events, rows.phases, rows.events.top
+    rank, host = _rank(top), _text_of(top, "hostname", "host_name")
     work = joined(rows)
     if (work.launch < 0).any():
         alone = work.slice[work.launch < 0]
@@ -72,10 +82,10 @@ def assembled(events: TraceEvents, source: str, defect: str | None) -> Profile:
     said = told(events, allocator, builder)
     zero, last = _span(rows, events, (moments, counters, said.event))
     arguments = ArgumentSets(events, np.concatenate((rows.arguments, events.arguments[moments])))
-    devices = device_tables(rows, work, arguments, events.top.get("deviceProperties"), rank, said.devices)
+    devices = device_tables(rows, work, arguments, top.get("deviceProperties"), rank, said.devices)
     _threads(rows, work, devices, rank, builder, host)
     builder.run(host=host)
-    node = _stacks(rows, work)
+    _add_stacks(rows, work)
     if len(rows.stretches[0]):
         builder.event(HOST_TIME, "ns")
     if len(work.slice):
@@ -83,8 +93,7 @@ def assembled(events: TraceEvents, source: str, defect: str | None) -> Profile:
     series = Series.none()
     add_counters(events, counters, zero, rank, series, builder)
     allocations = add_memory(rows, said, devices.places, zero, rank, series, builder)
-    series_table, counters_table = series.tables()
-    instants = instants_of(rows, moments, means, zero, arguments, builder)
+    instants = instants_of(rows, moments, Meaning(meaning), zero, arguments, builder)
     flows = _flows(rows, builder)
     for letter, count, first in phases.others():
         reason = f"event of the sort {chr(letter)!r}, which is not shown" if letter else NO_PHASE
@@ -92,14 +101,15 @@ def assembled(events: TraceEvents, source: str, defect: str | None) -> Profile:
     builder.stacks(rows.tree.parent[1 : rows.tree.nodes] - 1, rows.tree.frame[1 : rows.tree.nodes])
     outline, place = builder.outline(_meta(events, zero, last, defect), zero)
     place = place.astype(np.int32)
-    stack = place[node]
+    stack = place[rows.node]
+    slices = aside.submit(slices_table, rows, zero, stack, arguments)
+    of_allocations = allocations.schema.get_field_index("stack")
+    series_table, counters_table = series.tables()
     return replace(
         outline,
         samples=samples_table(rows, zero, stack, place, work.slice, builder, builder.parts),
         categories=categories_table(rows, instants.categories),
         argument_sets=arguments.table(ARGUMENTS),
-        slices=slices_table(rows, zero, stack, arguments),
-        slice_numbers=numbers_table(rows),
         instants=instants.table,
         device_work=devices.device_work,
         configurations=devices.configurations,
@@ -108,15 +118,15 @@ def assembled(events: TraceEvents, source: str, defect: str | None) -> Profile:
         flows=flows,
         series=series_table,
         counters=counters_table,
-        allocations=allocations.set_column(
-            allocations.schema.get_field_index("stack"), "stack", pa.array(place[column(allocations, "stack")])
-        ),
+        allocations=allocations.set_column(of_allocations, "stack", pa.array(place[column(allocations, "stack")])),
+        slices=slices.result(),
+        slice_numbers=numbers.result(),
     )
 
 
 def _flows(rows: Rows, builder: ProfileBuilder) -> pa.Table:
     """The table `flows`. Launches are none: they are joined by number."""
-    events, found = rows.events, rows.phases.of(ARROW)
+    events, found = rows.events, rows.phases.of(ARROW, ordered=False)
     found = possible(events, rows.phases, found[~is_launch(events, found)], builder)
     arrows = arrows_of(events, found, builder)
     categories = [at for at in np.unique(events.category[arrows.source]).tolist() if at >= 0]
@@ -172,18 +182,18 @@ def _threads(
             builder.process(thread, process)
 
 
-def _stacks(rows: Rows, work: Work) -> Array:
-    """The node of each slice; those that are on no thread get one here: device work below what launched it."""
+def _add_stacks(rows: Rows, work: Work) -> None:
+    """Give those slices a call stack that are on no thread: device work below what launched it."""
     node = rows.node
-    apart = np.repeat(np.array([line.what != THREAD for line in rows.lines], bool), np.diff(rows.bounds))
-    alone = np.flatnonzero(apart)
+    alone = np.flatnonzero(
+        np.repeat(np.array([line.what != THREAD for line in rows.lines], bool), np.diff(rows.bounds))
+    )
     node[alone] = 0
     above = np.zeros(len(node), np.int32)
     source = np.where(work.launch >= 0, work.launch, work.operator)
     above[work.slice] = np.where(source >= 0, node[source], 0)
     if len(alone):
         node[alone] = rows.tree.below(above[alone], rows.codes.frame[rows.code[alone]])
-    return node
 
 
 def _steps(rows: Rows, zero: int, rank: int | None) -> pa.Table:

@@ -123,7 +123,7 @@ def _last_before(rows: Rows, work: Array, calls: Array, of_work: Array, of_calls
 def _by_arrow(rows: Rows, work: Array, launch: Array) -> Array:
     """Fill in the calls that only arrows tell, from the call to the work."""
     events = rows.events
-    flows = possible(events, rows.phases, rows.phases.of(ARROW))
+    flows = possible(events, rows.phases, rows.phases.of(ARROW, ordered=False))
     flows = flows[is_launch(events, flows)]
     sources, targets = (flows[events.phase[flows] == ord(letter)] for letter in "sf")
     missing = np.flatnonzero(launch < 0)

@@ -48,13 +48,15 @@ class Phases:
         middle = int(np.median(sample)) if len(sample) else 0
         self.low, self.high = middle - FARTHEST_NS, middle + FARTHEST_NS
 
-    def of(self, letters: bytes) -> Array:
-        """The events (int32, ascending) of any of these letters."""
+    def of(self, letters: bytes, ordered: bool = True) -> Array:
+        """The events (int32) of any of these letters, ascending, or else those of one letter after the other."""
         parts = [self._order[self._bounds[letter] : self._bounds[letter + 1]] for letter in letters]
         parts = [part for part in parts if len(part)]
         if len(parts) == 1:
             return parts[0]
-        return np.sort(np.concatenate(parts)) if parts else self._order[:0]
+        if not parts:
+            return self._order[:0]
+        return np.sort(np.concatenate(parts)) if ordered else np.concatenate(parts)
 
     def others(self) -> Iterable[tuple[int, int, int]]:
         """(letter or 0, how many events, the first of them) of what nothing is made of."""
