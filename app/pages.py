@@ -83,6 +83,7 @@ RESULT_PAGES = (
     ResultPage("operators", "Operators", _has_operators, by_event=False),
     ResultPage("kernels", "Kernels", _has_device_work, by_event=False),
     ResultPage("modules", "Modules", has_modules, by_event=False),
+    ResultPage("critical-path", "Critical path", _has_device_work, by_event=False),
     ResultPage("communication", "Communication", communicates, by_event=False),
     ResultPage("memory", "Memory", _has_memory, by_event=False),
     ResultPage("counts", "Event counts", _has_values, all_events=True),
