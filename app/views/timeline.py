@@ -18,6 +18,7 @@ from ..analysis.timeline.details import (
     stack_names,
     step_in,
 )
+from ..analysis.timeline.flows import flows_in
 from ..analysis.timeline.search import search, step
 from ..analysis.timeline.sources import KINDS, Timeline
 from ..analysis.timeline.tracks import Track, extent, lane_event, tracks
@@ -37,6 +38,7 @@ blueprint = Blueprint("timeline", __name__)
 STATIC_TRACKS = 30
 STATIC_WIDTH = 1200
 TABLE_ROWS = 500
+LINKED = ("flamegraph", "operators", "kernels")
 PREPARING = "The timeline of this result is being prepared. This takes a few seconds, once."
 
 
@@ -56,7 +58,8 @@ class TrackRow:
 @dataclass(frozen=True)
 class TimelinePage(Page):
     """source: the address of its data. preparing: that there is none yet, "" where there is. empty: whether there is
-    nothing to be shown. static: the picture for a page without scripts. left_out: how many tracks are not in the table.
+    nothing to be shown. links: pages that tell more of a slice. static: the picture for a page without scripts.
+    left_out: how many tracks are not in the table.
     """
 
     template: ClassVar[str] = "results/timeline.html"
@@ -65,6 +68,7 @@ class TimelinePage(Page):
     preparing: str
     empty: bool
     pattern: str
+    links: dict[str, str]
     rows: tuple[TrackRow, ...]
     left_out: int
     static: str
@@ -83,6 +87,7 @@ def show(id: str) -> Response:
             preparing=PREPARING if timeline is None else "",
             empty=timeline is not None and not found,
             pattern=request.args.get("q", ""),
+            links={tab.key: f"/results/{id}/{tab.key}" for tab in frame.tabs if tab.key in LINKED},
             rows=tuple(_row(frame, track) for track in found[:TABLE_ROWS] if track.kind not in ("steps", "counter")),
             left_out=left_out + max(0, len(found) - TABLE_ROWS),
             static=here(f"/results/{id}/timeline.svg"),
@@ -199,6 +204,12 @@ def slice_by_number(id: str, number: int) -> Response:
     if number >= profile.slices.num_rows:
         raise NotFound(f"This result has no slice {number}; click one on the timeline.")
     return _json(slice_details(profile, timeline, number))
+
+
+@blueprint.get("/api/v1/results/<id>/timeline/flows")
+def flows(id: str) -> Response:
+    """The flows of which one end begins between `from` and `to` (ns): see `analysis.timeline.flows`."""
+    return _json(flows_in(services().store.results.open(id), selected(), *_window()))
 
 
 @blueprint.get("/api/v1/results/<id>/timeline/search")

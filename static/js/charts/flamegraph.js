@@ -13,6 +13,7 @@ import { Panel } from './flamegraph/panel.js';
 import { Search } from './flamegraph/search.js';
 import { State, link } from './flamegraph/state.js';
 import { Tooltip } from './flamegraph/tooltip.js';
+import { Surroundings } from './surroundings.js';
 
 // What the server draws around the graph and what depends on the selection.
 const SURROUNDINGS = ['.tabs', '.selection', '[data-flame-actions]'];
@@ -32,8 +33,7 @@ let palette = null;
 let shown = [];
 let search = null;
 let form = null;
-let surroundings = '';
-let surroundingsRequest = null;
+let surroundings = null;
 
 function start() {
   const roots = [...document.querySelectorAll('[data-flamegraph]')];
@@ -47,9 +47,8 @@ function start() {
       next: (step) => shown[0].nextMatch(step),
     });
   }
-  surroundings = surroundingWords(shared.state);
+  surroundings = new Surroundings(shared.state, SURROUNDINGS, surroundingWords, reloads());
   listenToControls();
-  listenToLinks();
   listenToKeys();
   watchTheme();
   update(shared.state);
@@ -57,7 +56,8 @@ function start() {
 
 function update(state) {
   showControls(state);
-  showSurroundings(state);
+  followLinks();
+  surroundings.update();
   for (const panel of shown) panel.update(state);
   search?.update(state);
 }
@@ -79,27 +79,15 @@ function showControls(state) {
   }
 }
 
-/** Links of the selection's bar that stay on this page need no new page. */
-function listenToLinks() {
-  if (reloads()) return;
-  document.addEventListener('click', (event) => {
-    const anchor = event.target instanceof Element ? event.target.closest('.selection a[href]') : null;
-    if (!anchor || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    if (anchor.origin !== location.origin || anchor.pathname !== location.pathname) return;
-    event.preventDefault();
-    shared.state.visit(anchor.search);
-  });
-}
-
 /** Whether there is more on the page than the graph that another selection changes. */
 function reloads() {
   return form?.hasAttribute('data-flame-reloads') ?? false;
 }
 
 /** Words that other parts of the page depend on, too. */
-function surroundingWords(state) {
-  const words = state.selection();
-  if (reloads()) words.set('reverse', state.get('reverse'));
+function surroundingWords() {
+  const words = shared.state.selection();
+  if (reloads()) words.set('reverse', shared.state.get('reverse'));
   return words.toString();
 }
 
@@ -109,35 +97,6 @@ function followLinks() {
     const words = new URLSearchParams(location.search);
     words.set('download', '1');
     anchor.href = link(new URL(anchor.href).pathname, words);
-  }
-}
-
-/** Ask the server for what stands around the graph when the selection has changed. */
-async function showSurroundings(state) {
-  followLinks();
-  const wanted = surroundingWords(state);
-  if (wanted === surroundings) return;
-  surroundings = wanted;
-  if (reloads()) {
-    location.reload();
-    return;
-  }
-  surroundingsRequest?.abort();
-  surroundingsRequest = new AbortController();
-  try {
-    const response = await fetch(location.href, {
-      signal: surroundingsRequest.signal,
-      headers: { Accept: 'text/html' },
-    });
-    const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
-    for (const place of SURROUNDINGS) {
-      const [old, next] = [document.querySelector(place), fresh.querySelector(place)];
-      if (old && next) old.replaceWith(document.adoptNode(next));
-    }
-    for (const button of document.querySelectorAll('.selection [data-without-scripts]')) button.hidden = true;
-  } catch (error) {
-    // The graph itself tells that the server does not answer.
-    if (error.name !== 'AbortError') surroundings = '';
   }
 }
 

@@ -21,7 +21,7 @@ const ASKED = [...SELECTION, ...SHAPE, ...COMPARISON];
 const RENUMBERING = new Set(['invert', 'recursion', 'hide', 'group', 'order', 'base', 'other', 'reverse']);
 const ZOOMS = ['zoom', 'zoom-callers', 'zoom-callees'];
 /** What is not worth a step back. */
-const PASSING = new Set(['q', 'colour', 'grow']);
+const PASSING = new Set(['q', 'colour', 'grow', 'view-ms', 'pin', 'fold', 'tracks', 'slice', 'flows']);
 
 export class State {
   #words;

@@ -1,0 +1,54 @@
+"""What belongs together on a timeline: launches and what they launched, and the flows that the file tells of."""
+
+from typing import Any
+
+import numpy as np
+
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import NO_ID, FlowKind, column
+from ..picking import threads_selected
+
+Array = np.ndarray[Any, Any]
+MOST = 400
+LAUNCH = "launch"
+
+
+def flows_in(profile: Profile, selection: Selection, start_ns: int, end_ns: int) -> dict[str, Any]:
+    """`{"count", "flows"}` of those of which one end begins in a window; no flows where there are more than `MOST`.
+
+    A flow: `kind`, and of both ends `[track, depth, from ns, until ns]`.
+    """
+    slices, work, known = profile.slices, profile.device_work, profile.flows
+    launch = column(work, "launch")
+    launched = launch != NO_ID
+    source = np.concatenate((launch[launched], column(known, "source")))
+    target = np.concatenate((column(work, "slice")[launched], column(known, "target")))
+    kind = np.concatenate((np.full(int(launched.sum()), NO_ID, np.int8), column(known, "kind")))
+    start, thread = column(slices, "start_ns"), column(slices, "thread")
+    inside = np.zeros(len(source), bool)
+    for end in (source, target):
+        inside |= (start[end] >= start_ns) & (start[end] < end_ns)
+    chosen = threads_selected(profile, selection)
+    if chosen is not None:
+        inside &= chosen[thread[source]] & chosen[thread[target]]
+    rows = np.flatnonzero(inside)
+    if len(rows) > MOST:
+        return {"count": len(rows), "flows": None}
+    duration, depth = column(slices, "duration_ns"), column(slices, "depth")
+
+    def place(row: int) -> list[Any]:
+        begin = int(start[row])
+        return [f"t{int(thread[row])}", int(depth[row]), begin, begin + int(duration[row])]
+
+    return {
+        "count": len(rows),
+        "flows": [
+            {
+                "kind": LAUNCH if kind[n] == NO_ID else FlowKind(kind[n]).name.lower(),
+                "source": place(int(source[n])),
+                "target": place(int(target[n])),
+            }
+            for n in rows.tolist()
+        ],
+    }

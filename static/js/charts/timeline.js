@@ -1,0 +1,553 @@
+// The page of a timeline: puts the parts together. Its whole state is its address.
+//
+// view-ms=from-to is what is seen, start-ms and end-ms what is selected; pin, fold, tracks, slice, flows and q are the
+// page's own. Everything is found by data attributes.
+
+import { getJSON } from '../http.js';
+import { isTyping } from '../keys.js';
+import { State, link } from './flamegraph/state.js';
+import { Surroundings } from './surroundings.js';
+import { exactly, weight } from './flamegraph/format.js';
+import { listen, zoomPoint } from './timeline/input.js';
+import { Names } from './timeline/model.js';
+import { Fills } from './timeline/paint.js';
+import { TimelinePalette } from './timeline/palette.js';
+import { Panel } from './timeline/panel.js';
+import { Rail } from './timeline/rail.js';
+import { Search } from './timeline/search.js';
+import { Source } from './timeline/source.js';
+import { milliseconds, nanoseconds } from './timeline/time.js';
+import { Tip, facts } from './timeline/tip.js';
+import { Tracks } from './timeline/tracks.js';
+import { View } from './timeline/view.js';
+
+const SURROUNDINGS = ['.tabs', '.selection'];
+const NONE = '-';
+const SETTLED_MS = 250;
+const AGAIN_MS = 700;
+const FLOWS_AFTER_MS = 150;
+
+class Timeline {
+  constructor(root) {
+    this.root = root;
+    this.url = root.dataset.source;
+    this.state = new State(() => this.update());
+    this.tracks = new Tracks();
+    this.names = new Names();
+    this.palette = null;
+    this.found = null;
+    this.fills = null;
+    this.loaded = null;
+    this.viewWord = null;
+    this.writing = 0;
+    this.flowsAsked = '';
+    this.flowsTimer = 0;
+    this.details = null;
+    this.part = (name) => root.querySelector(`[data-timeline="${name}"]`);
+    this.source = new Source(this.url, () => this.state.selection(), this.names, (error) => this.came(error));
+    this.tip = new Tip();
+    this.rail = new Rail(root, this.tracks, {
+      fold: (track) => this.toggle('fold', track.key, this.folded()),
+      pin: (track) => this.toggle('pin', track.key, this.pinned()),
+    });
+    this.view = new View(
+      root,
+      {
+        tracks: this.tracks,
+        names: this.names,
+        source: this.source,
+        fills: () => (this.fills ??= new Fills(this.names, this.colours(), this.found)),
+        palette: () => this.colours(),
+      },
+      () => this.moved(),
+    );
+    this.panel = new Panel(root, {
+      close: () => this.select(null),
+      go: (place) => this.go(place),
+      zoom: () => this.zoomTo(this.view.selected),
+      range: () => this.setRange(this.view.selected && [this.view.selected.start, this.view.selected.end]),
+      links: (details) => this.links(details),
+    });
+    this.form = root.querySelector('form[data-timeline="search"]');
+    this.search = new Search(this.form, this.state, this.url, {
+      found: (functions) => {
+        this.found = functions;
+        this.fills = null;
+        this.view.redraw();
+      },
+      go: (hit) => this.goToHit(hit),
+      from: () => this.view.selected?.start ?? this.view.start,
+    });
+    this.surroundings = new Surroundings(this.state, SURROUNDINGS);
+    this.listen();
+    this.update();
+  }
+
+  colours() {
+    return (this.palette ??= new TimelinePalette(document.documentElement));
+  }
+
+  listen() {
+    listen(this.view, this.root, {
+      hover: (place) => this.hover(place),
+      click: (place) => this.click(place),
+      open: (place) => this.open(place),
+      range: (range, isDone) => this.setRange(range, isDone),
+      key: (event) => this.key(event),
+      isBusy: (target) => isTyping(target) || document.querySelector('dialog[open], details.menu[open]') !== null,
+    });
+    const filter = this.part('filter');
+    filter.addEventListener('input', () => this.state.change({ tracks: filter.value }));
+    const flows = this.part('flows');
+    flows.addEventListener('change', () => this.state.change({ flows: flows.checked ? '1' : '' }));
+    for (const button of this.root.querySelectorAll('[data-view]')) {
+      button.addEventListener('click', () => this.act(button.dataset.view));
+    }
+    document.addEventListener('perfloom:theme', () => {
+      this.palette = null;
+      this.fills = null;
+      this.view.redraw();
+    });
+    document.fonts?.ready.then(() => this.view.measure());
+  }
+
+  act(name) {
+    const { view } = this;
+    if (name === 'in') view.zoom(0.5, zoomPoint(view));
+    else if (name === 'out') view.zoom(2, zoomPoint(view));
+    else if (name === 'fit') view.fit();
+    else if (name === 'range') view.show(...view.range, { moving: true });
+    else if (name === 'clear') this.setRange(null);
+    else if (name === 'fold') this.state.change({ fold: this.tracks.list.filter(Tracks.folds).map((t) => t.key) });
+    else if (name === 'unfold') this.state.change({ fold: '' });
+  }
+
+  /** Show what the address says. */
+  async update() {
+    const { state, view } = this;
+    this.surroundings.update();
+    const words = state.selection();
+    const ofTracks = new URLSearchParams(words);
+    for (const word of ['start-ms', 'end-ms', 'focus', 'ignore', 'hide', 'invert', 'recursion', 'step']) ofTracks.delete(word);
+    const loaded = ofTracks.toString();
+    const shown = ['focus', 'ignore', 'hide'].map((word) => words.get(word) ?? '').join('\n');
+    if (this.loaded !== loaded || this.patterns !== shown) {
+      this.patterns = shown;
+      this.source.clear();
+    }
+    if (this.loaded !== loaded) {
+      this.loaded = loaded;
+      if (!(await this.loadTracks(words))) return;
+    } else if (!this.tracks.list.length) return;
+    this.showRange();
+    this.showControls();
+    this.tracks.layOut({ pinned: this.pinned(), folded: this.folded(), filter: state.get('tracks') });
+    this.rail.update();
+    view.layOut();
+    this.showView();
+    this.search.update();
+    this.showSlice();
+    this.askFlows();
+    view.redraw();
+  }
+
+  async loadTracks(words) {
+    const asked = this.loaded;
+    let answer;
+    try {
+      answer = await getJSON(link(this.url, words));
+    } catch (error) {
+      this.fail(error.message);
+      return false;
+    }
+    if (asked !== this.loaded) return false;
+    if (answer.preparing) {
+      this.say(answer.preparing);
+      setTimeout(() => {
+        this.loaded = null;
+        this.update();
+      }, AGAIN_MS);
+      return false;
+    }
+    this.part('preparing').hidden = true;
+    this.part('error').hidden = true;
+    this.tracks.set(answer.tracks);
+    this.view.extent = { start: answer.start_ns, end: answer.end_ns };
+    this.view.busy = answer.busy;
+    if (this.viewWord === null) {
+      this.view.start = answer.start_ns;
+      this.view.end = answer.end_ns;
+    }
+    const left = answer.left_out;
+    this.part('left').textContent = left ? `${left.toLocaleString('en')} less busy tracks are left out; filter, or select threads.` : '';
+    return true;
+  }
+
+  came(error) {
+    if (error) this.fail(error.message);
+    else this.part('error').hidden = true;
+    this.view.redraw();
+  }
+
+  fail(message) {
+    const box = this.part('error');
+    box.textContent = message;
+    box.hidden = false;
+  }
+
+  say(text) {
+    const note = this.part('preparing');
+    note.textContent = text;
+    note.hidden = false;
+  }
+
+  announce(text) {
+    this.part('live').textContent = text;
+  }
+
+  // --- what the address says
+
+  pinned() {
+    const words = this.state.all('pin').filter(Boolean);
+    return words.length ? words.filter((key) => key !== NONE) : this.tracks.usuallyPinned();
+  }
+
+  folded() {
+    return new Set(this.state.all('fold'));
+  }
+
+  toggle(word, key, present) {
+    const keys = new Set(present);
+    if (!keys.delete(key)) keys.add(key);
+    // Nothing pinned is something else than what is usual.
+    this.state.change({ [word]: word === 'pin' && !keys.size ? NONE : [...keys] });
+  }
+
+  showControls() {
+    const filter = this.part('filter');
+    if (document.activeElement !== filter) filter.value = this.state.get('tracks');
+    this.part('flows').checked = this.state.flag('flows');
+    const { range } = this.view;
+    this.part('range').hidden = range === null;
+    if (range) this.part('range-text').textContent = weight(range[1] - range[0], 'ns');
+  }
+
+  showRange() {
+    const { extent } = this.view;
+    const [from, to] = ['start-ms', 'end-ms'].map((word) => nanoseconds(this.state.get(word)));
+    const some = !Number.isNaN(from) || !Number.isNaN(to);
+    this.view.range = some ? [Number.isNaN(from) ? extent.start : from, Number.isNaN(to) ? extent.end : to] : null;
+  }
+
+  showView() {
+    const word = this.state.get('view-ms');
+    if (word === this.viewWord) return;
+    const first = this.viewWord === null;
+    this.viewWord = word;
+    const cut = word.indexOf('-', 1);
+    const [from, to] = [nanoseconds(word.slice(0, cut)), nanoseconds(word.slice(cut + 1))];
+    const { view } = this;
+    if (to > from) view.show(from, to);
+    else if (first && view.range) {
+      const [a, b] = view.range;
+      view.show(a - (b - a) * 0.1, b + (b - a) * 0.1);
+    } else view.show(view.extent.start, view.extent.end);
+  }
+
+  /** What is seen has changed: told to the address when it rests. */
+  moved() {
+    clearTimeout(this.writing);
+    this.writing = setTimeout(() => {
+      const { start, end, extent } = this.view;
+      const whole = start <= extent.start && end >= extent.end;
+      const word = whole ? '' : `${milliseconds(start)}-${milliseconds(end)}`;
+      if (word === this.viewWord) return;
+      this.viewWord = word;
+      this.state.change({ 'view-ms': word });
+    }, SETTLED_MS);
+    this.askFlows();
+  }
+
+  setRange(range, isDone = true) {
+    this.view.range = range;
+    this.view.redraw({ onlyMarks: true });
+    if (!isDone) return;
+    const [from, to] = range ? [Math.round(range[0]), Math.max(Math.round(range[1]), Math.round(range[0]) + 1)] : [];
+    this.state.change({ 'start-ms': range ? milliseconds(from) : '', 'end-ms': range ? milliseconds(to) : '' });
+    this.announce(range ? `Selected ${weight(to - from, 'ns')}. The other pages show this time only.` : 'All time selected.');
+  }
+
+  // --- pointer and keys
+
+  hover(place) {
+    const { view } = this;
+    const box = place && !view.moving ? view.boxAt(place.x, place.y) : null;
+    view.hovered = box && box.part.what !== 'counter' ? markOf(box) : null;
+    view.redraw({ onlyMarks: true });
+    this.root.classList.toggle('timeline--on', box !== null);
+    if (!box) {
+      this.tip.hide();
+      return;
+    }
+    this.tip.show(facts(box, this.names, view.nsPerPixel), place);
+    const name = box.data.name?.[box.index];
+    if (name !== undefined && !this.names.text[name]) this.fillName(name, place);
+  }
+
+  /** Names of what is never wide enough to be written on come when they are pointed at. */
+  async fillName(name, place) {
+    const functions = this.url.replace(/timeline$/, 'functions');
+    try {
+      this.names.text[name] = (await getJSON(`${functions}/${this.names.functions[name]}`)).name;
+    } catch {
+      return;
+    }
+    const { pointer } = this.view;
+    if (pointer && pointer.x === place.x && pointer.y === place.y) this.hover(place);
+  }
+
+  async click(place) {
+    const box = this.view.boxAt(place.x, place.y);
+    this.view.scroll.focus({ preventScroll: true });
+    if (!box || box.part.what === 'counter') {
+      this.select(null);
+      return;
+    }
+    this.view.selected = markOf(box);
+    this.view.redraw({ onlyMarks: true });
+    const words = this.state.selection();
+    const slack = box.data.count[box.index] === 1 ? 1 : 0;
+    words.set('band', box.part.band);
+    words.set('row', String(box.part.first + box.row));
+    words.set('from', String(Math.floor(box.data.x0[box.index]) - slack));
+    words.set('to', String(Math.ceil(box.data.x1[box.index]) + slack + 1));
+    try {
+      this.present(await getJSON(`${this.url}/at?${words}`));
+    } catch (error) {
+      this.panel.fail(error.message);
+    }
+  }
+
+  open(place) {
+    const box = this.view.boxAt(place.x, place.y);
+    if (box && box.part.what !== 'counter') this.zoomTo(markOf(box));
+  }
+
+  zoomTo(mark) {
+    if (!mark) return;
+    const span = Math.max(mark.end - mark.start, 1);
+    this.view.show(mark.start - span * 0.05, mark.end + span * 0.05, { moving: true });
+  }
+
+  key(event) {
+    const { view } = this;
+    if (event.key === 'Escape') {
+      if (this.panel.open || view.selected) this.select(null);
+      else if (this.search.active) this.search.clear();
+      else if (view.range) this.setRange(null);
+      else return false;
+      return true;
+    }
+    if (event.shiftKey) return false;
+    const inside = view.stage.contains(event.target) || event.target === document.body;
+    if (event.key === 'f') {
+      if (view.selected) this.zoomTo(view.selected);
+      else view.fit();
+    } else if (event.key === 'r' && view.selected) this.setRange([view.selected.start, view.selected.end]);
+    else if (event.key === 'n' || event.key === 'p') this.search.next(event.key === 'p');
+    else if (!inside || event.target.closest?.('button, a')) return false;
+    else if (event.key.startsWith('Arrow')) return this.arrow(event.key);
+    else if (event.key === 'Enter' && view.selected) this.zoomTo(view.selected);
+    else return false;
+    return true;
+  }
+
+  arrow(key) {
+    const { view, details } = this;
+    if (details?.what !== 'slice') {
+      if (key === 'ArrowLeft' || key === 'ArrowRight') {
+        view.pan(((view.end - view.start) / 10) * (key === 'ArrowLeft' ? -1 : 1));
+        return true;
+      }
+      return false;
+    }
+    const word = { ArrowLeft: 'previous', ArrowRight: 'next', ArrowUp: 'parent', ArrowDown: 'child' }[key];
+    if (details[word] !== null) this.load(details[word]);
+    return true;
+  }
+
+  // --- what is selected
+
+  select(details) {
+    this.view.selected = null;
+    this.details = details;
+    this.panel.hide();
+    this.view.flows = [];
+    this.state.change({ slice: '' });
+    this.askFlows();
+    this.view.redraw();
+  }
+
+  /** Show the details of something. */
+  present(details) {
+    const { view } = this;
+    this.details = details;
+    if (details.what === 'slice') {
+      const { start_ns: start, duration_ns: duration } = details;
+      view.selected = { track: details.track, depth: details.depth, start, end: start + duration };
+      view.flows = flowsOf(details);
+      this.state.change({ slice: String(details.slice) });
+      this.announce(`${details.name}, ${weight(duration, 'ns')}`);
+    } else {
+      view.flows = [];
+      this.state.change({ slice: '' });
+      this.announce(details.name ?? `${details.samples ?? details.count} ${details.what}`);
+    }
+    this.panel.show(details);
+    this.askFlows();
+    view.redraw();
+  }
+
+  async load(slice, { reveal = true } = {}) {
+    try {
+      const details = await getJSON(`${this.url}/slices/${slice}`);
+      if (details.preparing) return;
+      this.present(details);
+      if (reveal) this.revealSelected();
+    } catch (error) {
+      this.panel.fail(error.message);
+    }
+  }
+
+  showSlice() {
+    const asked = this.state.get('slice');
+    if (asked === String(this.details?.slice ?? '')) return;
+    if (/^\d{1,10}$/.test(asked)) this.load(asked, { reveal: this.state.get('view-ms') === '' });
+    else if (asked === '' && this.details?.what === 'slice') this.select(null);
+  }
+
+  revealSelected() {
+    const { selected } = this.view;
+    this.view.reveal(selected.start, selected.end);
+    this.view.revealRow(selected.track, selected.depth);
+  }
+
+  go(place) {
+    this.load(place.slice);
+  }
+
+  goToHit(hit) {
+    const { view } = this;
+    if (hit.depth !== null) {
+      this.load(hit.row);
+      return;
+    }
+    view.selected = { track: hit.track, depth: 0, start: hit.start_ns, end: hit.start_ns };
+    this.details = null;
+    view.reveal(hit.start_ns, hit.start_ns);
+    view.revealRow(hit.track, 0);
+    view.redraw();
+    this.announce(hit.name);
+  }
+
+  /** Pages that tell more of what is shown. */
+  links(details) {
+    const words = this.state.selection();
+    const found = [];
+    const add = (page, text, more) => {
+      const href = this.root.dataset[page];
+      if (!href) return;
+      const all = new URLSearchParams(words);
+      for (const [word, value] of Object.entries(more)) all.set(word, value);
+      found.push({ text, href: link(href, all) });
+    };
+    if (details.what === 'samples') {
+      const time = { thread: details.thread, 'start-ms': milliseconds(details.start_ns), 'end-ms': milliseconds(details.end_ns) };
+      add('flamegraph', 'Flame graph of this time and thread', time);
+      return found;
+    }
+    const device = details.work !== null;
+    if (device && details.work.kind !== 'memcpy' && details.work.kind !== 'memset') {
+      add('kernels', 'All launches of this kernel', { search: details.name });
+    } else if (['operator', 'annotation'].includes(details.kind)) {
+      add('operators', 'All calls of this', { search: details.name });
+    }
+    add('flamegraph', 'Flame graph of this time', {
+      event: device ? 'device time' : 'host time',
+      'start-ms': milliseconds(details.start_ns),
+      'end-ms': milliseconds(details.start_ns + Math.max(details.duration_ns, 1)),
+    });
+    add('flamegraph', 'Stacks with this', { focus: exactly(details.name), event: device ? 'device time' : 'host time' });
+    return found;
+  }
+
+  // --- flows of all that is in sight
+
+  askFlows() {
+    clearTimeout(this.flowsTimer);
+    const told = this.part('flows-told');
+    if (!this.state.flag('flows')) {
+      told.textContent = '';
+      this.flowsAsked = '';
+      this.view.flows = this.details?.what === 'slice' ? flowsOf(this.details) : [];
+      return;
+    }
+    this.flowsTimer = setTimeout(async () => {
+      const words = this.state.selection();
+      words.set('from', String(Math.floor(this.view.start)));
+      words.set('to', String(Math.ceil(this.view.end)));
+      const asked = words.toString();
+      if (asked === this.flowsAsked) return;
+      this.flowsAsked = asked;
+      try {
+        const answer = await getJSON(`${this.url}/flows?${asked}`);
+        if (asked !== this.flowsAsked) return;
+        const own = this.details?.what === 'slice' ? flowsOf(this.details) : [];
+        const place = ([track, depth, start, end]) => ({ track, depth, start, end });
+        const all = (answer.flows ?? []).map((flow) => ({
+          kind: flow.kind,
+          source: place(flow.source),
+          target: place(flow.target),
+          isFaint: true,
+        }));
+        told.textContent = answer.flows ? '' : `${answer.count.toLocaleString('en')} in sight: zoom in`;
+        this.view.flows = [...all, ...own];
+        this.view.redraw({ onlyMarks: true });
+      } catch (error) {
+        told.textContent = error.message;
+      }
+    }, FLOWS_AFTER_MS);
+  }
+}
+
+/** Where a box is, for the marks. */
+function markOf({ entry, part, row, data, index }) {
+  return {
+    track: entry.track.id,
+    depth: part.what === 'rows' ? part.first + row : 0,
+    start: data.x0[index],
+    end: data.x1[index],
+  };
+}
+
+/** The flows of a slice, from the details of it. */
+function flowsOf(details) {
+  const place = ({ track, depth, start_ns: start, duration_ns: duration }) => ({ track, depth, start, end: start + duration });
+  const self = place(details);
+  const found = [];
+  if (details.work?.launch) found.push({ kind: 'launch', source: place(details.work.launch), target: self });
+  for (const one of details.launched?.first ?? []) found.push({ kind: 'launch', source: self, target: place(one) });
+  for (const flow of details.flows) {
+    const [source, target] = flow.direction === 'to' ? [self, place(flow)] : [place(flow), self];
+    found.push({ kind: flow.kind, source, target });
+  }
+  return found;
+}
+
+const root = document.querySelector('[data-timeline="root"]');
+const shown = root ? new Timeline(root) : null;
+
+/** The timeline of this page, for tests and pictures. */
+export function timeline() {
+  return shown;
+}

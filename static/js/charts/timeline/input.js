@@ -1,0 +1,208 @@
+// Pointer, wheel, touch and keys on the timeline.
+
+const CLICK_PX = 4;
+const WHEEL_STEP = 0.0016;
+const PAN_PER_S = 0.9;
+const ZOOM_PER_S = 6;
+const HELD = { a: ['pan', -1], d: ['pan', 1], w: ['zoom', -1], s: ['zoom', 1] };
+
+/**
+ * @param view a View
+ * @param root the element with the parts
+ * @param does hover(place | null), click(place), open(place), range([from, to] | null, isDone), key(name) → handled
+ */
+export function listen(view, root, does) {
+  const part = (name) => root.querySelector(`[data-timeline="${name}"]`);
+  for (const name of ['pinned', 'sticky']) dragTracks(view, part(name).querySelector('canvas'), does);
+  dragRange(view, part('ruler'), does);
+  dragOverview(view, part('overview'));
+  holdKeys(view, does);
+}
+
+function dragTracks(view, canvas, does) {
+  const fingers = new Map();
+  let drag = null;
+
+  const begin = (event) => {
+    drag = {
+      x: event.clientX,
+      y: event.clientY,
+      start: view.start,
+      end: view.end,
+      scroll: view.scroll.scrollTop,
+      moved: false,
+      from: event.shiftKey ? view.timeAt(event.clientX) : null,
+    };
+  };
+
+  canvas.addEventListener('pointerdown', (event) => {
+    if (event.pointerType === 'mouse' && event.button !== 0) return;
+    canvas.setPointerCapture(event.pointerId);
+    fingers.set(event.pointerId, event);
+    if (fingers.size === 2) {
+      const [a, b] = [...fingers.values()];
+      drag = { pinch: Math.abs(a.clientX - b.clientX) || 1, start: view.start, end: view.end, moved: true };
+      drag.at = view.timeAt((a.clientX + b.clientX) / 2);
+    } else begin(event);
+  });
+
+  canvas.addEventListener('pointermove', (event) => {
+    view.pointer = { x: event.clientX, y: event.clientY };
+    if (!fingers.has(event.pointerId)) {
+      does.hover({ x: event.clientX, y: event.clientY });
+      return;
+    }
+    fingers.set(event.pointerId, event);
+    if (drag?.pinch) {
+      if (fingers.size < 2) return;
+      const [a, b] = [...fingers.values()];
+      const factor = drag.pinch / Math.max(8, Math.abs(a.clientX - b.clientX));
+      const middle = (a.clientX + b.clientX) / 2 - view.left;
+      const span = (drag.end - drag.start) * factor;
+      const from = drag.at - (middle / view.width) * span;
+      view.show(from, from + span);
+      return;
+    }
+    const dx = event.clientX - drag.x;
+    const dy = event.clientY - drag.y;
+    if (!drag.moved && Math.abs(dx) < CLICK_PX && Math.abs(dy) < CLICK_PX) return;
+    if (!drag.moved) does.hover(null);
+    drag.moved = true;
+    if (drag.from !== null) {
+      does.range(ordered(drag.from, view.timeAt(event.clientX)), false);
+      return;
+    }
+    canvas.classList.add('timeline__canvas--dragged');
+    const ns = ((drag.end - drag.start) / view.width) * dx;
+    view.show(drag.start - ns, drag.end - ns);
+    view.scroll.scrollTop = drag.scroll - dy;
+  });
+
+  const finish = (event) => {
+    if (!fingers.delete(event.pointerId)) return;
+    canvas.classList.remove('timeline__canvas--dragged');
+    if (fingers.size) {
+      begin([...fingers.values()][0]);
+      drag.moved = true;
+      return;
+    }
+    if (drag && !drag.moved && event.type === 'pointerup') does.click({ x: event.clientX, y: event.clientY });
+    else if (drag?.from != null && drag.moved) does.range(ordered(drag.from, view.timeAt(event.clientX)), true);
+    drag = null;
+  };
+  canvas.addEventListener('pointerup', finish);
+  canvas.addEventListener('pointercancel', finish);
+  canvas.addEventListener('pointerleave', () => {
+    view.pointer = null;
+    does.hover(null);
+  });
+  canvas.addEventListener('dblclick', (event) => does.open({ x: event.clientX, y: event.clientY }));
+  canvas.addEventListener('wheel', (event) => wheel(view, event), { passive: false });
+}
+
+function wheel(view, event) {
+  event.preventDefault();
+  const unit = event.deltaMode === 1 ? 32 : event.deltaMode === 2 ? 400 : 1;
+  const dx = (event.shiftKey && !event.deltaX ? event.deltaY : event.deltaX) * unit;
+  const dy = event.shiftKey ? 0 : event.deltaY * unit;
+  if (Math.abs(dx) > Math.abs(dy)) view.pan(dx * view.nsPerPixel);
+  else if (event.altKey) view.scroll.scrollTop += dy;
+  // A pinch on a touchpad comes as a wheel with Ctrl, in small steps.
+  else view.zoom(Math.exp(dy * WHEEL_STEP * (event.ctrlKey ? 6 : 1)), view.timeAt(event.clientX));
+}
+
+function dragRange(view, ruler, does) {
+  let from = null;
+  let began = 0;
+  ruler.addEventListener('pointerdown', (event) => {
+    if (event.button !== 0) return;
+    ruler.setPointerCapture(event.pointerId);
+    began = event.clientX;
+    from = view.timeAt(event.clientX);
+  });
+  ruler.addEventListener('pointermove', (event) => {
+    if (from === null || Math.abs(event.clientX - began) < CLICK_PX) return;
+    does.range(ordered(from, view.timeAt(event.clientX)), false);
+  });
+  ruler.addEventListener('pointerup', (event) => {
+    if (from === null) return;
+    const isClick = Math.abs(event.clientX - began) < CLICK_PX;
+    does.range(isClick ? null : ordered(from, view.timeAt(event.clientX)), true);
+    from = null;
+  });
+  ruler.addEventListener('pointercancel', () => {
+    from = null;
+  });
+  ruler.addEventListener('wheel', (event) => wheel(view, event), { passive: false });
+}
+
+function dragOverview(view, overview) {
+  const move = (event) => {
+    const box = overview.getBoundingClientRect();
+    const { start, end } = view.extent;
+    const at = start + ((event.clientX - box.left) / box.width) * (end - start);
+    const half = (view.end - view.start) / 2;
+    view.show(at - half, at + half);
+  };
+  overview.addEventListener('pointerdown', (event) => {
+    if (event.button !== 0) return;
+    overview.setPointerCapture(event.pointerId);
+    move(event);
+  });
+  overview.addEventListener('pointermove', (event) => {
+    if (overview.hasPointerCapture(event.pointerId)) move(event);
+  });
+  overview.addEventListener('wheel', (event) => wheel(view, event), { passive: false });
+}
+
+/** Keys that act as long as they are held, and those that act once. */
+function holdKeys(view, does) {
+  const held = new Set();
+  let last = 0;
+  let frame = 0;
+
+  const step = (now) => {
+    frame = 0;
+    const seconds = Math.min(0.05, (now - last) / 1000);
+    last = now;
+    let [pan, zoom] = [0, 0];
+    for (const key of held) {
+      const [what, direction] = HELD[key];
+      if (what === 'pan') pan += direction;
+      else zoom += direction;
+    }
+    if (pan) view.pan(pan * PAN_PER_S * seconds * (view.end - view.start));
+    if (zoom) view.zoom(ZOOM_PER_S ** (zoom * seconds), zoomPoint(view));
+    if (held.size) frame = requestAnimationFrame(step);
+  };
+
+  addEventListener('keydown', (event) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || does.isBusy(event.target)) return;
+    const key = event.key.toLowerCase();
+    if (key in HELD && !event.shiftKey) {
+      event.preventDefault();
+      held.add(key);
+      if (!frame) {
+        // What a single press does.
+        last = performance.now() - 16;
+        frame = requestAnimationFrame(step);
+      }
+    } else if (does.key(event)) event.preventDefault();
+  });
+  addEventListener('keyup', (event) => held.delete(event.key.toLowerCase()));
+  addEventListener('blur', () => held.clear());
+}
+
+/** Where zooming by keys holds still: at the pointer, else at what is selected, else in the middle. */
+export function zoomPoint(view) {
+  if (view.pointer) return view.timeAt(view.pointer.x);
+  const { selected, start, end } = view;
+  if (selected && selected.end > start && selected.start < end) {
+    return (Math.max(selected.start, start) + Math.min(selected.end, end)) / 2;
+  }
+  return (start + end) / 2;
+}
+
+function ordered(a, b) {
+  return a < b ? [a, b] : [b, a];
+}

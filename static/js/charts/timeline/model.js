@@ -1,0 +1,118 @@
+// What the server answers, as typed arrays: the boxes of a band's rows, or the values of a counter. Times are ns.
+
+/** The boxes of some rows of one track in a stretch of time. */
+export class Boxes {
+  /**
+   * @param columns of the answer's band
+   * @param answer start_ns, unit_ns
+   * @param names the places of the answer's names among all names
+   */
+  constructor(columns, { start_ns: start, unit_ns: unit }, names) {
+    const count = columns.gap.length;
+    this.bounds = new Int32Array(columns.rows.length + 1);
+    this.x0 = new Float64Array(count);
+    this.x1 = new Float64Array(count);
+    this.name = Int32Array.from(columns.name, (place) => names[place]);
+    this.count = Int32Array.from(columns.count);
+    this.fill = Uint8Array.from(columns.fill);
+    this.out = columns.out ? Uint8Array.from(columns.out) : null;
+    let at = 0;
+    columns.rows.forEach((length, row) => {
+      let time = 0;
+      for (const stop = at + length; at < stop; at++) {
+        time += columns.gap[at];
+        this.x0[at] = start + time * unit;
+        time += columns.length[at];
+        this.x1[at] = start + time * unit;
+      }
+      this.bounds[row + 1] = at;
+    });
+  }
+
+  get size() {
+    return this.x0.length;
+  }
+
+  /** The first box of a row that is over after `time`. */
+  first(row, time) {
+    let low = this.bounds[row];
+    let high = this.bounds[row + 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.x1[middle] <= time) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** The box of a row at `time`, or the nearest that is at most `slack` away; -1 for none. */
+  hit(row, time, slack) {
+    if (row < 0 || row + 1 >= this.bounds.length) return -1;
+    const stop = this.bounds[row + 1];
+    let best = -1;
+    let distance = slack;
+    for (let at = Math.max(this.bounds[row], this.first(row, time - slack) - 1); at < stop; at++) {
+      if (this.x0[at] > time + slack) break;
+      const away = Math.max(0, this.x0[at] - time, time - this.x1[at]);
+      if (away <= distance) {
+        best = at;
+        distance = away;
+        if (away === 0 && this.x1[at] > time) break;
+      }
+    }
+    return best;
+  }
+}
+
+/** The values of a counter in a stretch of time: each holds until the next. */
+export class Values {
+  constructor(columns, { start_ns: start, unit_ns: unit }) {
+    const number = (value) => value ?? NaN;
+    let time = 0;
+    this.at = Float64Array.from(columns.gap, (gap) => start + (time += gap) * unit);
+    this.low = Float64Array.from(columns.low, number);
+    this.high = Float64Array.from(columns.high, number);
+    this.last = Float64Array.from(columns.last, number);
+  }
+
+  get size() {
+    return this.at.length;
+  }
+
+  /** The place of what holds at `time`, -1 before the first. */
+  find(time) {
+    let low = 0;
+    let high = this.at.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.at[middle] <= time) low = middle + 1;
+      else high = middle;
+    }
+    return low - 1;
+  }
+}
+
+/** All names met so far, each with its function (-1: none), kind and shade, in columns. */
+export class Names {
+  text = [];
+  functions = [];
+  kinds = [];
+  shades = [];
+  #places = new Map();
+
+  /** The places of the names of an answer. */
+  add({ function: functions, name, kind, shade }, kinds) {
+    return functions.map((id, n) => {
+      const key = id < 0 ? `${kind[n]} ${name[n]}` : `${id} ${kind[n]}`;
+      let place = this.#places.get(key);
+      if (place === undefined) {
+        this.#places.set(key, (place = this.text.length));
+        this.text.push(name[n]);
+        this.functions.push(id);
+        this.kinds.push(kinds[kind[n]]);
+        this.shades.push(shade[n]);
+      } else if (!this.text[place]) this.text[place] = name[n];
+      return place;
+    });
+  }
+}

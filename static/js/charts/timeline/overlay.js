@@ -1,0 +1,182 @@
+// What is drawn over and above the tracks: the ruler, the overview of all, the stretch that is selected, the marks under
+// pointer and keyboard, and the flows.
+
+import { weight } from '../flamegraph/format.js';
+import { moment, stepOf } from './time.js';
+
+const MARK_PX = 110;
+const ARROW = 4;
+
+export class Overlay {
+  #view;
+  #canvas;
+  #ruler;
+  #overview;
+  #ratio = 1;
+  #font = '';
+
+  constructor(root, view) {
+    this.#view = view;
+    const part = (name) => root.querySelector(`canvas[data-timeline="${name}"]`);
+    this.#canvas = part('overlay');
+    this.#ruler = part('ruler');
+    this.#overview = part('overview');
+  }
+
+  measure(ratio) {
+    this.#ratio = ratio;
+    const style = getComputedStyle(this.#ruler);
+    this.#font = `${style.fontSize} ${style.fontFamily}`;
+    for (const canvas of [this.#canvas, this.#ruler, this.#overview]) {
+      const [w, h] = [canvas.clientWidth, canvas.clientHeight].map((n) => Math.max(1, Math.round(n * ratio)));
+      if (canvas.width !== w || canvas.height !== h) {
+        canvas.width = w;
+        canvas.height = h;
+      }
+    }
+  }
+
+  paint() {
+    const palette = this.#view.model.palette();
+    this.#paintRuler(palette);
+    this.#paintOverview(palette);
+    this.#paintMarks(palette);
+  }
+
+  #context(canvas) {
+    const context = canvas.getContext('2d');
+    context.setTransform(this.#ratio, 0, 0, this.#ratio, 0, 0);
+    context.clearRect(0, 0, canvas.width, canvas.height);
+    context.font = this.#font;
+    context.textBaseline = 'middle';
+    return context;
+  }
+
+  #paintRuler(palette) {
+    const context = this.#context(this.#ruler);
+    const { start, end, width, nsPerPixel, range } = this.#view;
+    const high = this.#ruler.clientHeight;
+    if (range) {
+      const [left, right] = range.map((ns) => this.#view.xOf(ns));
+      context.fillStyle = palette.accentSoft;
+      context.fillRect(left, 0, Math.max(1, right - left), high);
+    }
+    const step = stepOf(MARK_PX * nsPerPixel);
+    context.fillStyle = palette.quiet;
+    context.strokeStyle = palette.line;
+    context.lineWidth = 1;
+    context.beginPath();
+    for (let at = Math.ceil(start / step) * step; at <= end; at += step) {
+      const x = Math.round(this.#view.xOf(at)) + 0.5;
+      context.moveTo(x, 0);
+      context.lineTo(x, high);
+      if (x < width - 20) context.fillText(moment(at, step), x + 4, high / 2 + 1);
+    }
+    context.stroke();
+    if (range) this.#writeRange(context, palette, range, high);
+  }
+
+  #writeRange(context, palette, [from, to], high) {
+    const text = weight(to - from, 'ns');
+    const wide = context.measureText(text).width + 10;
+    const [left, right] = [this.#view.xOf(from), this.#view.xOf(to)];
+    const middle = Math.min(Math.max((left + right) / 2, wide / 2), this.#view.width - wide / 2);
+    context.fillStyle = palette.accent;
+    context.fillRect(middle - wide / 2, 1, wide, high - 2);
+    context.fillStyle = palette.onAccent;
+    context.fillText(text, middle - wide / 2 + 5, high / 2 + 1);
+  }
+
+  #paintOverview(palette) {
+    const context = this.#context(this.#overview);
+    const { extent, busy, start, end, range } = this.#view;
+    const wide = this.#overview.clientWidth;
+    const high = this.#overview.clientHeight;
+    const x = (ns) => ((ns - extent.start) / (extent.end - extent.start)) * wide;
+    const rows = [busy?.host, busy?.device].filter(Boolean);
+    rows.forEach((values, row) => {
+      const bottom = ((row + 1) * high) / rows.length;
+      const room = high / rows.length - 2;
+      context.fillStyle = row === 0 ? palette.series : palette.device;
+      values.forEach((value, n) => {
+        const left = (n * wide) / values.length;
+        const tall = (value / 255) * room;
+        context.fillRect(left, bottom - tall, wide / values.length + 0.5, tall);
+      });
+    });
+    if (range) {
+      context.fillStyle = palette.accent;
+      context.fillRect(x(range[0]), high - 3, Math.max(2, x(range[1]) - x(range[0])), 3);
+    }
+    const [left, right] = [Math.max(0, x(start)), Math.min(wide, x(end))];
+    context.fillStyle = palette.veil;
+    context.fillRect(0, 0, left, high);
+    context.fillRect(right, 0, wide - right, high);
+    context.strokeStyle = palette.accent;
+    context.lineWidth = 1;
+    context.strokeRect(left + 0.5, 0.5, Math.max(2, right - left - 1), high - 1);
+  }
+
+  #paintMarks(palette) {
+    const context = this.#context(this.#canvas);
+    const view = this.#view;
+    const high = this.#canvas.clientHeight;
+    if (view.range) {
+      const [left, right] = view.range.map((ns) => view.xOf(ns));
+      context.fillStyle = palette.veil;
+      context.fillRect(0, 0, Math.max(0, left), high);
+      context.fillRect(right, 0, Math.max(0, view.width - right), high);
+      context.fillStyle = palette.accent;
+      context.fillRect(left - 1, 0, 1, high);
+      context.fillRect(right, 0, 1, high);
+    }
+    if (view.pointer) {
+      context.fillStyle = palette.line;
+      context.fillRect(Math.round(view.pointer.x - view.left), 0, 1, high);
+    }
+    for (const flow of view.flows) this.#flow(context, palette, flow);
+    this.#box(context, palette, view.hovered, 1);
+    this.#box(context, palette, view.selected, 2);
+  }
+
+  #box(context, palette, mark, wide) {
+    if (!mark) return;
+    const place = this.#view.place(mark.track, mark.depth);
+    if (!place || place.isHidden) return;
+    const left = Math.max(-4, this.#view.xOf(mark.start));
+    const right = Math.min(this.#view.width + 4, this.#view.xOf(mark.end));
+    if (right < 0 || left > this.#view.width) return;
+    context.strokeStyle = palette.strong;
+    context.lineWidth = wide;
+    const inset = wide / 2;
+    const room = Math.max(3, right - left);
+    context.strokeRect(left + inset, place.y + inset, room - wide, place.height - wide - 1);
+  }
+
+  /** A curve from the end of what came first to the start of what it led to. */
+  #flow(context, palette, { source, target, kind, isFaint }) {
+    const from = this.#view.place(source.track, source.depth);
+    const to = this.#view.place(target.track, target.depth);
+    if (!from || !to) return;
+    const x0 = this.#view.xOf(target.start >= source.end ? source.end : source.start);
+    const x1 = this.#view.xOf(target.start);
+    if (Math.max(x0, x1) < -50 || Math.min(x0, x1) > this.#view.width + 50) return;
+    const y0 = from.y + from.height / 2;
+    const y1 = to.y + to.height / 2;
+    const bend = Math.max(16, Math.min(120, Math.abs(x1 - x0) / 2));
+    context.strokeStyle = kind === 'launch' ? palette.accent : palette.other;
+    context.globalAlpha = isFaint ? 0.45 : 0.9;
+    context.lineWidth = isFaint ? 1 : 1.5;
+    context.beginPath();
+    context.moveTo(x0, y0);
+    context.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1, y1);
+    context.stroke();
+    context.fillStyle = context.strokeStyle;
+    context.beginPath();
+    context.moveTo(x1, y1);
+    context.lineTo(x1 - ARROW * 1.6, y1 - ARROW);
+    context.lineTo(x1 - ARROW * 1.6, y1 + ARROW);
+    context.fill();
+    context.globalAlpha = 1;
+  }
+}

@@ -1,0 +1,302 @@
+// Draws one list of tracks on a canvas.
+//
+// As in flame graphs, boxes are rasterised here, one line of pixels for each row, in an image as wide as the canvas; the
+// browser then stretches each line to its row. So a frame costs what its pixels cost, however many boxes fall on them.
+
+import { Labels, isAscii } from '../flamegraph/labels.js';
+import { SHADES, mixed } from '../flamegraph/palette.js';
+import { Tracks } from './tracks.js';
+
+const PADDING = 4;
+const LEAST_LABEL = 20;
+const PALE = 0.72;
+const FAINTEST = 0.3;
+
+/** The colours of names under one theme and search, worked out as they are met. */
+export class Fills {
+  #names;
+  #palette;
+  #found;
+  fills = [];
+  pale = [];
+  found = [];
+
+  /** @param found a set of functions that are searched for, or null */
+  constructor(names, palette, found) {
+    this.#names = names;
+    this.#palette = palette;
+    this.#found = found;
+  }
+
+  /** Work out those of names that came since. */
+  grow() {
+    const { kinds, shades, functions } = this.#names;
+    for (let n = this.fills.length; n < kinds.length; n++) {
+      const ramp = this.#palette.kinds.get(kinds[n]) ?? this.#palette.kinds.get('unknown');
+      const fill = ramp[shades[n] % SHADES];
+      this.fills.push(fill);
+      this.pale.push(mixed(fill, this.#palette.ground, PALE));
+      this.found.push(this.#found?.has(functions[n]) ?? false);
+    }
+  }
+
+  get searching() {
+    return this.#found !== null;
+  }
+}
+
+export class Painter {
+  #canvas;
+  #context;
+  #lines = document.createElement('canvas');
+  #linesContext;
+  #image = null;
+  #pixels = null;
+  #labels = null;
+  #font = '';
+  #rows = 0;
+  #written = [];
+
+  constructor(canvas) {
+    this.#canvas = canvas;
+    this.#context = canvas.getContext('2d');
+    this.#linesContext = this.#lines.getContext('2d', { willReadFrequently: true });
+    this.ratio = 1;
+    this.drawn = { boxes: 0, labels: 0 };
+  }
+
+  style(size, family, ratio) {
+    this.ratio = ratio;
+    this.size = size;
+    this.#font = `${size}px ${family}`;
+    this.#labels = null;
+  }
+
+  /** Make the canvas as large as that, in CSS pixels. */
+  resize(width, height) {
+    const [w, h] = [Math.max(1, Math.round(width * this.ratio)), Math.max(1, Math.round(height * this.ratio))];
+    if (this.#canvas.width !== w || this.#canvas.height !== h) {
+      this.#canvas.width = w;
+      this.#canvas.height = h;
+      this.#labels = null;
+    }
+  }
+
+  /**
+   * @param scene entries: the list; top: how far it is scrolled; height: CSS pixels seen; start, end: ns; level; source;
+   *   fills; palette
+   * @returns the bands that are seen, as Source.want takes them
+   */
+  paint(scene) {
+    const { entries, top, height } = scene;
+    const width = this.#canvas.width;
+    const context = this.#context;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, width, this.#canvas.height);
+    scene.fills.grow();
+    this.#rows = 0;
+    this.#written = [];
+    this.drawn.boxes = 0;
+    const bands = [];
+    const lines = [];
+    for (let n = Tracks.first(entries, top); n < entries.length && entries[n].y < top + height; n++) {
+      const entry = entries[n];
+      for (const part of entry.parts) {
+        const y = entry.y + part.top - top;
+        if (y + part.height <= 0 || y >= height) continue;
+        bands.push({ text: part.band, rows: part.rows });
+        if (part.what === 'counter') this.#counter(scene, entry.track, part, y);
+        else this.#boxes(scene, part, y, height, lines);
+      }
+    }
+    this.#show(lines, width);
+    this.#write(scene.palette);
+    return bands;
+  }
+
+  #boxes(scene, part, y, height, lines) {
+    for (let row = 0; row < part.rows; row++) {
+      const at = y + row * part.row;
+      if (at + part.row <= 0 || at >= height) continue;
+      const line = this.#line();
+      lines.push(at, part.row, part.what === 'instants' ? 0 : 1);
+      scene.source.cover(part.band, scene.start, scene.end, scene.level, (data, from, to) => {
+        this.#fill(scene, data, row, line, from, to, at, part);
+      });
+    }
+  }
+
+  /** A new empty line of the image. */
+  #line() {
+    const width = this.#canvas.width;
+    if (!this.#image || this.#image.width !== width || this.#rows >= this.#image.height) {
+      const rows = Math.max(64, this.#rows * 2);
+      const before = this.#image?.width === width ? this.#pixels.subarray(0, this.#rows * width) : null;
+      this.#lines.width = width;
+      this.#lines.height = rows;
+      this.#image = new ImageData(width, rows);
+      this.#pixels = new Uint32Array(this.#image.data.buffer);
+      if (before) this.#pixels.set(before);
+    }
+    const line = this.#rows++;
+    this.#pixels.fill(0, line * width, (line + 1) * width);
+    return line;
+  }
+
+  #fill(scene, data, row, line, from, to, y, part) {
+    if (row + 1 >= data.bounds.length) return;
+    const { start, end, fills } = scene;
+    const pixels = this.#pixels;
+    const width = this.#canvas.width;
+    const scale = width / (end - start);
+    const base = line * width;
+    const edge0 = Math.round((from - start) * scale);
+    const edge1 = Math.round((to - start) * scale);
+    const gap = Math.max(1, Math.floor(this.ratio));
+    const least = LEAST_LABEL * this.ratio;
+    const { x0, x1, name, fill, count, out } = data;
+    const stop = data.bounds[row + 1];
+    const instants = part.what === 'instants';
+    let drawn = 0;
+    for (let at = data.first(row, from); at < stop; at++) {
+      const left = (x0[at] - start) * scale;
+      if (left >= edge1) break;
+      const right = (x1[at] - start) * scale;
+      const p0 = left <= edge0 ? edge0 : Math.round(left);
+      const p1 = right >= edge1 ? edge1 : Math.round(right);
+      const which = name[at];
+      const isFound = fills.found[which];
+      const colour = isFound
+        ? scene.palette.match
+        : fills.searching || out?.[at] ? fills.pale[which] : fills.fills[which];
+      drawn++;
+      if (p1 > p0 && !instants) {
+        const wide = p1 - p0;
+        const ends = wide > 3 * gap && right <= edge1 ? p1 - gap : p1;
+        pixels.fill(fill[at] === 255 ? colour : faded(colour, fill[at] / 255), base + p0, base + ends);
+        if (wide >= least && count[at] === 1 && scene.names.text[which]) {
+          // What goes on beyond this stretch is written on once, where it begins to be seen.
+          const begins = x0[at] >= from || from <= start;
+          if (begins) this.#written.push(which, y, part.row, p0, Math.min(width, Math.round(right)), isFound ? 1 : 0);
+        }
+      } else if (p0 >= edge0 && p0 < Math.max(edge1, edge0 + 1)) {
+        // Less than a pixel: as strong as it covers it, but always seen.
+        const present = pixels[base + p0];
+        if (isFound || present === 0) {
+          pixels[base + p0] = isFound || instants ? colour : faded(colour, Math.max(right - left, fill[at] / 255 / 2));
+        } else if (present !== scene.palette.match) {
+          const more = Math.min(255, (present >>> 24) + 255 * Math.max(0.1, right - left));
+          pixels[base + p0] = ((present & 0xffffff) | (more << 24)) >>> 0;
+        }
+      }
+    }
+    this.drawn.boxes += drawn;
+  }
+
+  /** Stretch the lines to their rows. */
+  #show(lines, width) {
+    if (!this.#rows) return;
+    const context = this.#context;
+    const { ratio } = this;
+    this.#linesContext.putImageData(this.#image, 0, 0, 0, 0, width, this.#rows);
+    context.imageSmoothingEnabled = false;
+    for (let n = 0; n < this.#rows; n++) {
+      const y = Math.round(lines[3 * n] * ratio);
+      const high = Math.round((lines[3 * n] + lines[3 * n + 1]) * ratio) - y - Math.max(1, Math.floor(ratio));
+      context.drawImage(this.#lines, 0, n, width, 1, 0, y, width, high);
+    }
+  }
+
+  #counter(scene, track, part, y) {
+    const context = this.#context;
+    const { start, end, palette } = scene;
+    const { ratio } = this;
+    const width = this.#canvas.width;
+    const scale = width / (end - start);
+    const low = Math.min(0, track.low ?? 0);
+    const span = Math.max(track.high ?? 0, low) - low || 1;
+    const bottom = (y + part.height - 2) * ratio;
+    const high = (part.height - 6) * ratio;
+    const at = (value) => bottom - ((value - low) / span) * high;
+    scene.source.cover(part.band, start, end, scene.level, (data, from, to) => {
+      const edge1 = (to - start) * scale;
+      context.beginPath();
+      let open = false;
+      const first = Math.max(0, data.find(from));
+      for (let n = first; n < data.size && data.at[n] < to; n++) {
+        const x = Math.max(data.at[n] - start, from - start) * scale;
+        const next = n + 1 < data.size ? Math.min((data.at[n + 1] - start) * scale, edge1) : edge1;
+        if (Number.isNaN(data.last[n])) {
+          if (open) context.lineTo(x, bottom);
+          open = false;
+          continue;
+        }
+        if (!open) context.moveTo(x, bottom);
+        open = true;
+        context.lineTo(x, at(data.high[n]));
+        if (data.low[n] < data.high[n]) context.lineTo(x, at(data.last[n]));
+        context.lineTo(next, at(data.last[n]));
+      }
+      if (open) context.lineTo(edge1, bottom);
+      context.closePath();
+      context.fillStyle = palette.series;
+      context.globalAlpha = 0.35;
+      context.fill();
+      context.globalAlpha = 1;
+      context.strokeStyle = palette.series;
+      context.lineWidth = ratio;
+      context.stroke();
+    });
+  }
+
+  #write(palette) {
+    const context = this.#context;
+    const { ratio } = this;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.font = this.#font;
+    context.direction = 'ltr';
+    context.textAlign = 'left';
+    context.textBaseline = 'middle';
+    this.#labels ??= new Labels(context);
+    this.#labels.use(this.#names);
+    this.drawn.labels = 0;
+    const list = this.#written;
+    for (const found of [0, 1]) {
+      context.fillStyle = found ? palette.matchText : palette.text;
+      for (let n = 0; n < list.length; n += 6) {
+        if (list[n + 5] !== found) continue;
+        const left = list[n + 3] / ratio + PADDING;
+        const room = list[n + 4] / ratio - PADDING - left;
+        const text = this.#labels.fit(list[n], room);
+        if (text === '') continue;
+        const middle = list[n + 1] + (list[n + 2] - 1) / 2 + this.size * 0.06;
+        if (isAscii(text)) context.fillText(text, left, middle);
+        else this.#writeClipped(text, left, list[n + 1], room, list[n + 2], middle);
+        this.drawn.labels++;
+      }
+    }
+  }
+
+  #names = [];
+
+  /** The names that labels are of. */
+  use(names) {
+    this.#names = names;
+  }
+
+  /** Marks above and below letters may be piled up as high as somebody likes. */
+  #writeClipped(text, left, top, room, height, middle) {
+    const context = this.#context;
+    context.save();
+    context.beginPath();
+    context.rect(left, top, room, height - 1);
+    context.clip();
+    context.fillText(text, left, middle);
+    context.restore();
+  }
+}
+
+function faded(colour, part) {
+  const strength = Math.min(1, Math.max(FAINTEST, part));
+  return ((colour & 0xffffff) | (Math.round(255 * strength) << 24)) >>> 0;
+}

@@ -1,0 +1,24 @@
+// The colours of the timeline: those of flame graphs for what a box is, and those of the page for what stands around.
+
+import { Palette } from '../flamegraph/palette.js';
+
+const OF_PAGE = {
+  accent: '--accent',
+  accentSoft: '--accent-soft',
+  onAccent: '--on-accent',
+  quiet: '--text-3',
+  line: '--line',
+  strong: '--text',
+  veil: '--timeline-veil',
+  series: '--timeline-series',
+  device: '--timeline-device',
+  other: '--timeline-flow',
+};
+
+export class TimelinePalette extends Palette {
+  constructor(element) {
+    super(element);
+    const style = getComputedStyle(element);
+    for (const [name, property] of Object.entries(OF_PAGE)) this[name] = style.getPropertyValue(property).trim();
+  }
+}

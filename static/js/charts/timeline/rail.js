@@ -1,0 +1,101 @@
+// The names of the tracks, at their left: only those in sight have elements. Each can be folded to one row and pinned.
+
+import { plain } from '../flamegraph/labels.js';
+import { Tracks } from './tracks.js';
+
+const OVERSCAN_PX = 300;
+
+export class Rail {
+  #pinned;
+  #rest;
+  #scroll;
+  #tracks;
+  #does;
+  #shown = '';
+
+  /** @param does fold(track), pin(track), only(track) */
+  constructor(root, tracks, does) {
+    const part = (name) => root.querySelector(`[data-timeline="${name}"]`);
+    this.#pinned = part('pinned').querySelector('[data-timeline="rail"]');
+    this.#rest = part('tall').querySelector('[data-timeline="rail"]');
+    this.#scroll = part('scroll');
+    this.#tracks = tracks;
+    this.#does = does;
+    this.#scroll.addEventListener('scroll', () => this.#show(), { passive: true });
+    new ResizeObserver(() => this.#show()).observe(this.#scroll);
+  }
+
+  /** The tracks were laid out anew. */
+  update() {
+    this.#shown = '';
+    this.#pinned.replaceChildren(...this.#tracks.pinned.map((entry) => this.#label(entry)));
+    this.#show();
+  }
+
+  #show() {
+    const entries = this.#tracks.rest;
+    const top = this.#scroll.scrollTop - OVERSCAN_PX;
+    const bottom = this.#scroll.scrollTop + this.#scroll.clientHeight + OVERSCAN_PX;
+    const first = Tracks.first(entries, top);
+    let last = first;
+    while (last < entries.length && entries[last].y < bottom) last++;
+    const key = `${first} ${last} ${entries.length}`;
+    if (key === this.#shown) return;
+    this.#shown = key;
+    // What has the focus is not taken away under the reader's hands.
+    const focused = this.#rest.contains(document.activeElement) ? document.activeElement.dataset.focusKey : null;
+    this.#rest.replaceChildren(...entries.slice(first, last).map((entry) => this.#label(entry)));
+    if (focused) this.#rest.querySelector(`[data-focus-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  }
+
+  #label(entry) {
+    const label = document.createElement('div');
+    label.style.top = `${entry.y}px`;
+    label.style.height = `${entry.height}px`;
+    if (!entry.track) {
+      label.className = 'timeline__heading';
+      label.append(text('span', '', entry.heading));
+      label.title = plain(entry.heading);
+      return label;
+    }
+    const { track } = entry;
+    label.className = 'timeline__label';
+    label.dataset.kind = track.kind;
+    label.setAttribute('role', 'group');
+    label.setAttribute('aria-label', plain(track.name));
+    if (Tracks.folds(track)) {
+      const fold = button(entry.isFolded ? '▸' : '▾', `${entry.isFolded ? 'Unfold' : 'Fold'} ${plain(track.name)}`);
+      fold.setAttribute('aria-expanded', String(!entry.isFolded));
+      fold.dataset.focusKey = `fold ${track.key}`;
+      fold.addEventListener('click', () => this.#does.fold(track));
+      label.append(fold);
+    }
+    const name = text('span', 'timeline__name', track.name);
+    name.title = plain([track.name, track.group, track.thread].filter(Boolean).join('\n'));
+    label.append(name);
+    const pin = button('📌', `${entry.isPinned ? 'Unpin' : 'Pin to the top'}: ${plain(track.name)}`);
+    pin.className = 'timeline__pin';
+    pin.setAttribute('aria-pressed', String(entry.isPinned));
+    pin.dataset.focusKey = `pin ${track.key}`;
+    pin.addEventListener('click', () => this.#does.pin(track));
+    label.append(pin);
+    return label;
+  }
+}
+
+function text(tag, className, content) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  made.textContent = plain(content);
+  return made;
+}
+
+function button(sign, hint) {
+  const made = document.createElement('button');
+  made.type = 'button';
+  made.className = 'timeline__fold';
+  made.textContent = sign;
+  made.title = hint;
+  made.setAttribute('aria-label', hint);
+  return made;
+}

@@ -1,0 +1,137 @@
+// The search of the timeline: the server answers over all functions, and leads from one hit to the next.
+
+import { RequestFailed, getJSON } from '../../http.js';
+import { percentage, weight } from '../flamegraph/format.js';
+
+const TYPED_AFTER_MS = 200;
+
+export class Search {
+  #form;
+  #input;
+  #result;
+  #state;
+  #url;
+  #does;
+  #asked = null;
+  #request = null;
+  #typing = 0;
+  #hit = null;
+
+  /** @param does found(set of functions | null), go(hit), from() → ns */
+  constructor(form, state, url, does) {
+    this.#form = form;
+    this.#input = form.elements.q;
+    this.#result = form.querySelector('[data-timeline="matched"]');
+    this.#state = state;
+    this.#url = url;
+    this.#does = does;
+    this.#input.addEventListener('input', () => {
+      clearTimeout(this.#typing);
+      this.#typing = setTimeout(() => state.change({ q: this.#input.value }), TYPED_AFTER_MS);
+    });
+    form.addEventListener('submit', (event) => {
+      event.preventDefault();
+      this.#take();
+      this.next(false);
+    });
+    this.#input.addEventListener('keydown', (event) => {
+      if (event.key === 'Enter' && event.shiftKey) {
+        event.preventDefault();
+        this.#take();
+        this.next(true);
+      } else if (event.key === 'Escape') {
+        event.preventDefault();
+        if (this.#input.value) {
+          this.#input.value = '';
+          state.change({ q: '' });
+        } else this.#input.blur();
+      }
+    });
+    for (const button of form.querySelectorAll('[data-hit]')) {
+      button.addEventListener('click', () => this.next(button.dataset.hit === 'previous'));
+    }
+  }
+
+  get active() {
+    return this.#state.get('q') !== '';
+  }
+
+  clear() {
+    this.#input.value = '';
+    this.#state.change({ q: '' });
+  }
+
+  /** Go to the next hit, or the one before. */
+  async next(back) {
+    if (!this.active) return;
+    const words = this.#words();
+    words.set('from', String(Math.round(this.#does.from())));
+    if (this.#hit !== null) words.set('row', String(this.#hit));
+    if (back) words.set('back', '1');
+    try {
+      const hit = await getJSON(`${this.#url}/search/next?${words}`);
+      this.#hit = hit.row;
+      this.#does.go(hit);
+      this.#form.querySelector('[data-timeline="number"]').textContent = `${(hit.number + 1).toLocaleString('en')} of ${hit.of.toLocaleString('en')}`;
+    } catch (error) {
+      if (!(error instanceof RequestFailed)) throw error;
+      if (error.status !== 404) this.#tell(error.message, true);
+    }
+  }
+
+  /** Show what the state says. */
+  async update() {
+    const pattern = this.#state.get('q');
+    if (document.activeElement !== this.#input || pattern === '') this.#input.value = pattern;
+    const words = this.#words();
+    const asked = words.toString();
+    if (asked === this.#asked) return;
+    this.#asked = asked;
+    this.#hit = null;
+    this.#request?.abort();
+    this.#form.querySelector('[data-timeline="number"]').textContent = '';
+    for (const button of this.#form.querySelectorAll('[data-hit]')) button.hidden = pattern === '';
+    if (pattern === '') {
+      this.#tell('');
+      this.#does.found(null);
+      return;
+    }
+    const request = (this.#request = new AbortController());
+    try {
+      const answer = await getJSON(`${this.#url}/search?${words}`, { signal: request.signal });
+      if (request !== this.#request) return;
+      this.#tell(told(answer));
+      this.#does.found(new Set(answer.functions));
+    } catch (error) {
+      if (error.name === 'AbortError' || request !== this.#request) return;
+      this.#asked = null;
+      this.#tell(error.message, true);
+      this.#does.found(null);
+      if (!(error instanceof RequestFailed)) throw error;
+    }
+  }
+
+  #take() {
+    clearTimeout(this.#typing);
+    this.#state.change({ q: this.#input.value });
+  }
+
+  #words() {
+    const words = this.#state.selection();
+    words.set('q', this.#state.get('q'));
+    return words;
+  }
+
+  #tell(text, isError = false) {
+    this.#result.textContent = text;
+    this.#form.classList.toggle('flame-search--wrong', isError);
+    if (isError) this.#input.setAttribute('aria-invalid', 'true');
+    else this.#input.removeAttribute('aria-invalid');
+  }
+}
+
+function told({ hits, functions, total, unit, percent }) {
+  if (!hits) return functions.length ? 'Only outside of what is selected.' : 'No function matches.';
+  const share = percent === null ? '' : ` · ${percentage(percent)}`;
+  return `${hits.toLocaleString('en')} · ${weight(total, unit)}${share}`;
+}

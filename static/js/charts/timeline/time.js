@@ -1,0 +1,39 @@
+// Times as text, and where the ruler has its marks.
+
+const NO_BREAK = '\u00a0';
+const UNITS = [
+  [1e9, 's'],
+  [1e6, 'ms'],
+  [1e3, 'µs'],
+  [1, 'ns'],
+];
+
+/** The distance of marks: 1, 2 or 5 times a power of ten, at least `least` ns. */
+export function stepOf(least) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
+  return power * [1, 2, 5, 10].find((factor) => factor * power >= least);
+}
+
+/** A moment with as many digits as tell it from one `step` later: "1,173.4561 ms". */
+export function moment(ns, step) {
+  const [size, name] = UNITS.find(([unit]) => step >= unit / 1000 && (Math.abs(ns) >= unit || step >= unit)) ?? UNITS[3];
+  const digits = Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
+  return `${(ns / size).toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits })}${NO_BREAK}${name}`;
+}
+
+/** Nanoseconds as milliseconds for the address, exact. */
+export function milliseconds(ns) {
+  const whole = Math.round(ns);
+  const sign = whole < 0 ? '-' : '';
+  const digits = String(Math.abs(whole)).padStart(7, '0');
+  const part = digits.slice(-6).replace(/0+$/, '');
+  return `${sign}${digits.slice(0, -6)}${part ? `.${part}` : ''}`;
+}
+
+/** Nanoseconds of milliseconds as text; NaN for what is none. */
+export function nanoseconds(text) {
+  const found = /^(-?)(\d{1,15})(?:\.(\d{1,12}))?$/.exec(text.trim());
+  if (!found) return NaN;
+  const ns = Number(found[2]) * 1e6 + Math.round(Number(`0.${found[3] ?? 0}`) * 1e6);
+  return found[1] ? -ns : ns;
+}
