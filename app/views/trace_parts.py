@@ -90,12 +90,12 @@ def cause_values(busy_us: float, gaps: Iterable[Mapping[str, Any]]) -> tuple[flo
 
 
 def mean(every: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
-    """The mean of values part by part."""
-    return tuple(sum(values) / len(every) for values in zip(*every, strict=True)) if every else ()
+    """The mean of values part by part; nothing of nothing."""
+    return tuple(sum(values) / len(every) for values in zip(*every, strict=True))
 
 
 def shares(parts: Sequence[Part], values: Sequence[float]) -> tuple[Share, ...]:
-    """The parts that have any value, as a legend with numbers."""
+    """The parts that have any value, as a legend with numbers. Without values, none."""
     whole = sum(values)
     percents = scale_for(100, "percent")
     return tuple(
@@ -106,7 +106,7 @@ def shares(parts: Sequence[Part], values: Sequence[float]) -> tuple[Share, ...]:
             quantity(value, "ns"),
             percents.quantity(100 * value / whole if whole else None),
         )
-        for part, value in zip(parts, values, strict=True)
+        for part, value in zip(parts, values, strict=bool(values))
         if value > 0
     )
 
