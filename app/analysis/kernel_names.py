@@ -33,7 +33,7 @@ def short_kernel_name(name: str) -> str:
     base, types = _parts(text)
     if base in _GENERIC:
         inner = _parts(_first(types))[0] if types else ""
-        return (inner if len(inner) > SHORTEST else _qualified(text) or base or name)[:LONGEST]
+        return (inner if len(inner) > SHORTEST else _qualified(text, base) or base or name)[:LONGEST]
     told = next((word for word in _TELLING.findall(types) if word not in _WRAPPERS and word not in base), "")
     return (f"{base} · {told}" if told else base)[:LONGEST] or name[:LONGEST]
 
@@ -60,10 +60,10 @@ def _parts(text: str) -> tuple[str, str]:
     return next((word for word in reversed(words) if word), ""), types
 
 
-def _qualified(text: str) -> str:
+def _qualified(text: str, base: str) -> str:
     """The last two words of a name whose last one says nothing: `gemvx::kernel`."""
-    found = re.findall(r"(\w+::\w+)\s*[<(]", text)
-    return found[-1] if len(found) == 1 else (found[0] if found else "")
+    found = re.findall(rf"(\w+::{re.escape(base)})(?!\w)", text) if base else []
+    return str(found[-1]) if found else ""
 
 
 def _first(types: str) -> str:

@@ -25,7 +25,7 @@ from .operators import calls_of, micros, nearest, ranked, shares
 from .picking import sums_on, threads_of
 from .remember import remembered
 from .schema import Column, frame, records
-from .slices import device_before, slices_of, slices_selected
+from .slices import device_before, running_sums, slices_of, slices_selected
 
 Array = np.ndarray[Any, Any]
 MODULE = "nn.Module: "
@@ -235,10 +235,8 @@ def operators_before(profile: Profile) -> Array:
     """How many calls of operators stand in `slices` before each row, and in all."""
 
     def build() -> Array:
-        counted = np.zeros(len(slices_of(profile)) + 1, np.int32)
         calls = calls_of(profile)
-        counted[calls.row[~calls.annotation] + 1] = 1
-        return np.cumsum(counted, dtype=np.int32)
+        return running_sums(calls.row[~calls.annotation], None, len(slices_of(profile)))
 
     return remembered(profile, "operators before", build)
 
@@ -270,7 +268,7 @@ def _called(profile: Profile, mine: Array, prefix: str) -> Modules:
     names = functions.names_of(slices.function[rows[first]])
     names = [name.removeprefix(prefix) for name in names]
     if prefix == LIGHTNING:
-        types, _, _ = zip(*(name.partition(": ") for name in names), strict=True)
+        types = tuple(name.partition(": ")[0].rpartition(".")[2] for name in names)
         names = [name.partition(": ")[2] or name for name in names]
     else:
         types = tuple(_NUMBER.sub("", name) for name in names)

@@ -21,7 +21,7 @@ from .patterns import distinct
 from .picking import sums_on, threads_of
 from .remember import remembered
 from .schema import Column, frame
-from .slices import anchored, device_before, slices_of, slices_selected, work_of
+from .slices import anchored, device_before, running_sums, slices_of, slices_selected, work_of
 from .tensor_cores import tensor_cores_of
 
 Array = np.ndarray[Any, Any]
@@ -343,12 +343,14 @@ def _calls(profile: Profile) -> Calls:
     above = nearest(slices.parent, counted, slices.parent[rows])
     # What is inside a runtime call is its time already.
     above[~called[above] | (above < 0)] = NO_ID
-    holder = _holders(rows[called[rows]], above[called[rows]], operator, label[slices.function], count)
-    inside = (above >= 0) & ((holder[rows] == rows) | (holder[rows] < 0))
-    spent = sums_on(holder[above[inside]], slices.duration[rows[inside]], count)
-    kept = rows[holder[rows] == rows]
+    among = called[rows]
+    holder = _holders(rows[among], above[among], operator, label[slices.function], count)
+    held = holder[rows]
+    kept = rows[held == rows]
     place = np.full(count + 1, NO_ID, np.int32)
-    place[kept] = np.arange(len(kept))
+    place[kept] = np.arange(len(kept), dtype=np.int32)
+    inside = np.flatnonzero((above >= 0) & ((held == rows) | (held < 0)))
+    spent = sums_on(place[holder[above[inside]]], slices.duration[rows[inside]], len(kept))
     anchor = work.anchor
     uses = tensor_cores_of(profile).uses[work.function]
     hung = np.flatnonzero(anchor >= 0)
@@ -357,10 +359,12 @@ def _calls(profile: Profile) -> Calls:
     noting = nearest(slices.parent, called, anchor[hung])
     beside[hung] = place[np.where((noting >= 0) & annotation[noting], noting, NO_ID)]
 
-    def within(rows: Array, values: Array) -> Array:
-        """Σ of values of these rows of `slices` over all that is inside of each call."""
-        running = np.concatenate(([0], np.cumsum(sums_on(rows, values, count))))
-        total: Array = running[slices.end[kept]] - running[kept]
+    end = slices.end[kept]
+
+    def within(rows: Array, values: Array | None = None) -> Array:
+        """Σ of values (or how many) of these rows of `slices` over all that is inside of each call."""
+        running = running_sums(rows, values, count)
+        total: Array = running[end] - running[kept]
         return total
 
     on_cores = np.flatnonzero((anchor >= 0) & uses)
@@ -371,11 +375,11 @@ def _calls(profile: Profile) -> Calls:
         label=label[slices.function[kept]].astype(np.int32),
         annotation=annotation[kept],
         rank=threads_of(profile).rank[slices.thread[kept]].astype(np.int32),
-        host_self=np.maximum(0, slices.duration[kept] - spent[kept]),
-        device_total=device[slices.end[kept]] - device[kept],
+        host_self=np.maximum(0, slices.duration[kept] - spent),
+        device_total=device[end] - device[kept],
         tensor_total=tensor_total,
-        launches=within(anchor[hung], np.ones(len(hung), np.int64)).astype(np.int32),
-        eligible=(within(may, np.ones(len(may), np.int64)) > 0) | (tensor_total > 0),
+        launches=within(anchor[hung]),
+        eligible=(within(may) > 0) | (tensor_total > 0),
         of_work=above_work,
         noting=beside,
         devices=bool(len(work)),
@@ -389,15 +393,17 @@ def _holders(rows: Array, above: Array, operator: Array, label: Array, count: in
     As PyTorch has it (_remove_dup_nodes): an operator repeats the one around where both have the same name and it is
     the only call inside.
     """
-    holder = np.full(count + 1, NO_ID, np.int64)
+    holder = np.full(count + 1, NO_ID, np.int32)
     holder[rows] = rows
-    inside = above >= 0
-    only = np.bincount(above[inside], minlength=count) == 1 if count else np.zeros(0, bool)
+    inside = np.flatnonzero(above >= 0)
     row, outer = rows[inside], above[inside]
-    repeats = only[outer] & operator[row] & operator[outer] & (label[row] == label[outer])
-    holder[row[repeats]] = outer[repeats]
-    # A call repeated twice leads to the outermost one.
+    alike = np.flatnonzero(label[row] == label[outer])
+    row, outer = row[alike], outer[alike]
+    inner = np.bincount(above[inside], minlength=count)
+    repeats = (inner[outer] == 1) & operator[row] & operator[outer]
     again = row[repeats]
+    holder[again] = outer[repeats]
+    # A call repeated twice leads to the outermost one.
     while (holder[holder[again]] != holder[again]).any():
         holder[again] = holder[holder[again]]
     return holder

@@ -167,10 +167,17 @@ def device_before(profile: Profile) -> Array:
     def build() -> Array:
         work = work_of(profile)
         hung = np.flatnonzero(work.anchor >= 0)
-        sums = sums_on(work.anchor[hung], work.duration[hung], len(slices_of(profile)))
-        return np.concatenate(([0], np.cumsum(sums)))
+        return running_sums(work.anchor[hung], work.duration[hung], len(slices_of(profile)))
 
     return remembered(profile, "device before", build)
+
+
+def running_sums(rows: Array, values: Array | None, size: int) -> Array:
+    """Σ of values (whole numbers; None: how many) of these rows before each of `size` rows, and in all: one more."""
+    found = np.zeros(size + 1, np.int64 if values is not None else np.int32)
+    found[1:] = np.bincount(rows, minlength=size) if values is None else sums_on(rows, values, size)
+    np.cumsum(found, out=found)
+    return found
 
 
 def _checked(profile: Profile, selection: Selection) -> None:

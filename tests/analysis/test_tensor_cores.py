@@ -1,0 +1,103 @@
+"""Names of kernels and operators as NVIDIA, AMD and PyTorch write them."""
+
+from __future__ import annotations
+
+from perfloom.analysis.kernel_names import short_kernel_name
+from perfloom.analysis.tensor_cores import may_use_tensor_cores, uses_tensor_cores
+
+ON_TENSOR_CORES = """
+volta_h884gemm_128x64_ldg8_nn
+volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_tn
+turing_fp16_s1688cudnn_fp16_128x128_ldg8_relu_f2f_exp_small_nhwc_tn_v1
+turing_int8_i8816cudnn_int8_128x128_ldg16_relu_exp_small_nhwc_tn_v1
+ampere_fp16_s16816gemm_fp16_64x64_ldg8_f2f_stages_64x5_nn
+ampere_s16816gemm_bf16_128x64_ldg8_stages_64x3_tn
+void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_256x64_16x4_nn_align4>(cutlass_80_tensorop_s1688gemm::Params)
+void cutlass::Kernel2<cutlass_80_tensorop_d884gemm_32x32_16x5_nn_align1>(x)
+void cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_16x16_128x2_tn_align8>(x)
+sm80_xmma_wgrad_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x16_stage4_g1_tensor16x8x8
+_ZN19cutlass_cudnn_train6KernelINS_4conv6kernel23ImplicitGemmNS6_4warp11MmaTensorOpINS7_ILi32ELi64EEE
+sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel
+nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_NNT
+void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128, 4>, false>(x)
+void pytorch_flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<traits<64>>(x)
+fmha_cutlassF_bf16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel)
+cudnn_generated_fort_native_sdpa_sm80_flash_fprop_wmma_f16_knob_7_64x64x64_4x1x1_kernel0_0
+Cijk_Alik_Bljk_SB_Bias_AS_SAV_UserArgs_MT64x16x32_MI16x16x1_SN_LDSB0
+void ck::kernel_gemm_xdlops_v2r3<ck::GridwiseGemm>(x)
+igemm_fwd_gtcx2_nhwc_fp16_bx0_ex1_bt128x128x32
+"""
+NOT_ON_TENSOR_CORES = """
+volta_sgemm_64x64_nt
+ampere_sgemm_128x64_nn
+ampere_scudnn_128x64_relu_xregs_large_nn_v1
+void cutlass::Kernel<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(cutlass_80_simt_sgemm_128x32_8x5_nn_align1::Params)
+sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize32x32x8_stage3_warpsize1x2x1_ffma_aligna4_alignc4_execute_kernel__51
+fmha_cutlassF_f32_aligned_64x64_rf_sm70(x)
+void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, at::detail::Array<char*, 3>>(int)
+ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)
+Cijk_Ailk_Bljk_SB_MT32x32x8_SN_K1
+triton_poi_fused_add_0
+implicit_convolve_sgemm
+"""
+ELIGIBLE = """
+aten::mm aten::bmm aten::addmm aten::addmm_ aten::linear aten::matmul aten::einsum aten::conv2d aten::convolution
+aten::_convolution aten::cudnn_convolution aten::convolution_backward aten::cudnn_convolution_backward_weight
+aten::conv_transpose2d aten::lstm aten::_cudnn_rnn aten::scaled_dot_product_attention aten::_flash_attention_forward
+aten::_scaled_dot_product_efficient_attention_backward aten::_scaled_mm aten::_int_mm AddmmBackward0 MmBackward
+CudnnConvolutionBackward ConvolutionBackward0 BmmBackward0 autograd::engine::evaluate_function:AddmmBackward0
+"""
+NOT_ELIGIBLE = """
+aten::add aten::mean aten::min aten::sum aten::prelu aten::constant_pad_nd aten::linspace aten::conj aten::normal_
+AddBackward0 CommBackward NativeLayerNormBackward0 aten::_thnn_fused_lstm_cell
+"""
+
+
+def test_kernels() -> None:
+    assert [name for name in ON_TENSOR_CORES.strip().splitlines() if not uses_tensor_cores(name)] == []
+    assert [name for name in NOT_ON_TENSOR_CORES.strip().splitlines() if uses_tensor_cores(name)] == []
+
+
+def test_operators() -> None:
+    names = [name.replace("function:", "function: ") for name in ELIGIBLE.split()]
+    assert [name for name in names if not may_use_tensor_cores(name)] == []
+    assert [name for name in NOT_ELIGIBLE.split() if may_use_tensor_cores(name)] == []
+
+
+def test_short_names() -> None:
+    for name, short in (
+        (
+            "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, at::Array<char*, 3> >(int)",
+            "vectorized_elementwise_kernel · CUDAFunctor_add",
+        ),
+        (
+            "void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64_16x6_nn_align4>(cutlass_80_tensorop_s1688gemm::Params)",
+            "cutlass_80_tensorop_s1688gemm_64x64_16x6_nn_align4",
+        ),
+        ("void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, 3>(float*)", "CatArrayBatchedCopy"),
+        ("std::enable_if<!(false), void>::type internal::gemvx::kernel<int, float>(x)", "gemvx::kernel"),
+        (
+            "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::MeanOps<float>>>(x)",
+            "reduce_kernel · MeanOps",
+        ),
+        ("volta_sgemm_64x64_nt", "volta_sgemm_64x64_nt"),
+        (
+            "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long)",
+            "ncclKernel_AllReduce_RING_LL_Sum_float",
+        ),
+    ):
+        assert short_kernel_name(name) == short
+    # Whatever a name is, something is shown of it.
+    for odd in (
+        "<",
+        "((((",
+        "a<b",
+        ">>>",
+        "<>()",
+        "::",
+        "f<<<1>>>",
+        "operator()",
+        "x" * 10_000,
+        "(anonymous namespace)::",
+    ):
+        assert short_kernel_name(odd), odd
