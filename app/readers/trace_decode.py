@@ -267,12 +267,12 @@ def finished_texts(
     texts = [whole[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
     # What is to be looked at is that with escapes or other than ASCII characters.
     odd = np.unique(np.searchsorted(ends, np.flatnonzero((text == ord("\\")) | (text > 127)), "right"))
-    for i in odd.tolist():
-        part = raw[starts[i] : ends[i]]
+    parts = [(int(places[i]), raw[starts[i] : ends[i]], i) for i in odd.tolist()]
+    for place, part, i in sorted(parts):
         is_json = part.startswith(b'{"')
         texts[i] = shown_json(part) if is_json else shown(part)
         if not is_unicode(part, is_json):
-            losses.note(NO_UNICODE, int(places[i]), part)
+            losses.note(NO_UNICODE, place, part)
     known = dict(zip(texts, range(len(texts)), strict=True)) if len(odd) else None
     if known is None or len(known) == len(texts):
         return texts, None

@@ -97,7 +97,7 @@ class Documents:
             while self._blank(_BLANK):
                 self._document()
         except EOFError:
-            self._losses.note(CUT_OFF, window.place + len(window.data))
+            self._losses.note(CUT_OFF, window.place + window.length)
         return self._block.finish(self._shifts, self._top, self._losses)
 
     def _blank(self, what: re.Pattern[bytes]) -> bool:
@@ -133,9 +133,15 @@ class Documents:
                 window.at = found.end
                 return found.start, found.end, found.bent
 
-    def _note(self, reason: str, at: int, count: int = 1) -> None:
-        data = self._window.data
-        self._losses.note(reason, self._window.place + at, bytes(data[at : at + 4 * SHOWN]), count)
+    def _note(self, reason: str, at: int) -> None:
+        """Note what is lost at `at` in the data, which may come to lie elsewhere."""
+        window = self._window
+        gone = window.at - at
+        window.at = at
+        while len(window.data) - window.at < 4 * SHOWN and window.more():
+            pass
+        at, window.at = window.at, window.at + gone
+        self._losses.note(reason, window.place + at, bytes(window.data[at : at + 4 * SHOWN]))
 
     def _document(self) -> None:
         window = self._window
@@ -152,17 +158,18 @@ class Documents:
                 self._keep(top, rows)
         else:
             self._note(NO_DOCUMENT, window.at)
-            window.at = window.at - 1 if self._found(_DOCUMENT) else len(window.data)
+            if self._found(_DOCUMENT):
+                window.at -= 1
 
     def _object(self, top: dict[str, Any]) -> None:
         window = self._window
         while (sign := self._sign()) != b"}":
-            at = window.place + window.at
             try:
                 if sign != b'"':
                     raise Damaged
-                start, end, _ = self._value()
-                key = bytes(window.data[start + 1 : end - 1])
+                start, end, bent = self._value()
+                key = bytes(window.data[start:end])
+                key = (straightened(key, 0, len(key))[0] if bent else key)[1:-1]
                 if self._sign() != b":":
                     raise Damaged
                 window.at += 1
@@ -173,7 +180,6 @@ class Documents:
                     continue
                 start, end, bent = self._value()
             except Damaged:
-                window.at = max(0, at - window.place)
                 self._note(DAMAGED, window.at)
                 if not self._found(_LIST):
                     return
@@ -198,11 +204,12 @@ class Documents:
             self._losses.note(NO_VALUE, place, raw)
 
     def _found(self, what: re.Pattern[bytes]) -> bool:
-        """Go behind the next place that looks so."""
+        """Go behind the next place that looks so, else to the end."""
         window = self._window
         while (found := what.search(window.data, window.at)) is None:
             window.at = max(window.at, len(window.data) - 64)
             if not window.more():
+                window.at = len(window.data)
                 return False
         window.at = found.end()
         return True
@@ -224,19 +231,18 @@ class Documents:
         """Go through a list of events, from behind its bracket to behind the other one."""
         window = self._window
         while (sign := self._sign()) != b"]":
+            at = window.place + window.at
             if sign == b"{":
                 self._block.take(window, self._losses)
-                if self._sign() == b"{":
+                if self._sign() == b"{" and window.place + window.at == at:
                     self._odd_event()
                 continue
-            at = window.place + window.at
             try:
                 self._value()
             except Damaged:
-                window.at = max(0, at - window.place)
                 self._skip()
             else:
-                self._note(NO_EVENT, max(0, at - window.place))
+                self._note(NO_EVENT, at - window.place)
         window.at += 1
 
     def _odd_event(self) -> None:
@@ -255,10 +261,17 @@ class Documents:
         window = self._window
         self._note(DAMAGED, window.at)
         window.at += 1
-        while (found := self._next_event(window.at)) is None:
-            window.at = max(window.at, len(window.data) - PLAUSIBLE_BYTES)
+        while True:
+            found = self._next_event(window.at)
+            # Whatever is in sight by chance, the same event is found.
+            if found is not None and found + PLAUSIBLE_BYTES <= len(window.data):
+                break
+            if found is None:
+                window.at = max(window.at, len(window.data) - 2 * PLAUSIBLE_BYTES)
             if not window.more():
-                raise EOFError
+                break
+        if found is None:
+            raise EOFError
         window.at = found
 
     def _next_event(self, start: int) -> int | None:

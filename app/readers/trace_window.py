@@ -69,6 +69,11 @@ class Window:
         for _ in range(AHEAD):
             self._ask()
 
+    @property
+    def length(self) -> int:
+        """How long `data` is, without what ends the last word of the file."""
+        return self._end - self._ended
+
     def _show(self, array: Array, end: int) -> None:
         self._array, self._end = array, end
         array[end : end + PAD] = 0
