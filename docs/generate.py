@@ -54,6 +54,16 @@ NOTES = {
     "job started.",
     "runs": "One row for each execution of the command: for each group of events of a job, and for each file of an "
     "import of several.",
+    "steps": "In order of rank and time. What the parts are: see [Steps](../metrics.md#steps).",
+    "devices": "One row for each device that did anything; where none did, for each that the recording knows. See "
+    "[Devices](../metrics.md#devices).",
+    "utilization": "In order of device and time. See [Devices](../metrics.md#devices).",
+    "idle": "One row for each device and cause, then for each of its streams where it has several. See "
+    "[Idle time](../metrics.md#idle-time).",
+    "communication": "In order of rank and time. Why there are two splits: see "
+    "[Communication](../metrics.md#communication).",
+    "collectives": "Those that took most time on all ranks first. See [Communication](../metrics.md#communication).",
+    "stragglers": "Who held up others longest first. See [Communication](../metrics.md#communication).",
 }
 COMPARISON = """\
 ## Comparison

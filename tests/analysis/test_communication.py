@@ -41,8 +41,7 @@ def pair(known: dict[str, Any] | None = KNOWN, more: int = 0) -> Profile:
             made.step(host, number, at, 100, rank)
             call = made.slice(host, "cudaLaunchKernel", at + 10, 2, "runtime")
             made.work(one, "gemm", at + 20, 30, call)
-            record = {"arguments": known} if known else {}
-            made.slice(host, "record_param_comms", at + 14, 10, **record)
+            made.slice(host, "record_param_comms", at + 14, 10, arguments=known)
             made.slice(host, "nccl:all_reduce", at + 15, 8, "annotation", id=rank * 100 + number)
             call = made.slice(host, "cudaLaunchKernelExC", at + 16, 2, "runtime")
             made.work(two, NCCL, at + begin, 60 - begin, call, DeviceWorkKind.COMMUNICATION)
