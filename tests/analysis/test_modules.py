@@ -13,6 +13,7 @@ from perfloom.domain.selection import Selection
 from ..traced import Trace
 
 ALL = Selection()
+NUMBER = "Python module id"
 ENGINE = "autograd::engine::evaluate_function: AddmmBackward0"
 
 
@@ -30,11 +31,11 @@ def called() -> Profile:
     host, engine, stream = trace.thread(1), trace.thread(2), trace.thread(7, stream=True)
     forward = []
     for at in (0, 1000):
-        trace.slice(host, at, at + 500, "nn.Module: Net_0", "python", **{"Python module id": 0})
+        trace.slice(host, at, at + 500, "nn.Module: Net_0", "python").numbers[NUMBER] = 0
         trace.slice(host, at + 10, at + 490, "net.py(3): forward", "python")
         for place in (0, 1):
             start = at + 20 + 200 * place
-            trace.slice(host, start, start + 150, f"nn.Module: Linear_{place}", "module", **{"Python module id": place})
+            trace.slice(host, start, start + 150, f"nn.Module: Linear_{place}", "module").numbers[NUMBER] = place
             forward.append(trace.slice(host, start + 10, start + 110, "aten::addmm"))
             launch = trace.slice(host, start + 20, start + 30, "cudaLaunchKernel", "runtime")
             trace.slice(stream, start + 40, start + 60 + 20 * place, "gemm", "kernel", launch)

@@ -48,7 +48,7 @@ CALLS = {
     },
 }
 # Its list of names does not know these (share of device_self in percent: the tool's, ours).
-TENSOR_CORES = {
+TENSOR_CORES: dict[str, dict[str, tuple[float, float]]] = {
     "nccl_a100": {"aten::convolution_backward": (47.01, 68.36), "aten::cudnn_convolution": (47.24, 68.11)},
     "amd_mi250": {"aten::addmm": (0, 71.9), "aten::mm": (0, 100)},
 }
