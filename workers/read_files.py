@@ -45,6 +45,15 @@ class Watched:
         self._tell(self._taken)
         return data
 
+    def readinto(self, buffer: memoryview) -> int:
+        """As `read`, into a buffer."""
+        count: int = self._stream.readinto(buffer)
+        if self._copy is not None:
+            self._copy.write(buffer[:count])
+        self._taken += count
+        self._tell(self._taken)
+        return count
+
     def readline(self, limit: int) -> bytes:
         """The next line with its end, or `limit` bytes of it. For readers that use nothing else."""
         while b"\n" not in self._ahead[:limit] and len(self._ahead) < limit and (data := self.read(LINES_BYTES)):

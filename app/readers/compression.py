@@ -9,7 +9,8 @@ import io
 import lzma
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,6 +19,13 @@ import zstandard
 
 from ..domain.errors import TooLarge, UnreadableInput
 
+igzip: Any
+try:
+    from isal import igzip_lib as igzip
+except ImportError:
+    # Three times as slow, and otherwise the same.
+    igzip = None
+
 PIECE_BYTES = 1 << 20
 XZ_MEMORY_BYTES = 512 << 20
 STEP_BYTES = 4 << 20
@@ -25,6 +33,7 @@ ZSTD_STEP_BYTES = 4 << 10
 GZIP, ZSTD, XZ = "gzip", "Zstandard", "xz"
 _MAGIC = {GZIP: b"\x1f\x8b\x08", ZSTD: b"\x28\xb5\x2f\xfd", XZ: b"\xfd7zXZ\x00"}
 _LONGEST_MAGIC = 6
+_DAMAGED = (zlib.error, lzma.LZMAError, zstandard.ZstdError, *([igzip.IsalError] if igzip else []))
 HOLE = "holds nothing but zero bytes; its content was never written. Copy or record it again."
 
 
@@ -117,9 +126,23 @@ class PlainStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
+        """As `read`, into a buffer. What is not packed is not copied on the way."""
+        target = memoryview(buffer)
+        done = 0
+        while done < len(target) and not self._done:
+            if self._head:
+                part = self._head[: len(target) - done]
+                target[done : done + len(part)] = part
+                self._head = self._head[len(part) :]
+                done += len(part)
+            elif self._unpack is None and not self._packed_head:
+                count = self._raw_into(target[done:])
+                self._done = not count
+                self._count(count)
+                done += count
+            else:
+                self._head = self._next()
+        return done
 
     def close(self) -> None:
         if not self.closed:
@@ -127,13 +150,33 @@ class PlainStream(io.RawIOBase):
         super().close()
 
     def _piece(self) -> bytes:
-        try:
+        with self._told():
             data: bytes | None = self._raw.read(PIECE_BYTES)
+        self.read_bytes += len(data or b"")
+        return data or b""
+
+    def _raw_into(self, target: memoryview) -> int:
+        with self._told():
+            count: int | None = self._raw.readinto(target)
+        self.read_bytes += count or 0
+        return count or 0
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Make what the system says of the file an error for the user."""
+        try:
+            yield
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)
             raise UnreadableInput(f"{self._name} cannot be read: {why}. Check the path and the disk.") from None
-        self.read_bytes += len(data or b"")
-        return data or b""
+
+    def _count(self, unpacked: int) -> None:
+        self.unpacked_bytes += unpacked
+        if self.unpacked_bytes > self._limit:
+            raise TooLarge(
+                f"{self._name} is larger than {self._limit:,} bytes when unpacked, which is the limit. Record a "
+                "shorter time or at a lower frequency, or raise PERFLOOM_UPLOAD_LIMIT_BYTES."
+            )
 
     def _packed_piece(self) -> bytes:
         piece, self._packed_head = self._packed_head or self._piece(), b""
@@ -147,12 +190,7 @@ class PlainStream(io.RawIOBase):
                 self._done = not data
             else:
                 data = self._unpacked(self._unpack)
-            self.unpacked_bytes += len(data)
-            if self.unpacked_bytes > self._limit:
-                raise TooLarge(
-                    f"{self._name} is larger than {self._limit:,} bytes when unpacked, which is the limit. Record a "
-                    "shorter time or at a lower frequency, or raise PERFLOOM_UPLOAD_LIMIT_BYTES."
-                )
+            self._count(len(data))
             if data or self._done:
                 return data
 
@@ -160,7 +198,7 @@ class PlainStream(io.RawIOBase):
         try:
             piece = self._packed_piece() if unpack.hungry else b""
             data = unpack.step(piece)
-        except (zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
+        except _DAMAGED as error:
             return self._stop(f"The {self.packed} data is damaged ({error}); what follows is missing.")
         if not piece and not data and unpack.hungry:
             return self._stop(
@@ -233,7 +271,11 @@ class _Ended:
 
 
 _UNPACKERS: dict[str, Callable[[], _Members]] = {
-    GZIP: lambda: _Members(lambda: zlib.decompressobj(zlib.MAX_WBITS | 16)),
+    GZIP: lambda: _Members(
+        (lambda: igzip.IgzipDecompressor(flag=igzip.DECOMP_GZIP))
+        if igzip
+        else (lambda: zlib.decompressobj(zlib.MAX_WBITS | 16))
+    ),
     XZ: lambda: _Members(lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY_BYTES)),
     ZSTD: lambda: _ZstdMembers(lambda: zstandard.ZstdDecompressor().decompressobj()),
 }
