@@ -29,6 +29,7 @@ from .functions import functions_of
 from .memory_blocks import (
     blocks_of,
     categories,
+    known_on,
     live,
     never_freed,
     operators_of,
@@ -71,8 +72,8 @@ MEMORY = (
         "The most that was allocated at any time; missing where no totals were recorded.",
         "Int64",
     ),
-    Column("allocations", "", "How many blocks were allocated.", "int64"),
-    Column("frees", "", "How many blocks were freed, those included that were there before.", "int64"),
+    Column("allocations", "", "How many blocks were allocated; missing where only sizes were recorded.", "Int64"),
+    Column("frees", "", "How many blocks were freed, those included that were there before.", "Int64"),
     Column(
         "unfreed",
         "",
@@ -82,7 +83,7 @@ MEMORY = (
     Column("unfreed_bytes", "bytes", "How large those are together.", "Int64"),
     _RANK,
     Column("peak_us", "µs", "When most was allocated, the first time.", "Float64"),
-    Column("allocated_bytes", "bytes", "How large all allocated blocks are together.", "int64"),
+    Column("allocated_bytes", "bytes", "How large all allocated blocks are together.", "Int64"),
     Column("peak_reserved_bytes", "bytes", "The most that was reserved at any time.", "Int64"),
     Column("unused_bytes", "bytes", "The most that was reserved and not allocated at any time.", "Int64"),
     Column("unused_at_peak_bytes", "bytes", "What was reserved and not allocated when most was allocated.", "Int64"),
@@ -161,7 +162,7 @@ def _memory(profile: Profile, selection: Selection, place: Place) -> dict[str, A
     blocks, rows = blocks_of(profile), picked(profile, selection, place)
     made = rows[blocks.start[rows] != MISSING]
     left = never_freed(profile, selection, place)
-    paired = paired_on(profile, place)
+    known, paired = known_on(profile, place), paired_on(profile, place)
     most = peak(profile, selection, place)
     reserved, idle = top(curve(profile, place, RESERVED), stretches), unused(profile, place)
     idle_most = top(idle, stretches)
@@ -171,9 +172,9 @@ def _memory(profile: Profile, selection: Selection, place: Place) -> dict[str, A
         "rank": place.rank,
         "peak_bytes": most.value if most else None,
         "peak_us": most.time_ns / NS_PER_US if most else None,
-        "allocations": len(made),
-        "allocated_bytes": int(blocks.bytes[made].sum()),
-        "frees": len(freed(profile, selection, place)),
+        "allocations": len(made) if known else None,
+        "allocated_bytes": int(blocks.bytes[made].sum()) if known else None,
+        "frees": len(freed(profile, selection, place)) if known else None,
         "unfreed": len(left) if paired else None,
         "unfreed_bytes": int(blocks.bytes[left].sum()) if paired else None,
         "peak_reserved_bytes": reserved.value if reserved else None,

@@ -100,13 +100,17 @@ def blocks_of(profile: Profile) -> Blocks:
     return remembered(profile, "blocks", build, pin=True)
 
 
+def known_on(profile: Profile, place: Place) -> bool:
+    """Whether the file tells of blocks of a memory, and not only how much there was."""
+    return bool((blocks_of(profile).device == place.row).any())
+
+
 def paired_on(profile: Profile, place: Place) -> bool:
     """Whether the file tells which free belongs to which allocation: it has addresses."""
 
     def build() -> bool:
         mine = blocks_of(profile).device == place.row
-        address = profile.allocations.column("address")
-        return not mine.any() or bool((mine & address.is_valid().to_numpy()).any())
+        return bool((mine & profile.allocations.column("address").is_valid().to_numpy()).any())
 
     return remembered(profile, ("paired", place.row), build)
 
@@ -321,8 +325,13 @@ def searched(profile: Profile, rows: Array, search: str) -> Array:
     return rows
 
 
-def in_order(profile: Profile, selection: Selection, rows: Array, by: str, descending: bool) -> Array:
-    """Some blocks sorted by a column of `ALLOCATIONS`; what has no value comes last, what is alike keeps its order."""
+def in_order(
+    profile: Profile, selection: Selection, rows: Array, by: str, descending: bool, most: int | None = None
+) -> Array:
+    """Some blocks sorted by a column of `ALLOCATIONS`; what has no value comes last, what is alike keeps its order.
+
+    most: no more than the first so many are needed.
+    """
     blocks = blocks_of(profile)
     start, end = blocks.start[rows], blocks.end[rows]
     missing = np.zeros(len(rows), bool)
@@ -341,10 +350,13 @@ def in_order(profile: Profile, selection: Selection, rows: Array, by: str, desce
     elif by == "live_at_peak":
         key = np.zeros(len(rows), np.int64)
         for place in places_selected(profile, selection):
-            if (most := peak(profile, selection, place)) is not None:
-                key[live_at(start, end, most.time_ns) & (blocks.device[rows] == place.row)] = 1
+            if (reached := peak(profile, selection, place)) is not None:
+                key[live_at(start, end, reached.time_ns) & (blocks.device[rows] == place.row)] = 1
     else:
         key = blocks.bytes[rows]
-    key = np.where(missing, 0, key)
-    found: Array = rows[np.lexsort((-key if descending else key, missing))]
+    key = np.where(missing, np.iinfo(np.int64).max, -key if descending else key)
+    if most is not None and len(rows) > 4 * most:
+        first = np.flatnonzero(key <= np.partition(key, most - 1)[most - 1])
+        rows, key = rows[first], key[first]
+    found: Array = rows[np.argsort(key, kind="stable")][:most]
     return found

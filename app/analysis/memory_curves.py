@@ -163,10 +163,15 @@ def curve(profile: Profile, place: Place, name: str) -> Curve | None:
         return parts[0]
 
     def build() -> Curve:
-        times = np.unique(np.concatenate([part.time_ns for part in parts]))
+        times = _merged([part.time_ns for part in parts])
         return Curve(times, np.sum([at(part, times) for part in parts], axis=0))
 
     return remembered(profile, ("memory curve", place.row, name), build)
+
+
+def _merged(times: Sequence[Array]) -> Array:
+    """Times of several curves in order; a stable sort finds that each is so already."""
+    return np.sort(np.concatenate(times), kind="stable")
 
 
 def _values(profile: Profile, row: int) -> Curve:
@@ -219,7 +224,7 @@ def unused(profile: Profile, place: Place) -> Curve | None:
         allocated, reserved = curve(profile, place, ALLOCATED), curve(profile, place, RESERVED)
         if allocated is None or reserved is None or not len(allocated.time_ns) or not len(reserved.time_ns):
             return None
-        times = np.union1d(allocated.time_ns, reserved.time_ns)
+        times = _merged([allocated.time_ns, reserved.time_ns])
         return Curve(times, np.maximum(at(reserved, times) - at(allocated, times), 0))
 
     return remembered(profile, ("unused memory", place.row), build)

@@ -12,9 +12,9 @@ from werkzeug.wrappers import Response
 from ..analysis.memory import live_by, memory, memory_events, memory_operators
 from ..analysis.memory_blocks import (
     allocation_rows,
-    blocks_of,
     categories,
     in_order,
+    known_on,
     live,
     never_freed,
     paired_on,
@@ -23,7 +23,7 @@ from ..analysis.memory_blocks import (
     searched,
     sources_of,
 )
-from ..analysis.memory_curves import Place, place_of, places_selected
+from ..analysis.memory_curves import Place, categories_of, place_of, places_selected
 from ..analysis.schema import records
 from ..domain.errors import InvalidRequest
 from ..domain.memory import peak_event
@@ -140,7 +140,7 @@ def show(id: str) -> Response:
                 Link(word, label, here(("show", word), ("page", None), ("sort", None)), word == kind)
                 for word, label in _labels(profile).items()
             ),
-            ways=_ways(profile, kind),
+            ways=_ways(profile, place, kind),
             title=_labels(profile)[kind],
             sheet=table.sheet,
             note=_note(profile, place, kind),
@@ -189,29 +189,29 @@ def _at_ns() -> int | None:
         raise InvalidRequest(f"at-ms is a time in milliseconds from 0, not {text[:40]!r}.", "at-ms") from None
 
 
-def _way(profile: Profile) -> str:
+def _way(profile: Profile, place: Place | None) -> str:
     """How what lives is told."""
-    ways = _ways_known(profile)
+    ways = _ways_known(profile, place)
     word = request.args.get("by") or ways[0]
     if word not in WAYS:
         raise InvalidRequest(f"by is one of {', '.join(WAYS)}, not {word[:40]!r}.", "by")
     return word
 
 
-def _ways_known(profile: Profile) -> list[str]:
+def _ways_known(profile: Profile, place: Place | None) -> list[str]:
     known = {
         "operator": bool(profile.slices.num_rows),
         "source": bool(sources_of(profile).names),
-        "category": bool(categories(profile).names),
+        "category": bool(categories(profile).names or (place is not None and categories_of(profile, place))),
         "block": True,
     }
     return [way for way, there in known.items() if there]
 
 
-def _ways(profile: Profile, kind: str) -> tuple[Link, ...]:
+def _ways(profile: Profile, place: Place | None, kind: str) -> tuple[Link, ...]:
     if kind != "live":
         return ()
-    now, ways = _way(profile), _ways_known(profile)
+    now, ways = _way(profile, place), _ways_known(profile, place)
     return tuple(Link(way, WAYS[way], here(("by", way), ("page", None), ("sort", None)), way == now) for way in ways)
 
 
@@ -229,9 +229,9 @@ def _table(frame: Frame, profile: Profile, place: Place | None, kind: str) -> _T
     if kind == "live" and place is not None:
         most = peak(profile, selection, place)
         at_ns = at_ns if at_ns is not None else most.time_ns if most else None
-        if _way(profile) != "block":
+        if _way(profile, place) != "block":
             rows = (
-                live_by(profile, selection, place, at_ns, _way(profile))
+                live_by(profile, selection, place, at_ns, _way(profile, place))
                 if at_ns is not None
                 else live_by(profile, selection, place, 0, "category").iloc[:0]
             )
@@ -254,8 +254,9 @@ def _blocks(frame: Frame, profile: Profile, place: Place | None, kind: str, at_n
     elif place is not None:
         rows = picked(profile, selection, place)
     order, page = asked_order([column.column for column in BLOCKS], "-bytes"), asked_page()
-    found = in_order(profile, selection, searched(profile, rows, asked_search()), order.column, order.descending)
-    part = allocation_rows(profile, selection, found[(page - 1) * PAGE_SIZE : page * PAGE_SIZE])
+    found = searched(profile, rows, asked_search())
+    first = in_order(profile, selection, found, order.column, order.descending, page * PAGE_SIZE)
+    part = allocation_rows(profile, selection, first[(page - 1) * PAGE_SIZE :])
     shown = tuple(column for column in BLOCKS if column.column not in _unknown(profile))
     scales = scales_of(part, shown)
     table = Sheet(
@@ -269,7 +270,12 @@ def _blocks(frame: Frame, profile: Profile, place: Place | None, kind: str, at_n
         bar=False,
         all=len(rows),
     )
-    return _Table(table, lambda: allocation_rows(profile, selection, found))
+
+    def whole() -> pd.DataFrame:
+        every = in_order(profile, selection, found, order.column, order.descending)
+        return allocation_rows(profile, selection, every)
+
+    return _Table(table, whole)
 
 
 def _unknown(profile: Profile) -> set[str]:
@@ -332,9 +338,9 @@ def _tiles(frame: Frame, profile: Profile, place: Place) -> tuple[Tile, ...]:
             blocks.text,
             blocks.exact,
             "How many blocks were allocated",
-            f"{quantity(told['allocated_bytes'], 'bytes').text} in all, {told['frees']:,} freed",
+            f"{quantity(told['allocated_bytes'], 'bytes').text} in all, {told['frees'] or 0:,} freed",
         )
-        if profile.allocations.num_rows
+        if told["allocations"] is not None
         else None,
         size("Never freed", "unfreed_bytes", "Allocated, and not freed by the end", f"{told['unfreed'] or 0:,} blocks"),
         size(
@@ -364,16 +370,16 @@ def _event(one: dict[str, Any]) -> str:
 
 def _note(profile: Profile, place: Place | None, kind: str) -> str:
     """What the table cannot tell."""
-    if place is None or kind == "operators":
+    if place is None or kind == "operators" or paired_on(profile, place):
         return ""
-    if not paired_on(profile, place) and (kind in ("unfreed", "allocations") or _way(profile) != "category"):
-        return (
-            "This recording has no addresses, so nothing tells which free belongs to which allocation. Record with a "
-            "newer PyTorch (1.10 or later), or take a memory snapshot: that tells it."
-        )
-    if not len(blocks_of(profile)):
+    if kind == "live" and _way(profile, place) == "category" and categories_of(profile, place):
+        return ""
+    if not known_on(profile, place):
         return "This recording tells how much was allocated, and not by what. A memory snapshot tells both."
-    return ""
+    return (
+        "This recording has no addresses, so nothing tells which free belongs to which allocation. Record with PyTorch "
+        "1.10 or later, or take a memory snapshot: that tells it."
+    )
 
 
 def _flamegraph(frame: Frame, profile: Profile, place: Place | None) -> str:
