@@ -14,7 +14,7 @@ from .trace_events import Array
 from .trace_grammar import event_starts
 from .trace_sniff import encoding_of
 
-PIECE_BYTES = 8 << 20
+PIECE_BYTES = 4 << 20
 ROOM_BYTES = 1 << 20
 """Before what is read, for what is left of the piece before."""
 AHEAD = 2
