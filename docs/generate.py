@@ -63,6 +63,18 @@ NOTES = {
     "communication": "In order of rank and time. Why there are two splits: see "
     "[Communication](../metrics.md#communication).",
     "collectives": "Those that took most time on all ranks first. See [Communication](../metrics.md#communication).",
+    "operators": "One row for each operator and annotation; the greatest device self time first, then the host's. "
+    "`by=shapes`: one for each name and shapes of inputs; `by=stack`: for each name and call stack. See "
+    "[Operators](../metrics.md#operators).",
+    "kernels": "One row for each kernel; the greatest total time first. `by=configuration`: one for each name, operator, "
+    "grid, block, registers and shared memory. See [Kernels](../metrics.md#kernels).",
+    "copies": "One row for each sort of copy and set, as the recording names it; the greatest total time first.",
+    "launches": "One row for each function of the device's runtime that was called; the greatest time of the host first. "
+    "See [Launches](../metrics.md#launches).",
+    "sequences": "One row for each sequence that occurs more than once; the most frequent first. `by=operator`: what one "
+    "call of an operator launched. See [Launches](../metrics.md#launches).",
+    "modules": "The tree in preorder, siblings in the order of their first calls. `by=type`: one row for each class, the "
+    "longest time first. See [Modules](../metrics.md#modules).",
     "stragglers": "Who held up others longest first. See [Communication](../metrics.md#communication).",
 }
 COMPARISON = """\
