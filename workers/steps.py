@@ -401,12 +401,14 @@ def _inputs(job: Job, files: JobFiles) -> tuple[Path, ...]:
 
 
 def _tidy_up(road: Road, job: Job, files: JobFiles) -> None:
-    """The result has its own copy; compress it. Nobody waits for this, and `tidy` does what a crash left undone."""
+    """The result has its own copy; compress it, and prepare what its timeline needs. Nobody waits for this: `tidy` does
+    what a crash left undone, and a timeline is prepared when it is first looked at."""
     try:
         remove_tree(files.artefacts)
         road.store.results.compress(job.id)
+        road.store.timelines.ahead(job.id, road.store.results.open(job.id))
     except (PerfloomError, OSError) as error:
-        log.warning("job %s: its original is not compressed yet: %s", job.id, error)
+        log.warning("job %s: it is stored, but not tidied up yet: %s", job.id, error)
 
 
 def elsewhere(road: Road, job: Job) -> bool:

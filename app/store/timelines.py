@@ -39,7 +39,7 @@ class Timelines:
         kept = arrays.read(self._path(id))
         if kept is not None:
             return self._keep(profile, opened(profile, kept))
-        if profile.slices.num_rows + profile.samples.num_rows + profile.instants.num_rows <= SMALL:
+        if _small(profile):
             return self.prepare(id, profile)
         running = self._running.get(id)
         # After a fork, a thread of the parent is not alive here.
@@ -47,6 +47,11 @@ class Timelines:
             self._running[id] = thread = threading.Thread(target=self._in_background, args=(id, profile), daemon=True)
             thread.start()
         return None
+
+    def ahead(self, id: str, profile: Profile) -> None:
+        """Prepare the timeline of a large result before anybody asks for it. Raises UnreadableInput."""
+        if not _small(profile) and arrays.read(self._path(id)) is None:
+            self.prepare(id, profile)
 
     def prepare(self, id: str, profile: Profile) -> Timeline:
         """Prepare the timeline of a result and keep it, as far as the disk lets. Raises UnreadableInput."""
@@ -78,3 +83,7 @@ class Timelines:
             )
         finally:
             self._running.pop(id, None)
+
+
+def _small(profile: Profile) -> bool:
+    return bool(profile.slices.num_rows + profile.samples.num_rows + profile.instants.num_rows <= SMALL)

@@ -235,7 +235,11 @@ def _arguments(profile: Profile, row: int | None, arguments: int) -> tuple[dict[
         text = {"arguments": found["text"]}
     if not isinstance(text, Mapping):
         text = {"arguments": text}
-    return numbers, {str(key): _short(value) for key, value in text.items()}, found["call_stack"]
+    shown = {str(key): _short(value) for key, value in text.items()}
+    if found["call_stack"]:
+        # It is told by itself.
+        shown.pop("Call stack", None)
+    return numbers, shown, found["call_stack"]
 
 
 def _short(value: Any) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 SHRINKS = 0.6
-BATCH = 2_000_000
+BATCH = 1_000_000
 """So many things have levels of their own, to bound the memory that making them takes: some 300 bytes for each."""
 FULL = 255
 TOP = 62

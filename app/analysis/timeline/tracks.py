@@ -8,15 +8,18 @@ import numpy as np
 
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import NO_ID, column, texts
+from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, column, texts
 from ..grouping import Group, groups_of, rank_label
-from ..picking import event_id, in_ranks, samples_of, threads_of, threads_selected, weights_on
+from ..picking import event_id, event_names, in_ranks, samples_of, threads_of, threads_selected, weights_on
 from ..remember import remembered
+from ..windows import lasting
 from .sources import Timeline
 
 Array = np.ndarray[Any, Any]
 MOST = 2_000
 """Tracks in one answer; of more the busiest."""
+OTHER = "Of all"
+"""The group of what is of no process."""
 BINS = 512
 """Of the whole time, in the overview."""
 
@@ -61,15 +64,16 @@ class Extent:
 
 
 def lane_event(profile: Profile, selection: Selection) -> Array:
-    """The event whose samples stand on the lane of each thread, NO_ID for none: the event selected; of a trace, whose
-    threads have but one each, that one."""
-    threads = profile.threads.num_rows
-    if not profile.slices.num_rows:
+    """The event whose samples stand on the lane of each thread, NO_ID for none: the event selected; of the time in
+    slices, that of the host or of devices, whichever a thread has."""
+    threads, names = profile.threads.num_rows, event_names(profile)
+    times = [names.index(name) for name in (HOST_TIME, DEVICE_TIME) if name in names]
+    if not times or selection.event not in (None, HOST_TIME, DEVICE_TIME):
         return np.full(threads, event_id(profile, selection.event), np.int64)
     number = _totals(profile)[1]
-    if not len(number):
-        return np.full(threads, NO_ID, np.int64)
-    found: Array = np.where(number.any(axis=0), number.argmax(axis=0), NO_ID)
+    found = np.full(threads, NO_ID, np.int64)
+    for event in reversed(times):
+        found[number[event] > 0] = event
     return found
 
 
@@ -96,7 +100,12 @@ def extent(profile: Profile, timeline: Timeline) -> Extent:
 
     def build() -> Extent:
         starts, ends = [0], [profile.meta.duration_ns or 0]
-        for pyramids in (timeline.slices, timeline.samples, timeline.instants, timeline.steps):
+        last = lasting(profile)
+        if profile.samples.num_rows:
+            time_ns = samples_of(profile).time_ns
+            starts.append(int(time_ns[0]))
+            ends.append(int(time_ns[-1]) if last is None else max(int(time_ns[-1]), int(last.over.max())))
+        for pyramids in (timeline.slices, timeline.instants, timeline.steps):
             for pyramid in pyramids:
                 top = pyramid.levels[-1]
                 items = top.read(slice(0, len(top)))
@@ -207,13 +216,15 @@ def _of_threads(profile: Profile, timeline: Timeline, selection: Selection) -> l
             )
         )
     if NO_ID in column(profile.instants, "thread") and chosen is None:
-        found.append(Track("t-1", "instants", "track", "Instants", "", instants=True))
+        found.append(Track("t-1", "instants", "track", "Instants", OTHER, instants=True))
     return _in_order(found, profile)
 
 
 def _name(name: str, tid: int | None, kind: str) -> str:
     """Streams are called by their numbers; of threads many have one name."""
-    return name if tid is None or (kind != "thread" and name) else f"{name or kind} {tid}"
+    if tid is None or str(tid) in name or (kind != "thread" and name):
+        return name or kind
+    return f"{name or kind} {tid}"
 
 
 def _in_order(found: list[Track], profile: Profile) -> list[Track]:
@@ -250,9 +261,9 @@ def _of_series(profile: Profile, selection: Selection) -> list[Track]:
             continue
         if not len(inside):
             continue
-        group = row["process"] or ""
-        if row["rank"] is not None:
-            group = f"{rank_label(row['rank'])} · {group}" if group else rank_label(row["rank"])
+        group = " · ".join(
+            [*([rank_label(row["rank"])] if row["rank"] is not None else []), *filter(None, [row["process"]])]
+        )
         name = row["name"] if row["device"] == NO_ID else f"{row['name']}, {_device(profile, row['device'])}"
         key = f"series/{'-' if row['rank'] is None else row['rank']}/{row['pid']}/{name}"
         often[key] += 1
@@ -262,7 +273,7 @@ def _of_series(profile: Profile, selection: Selection) -> list[Track]:
                 key=key if often[key] == 1 else f"{key}/{often[key]}",
                 kind="counter",
                 name=name,
-                group=group,
+                group=group or OTHER,
                 unit=row["unit"],
                 low=float(np.nanmin(inside)) if not np.isnan(inside).all() else None,
                 high=float(np.nanmax(inside)) if not np.isnan(inside).all() else None,

@@ -178,6 +178,9 @@ class Timeline {
       this.view.start = answer.start_ns;
       this.view.end = answer.end_ns;
     }
+    // What a recording without slices has nothing for.
+    const nested = answer.tracks.some((track) => track.rows > 0 && track.kind !== 'steps');
+    for (const control of this.root.querySelectorAll('[data-of-slices]')) control.hidden = !nested;
     const left = answer.left_out;
     this.part('left').textContent = left ? `${left.toLocaleString('en')} less busy tracks are left out; filter, or select threads.` : '';
     return true;
@@ -470,7 +473,8 @@ class Timeline {
     if (device && details.work.kind !== 'memcpy' && details.work.kind !== 'memset') {
       add('kernels', 'All launches of this kernel', { search: details.name });
     } else if (['operator', 'annotation'].includes(details.kind)) {
-      add('operators', 'All calls of this', { search: details.name });
+      // Steps are one annotation there.
+      add('operators', 'All calls of this', { search: details.name.replace(/#\d+$/, '') });
     }
     add('flamegraph', 'Flame graph of this time', {
       event: device ? 'device time' : 'host time',

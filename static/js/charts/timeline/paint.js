@@ -10,7 +10,7 @@ import { Tracks } from './tracks.js';
 const PADDING = 4;
 const LEAST_LABEL = 20;
 const PALE = 0.72;
-const FAINTEST = 0.3;
+const FAINTEST = 0.4;
 
 /** The colours of names under one theme and search, worked out as they are met. */
 export class Fills {
@@ -101,6 +101,13 @@ export class Painter {
     const lines = [];
     for (let n = Tracks.first(entries, top); n < entries.length && entries[n].y < top + height; n++) {
       const entry = entries[n];
+      if (!entry.track) {
+        context.fillStyle = scene.palette.raised;
+        context.fillRect(0, Math.round((entry.y - top) * this.ratio), width, Math.round(entry.height * this.ratio));
+      } else {
+        context.fillStyle = scene.palette.line;
+        context.fillRect(0, Math.round((entry.y + entry.height - top) * this.ratio) - 1, width, 1);
+      }
       for (const part of entry.parts) {
         const y = entry.y + part.top - top;
         if (y + part.height <= 0 || y >= height) continue;
@@ -297,6 +304,6 @@ export class Painter {
 }
 
 function faded(colour, part) {
-  const strength = Math.min(1, Math.max(FAINTEST, part));
+  const strength = FAINTEST + (1 - FAINTEST) * Math.min(1, Math.max(0, part));
   return ((colour & 0xffffff) | (Math.round(255 * strength) << 24)) >>> 0;
 }

@@ -8,6 +8,7 @@ const OF_PAGE = {
   onAccent: '--on-accent',
   quiet: '--text-3',
   line: '--line',
+  raised: '--raised',
   strong: '--text',
   veil: '--timeline-veil',
   series: '--timeline-series',

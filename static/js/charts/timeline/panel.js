@@ -3,7 +3,7 @@
 import { kindName } from '../flamegraph/describe.js';
 import { percent, weight } from '../flamegraph/format.js';
 import { plain } from '../flamegraph/labels.js';
-import { moment } from './time.js';
+import { exactMoment } from './time.js';
 
 const LONGEST = 4000;
 const FEW = 12;
@@ -51,8 +51,8 @@ export class Panel {
 
   #slice(of) {
     const rows = [
-      ['Kind', kindName(of.kind) + (of.category ? `, ${of.category}` : '')],
-      ['Start', moment(of.start_ns, 1)],
+      ['Kind', kindWords(of)],
+      ['Start', exactMoment(of.start_ns)],
       ['Duration', exactly(of.duration_ns)],
       ['Self', of.work ? null : `${exactly(of.self_ns)} · ${percent(of.self_ns, of.duration_ns)}`],
       ['Thread', of.thread_name + (of.rank === null ? '' : `, rank ${of.rank}`)],
@@ -100,7 +100,7 @@ export class Panel {
   #samples(of) {
     const rows = [
       ['Thread', of.thread_name],
-      ['From', moment(of.start_ns, 1)],
+      ['From', exactMoment(of.start_ns)],
       ['Length', weight(of.end_ns - of.start_ns, 'ns')],
       ['Samples', of.samples.toLocaleString('en')],
       [of.event, weight(of.weight, of.unit)],
@@ -154,6 +154,12 @@ export class Panel {
   }
 }
 
+/** The kind, and the file's own word for it where that says more. */
+function kindWords({ kind, category }) {
+  const name = kindName(kind);
+  return category && category.toLowerCase().replace(/_/g, ' ') !== name.toLowerCase() ? `${name} (${category})` : name;
+}
+
 function flowName({ kind, direction }) {
   if (kind === 'forward_backward') return direction === 'to' ? 'backward:' : 'forward:';
   return direction === 'to' ? 'leads to' : 'comes from';
@@ -166,10 +172,10 @@ function title(of) {
 }
 
 function other(of) {
-  if (of.what === 'step') return [facts([['Start', moment(of.start_ns, 1)], ['Duration', exactly(of.duration_ns)]])];
+  if (of.what === 'step') return [facts([['Start', exactMoment(of.start_ns)], ['Duration', exactly(of.duration_ns)]])];
   return (of.instants ?? []).map((one) => {
     const rows = Object.entries(one.arguments).map(([key, value]) => [key, shown(value)]);
-    return section(plain(one.name), facts([['At', moment(one.time_ns, 1)], ...rows]));
+    return section(plain(one.name), facts([['At', exactMoment(one.time_ns)], ...rows]));
   });
 }
 
@@ -179,7 +185,7 @@ function exactly(ns) {
 }
 
 function shown(value) {
-  const text = typeof value === 'string' ? value : typeof value === 'number' ? value.toLocaleString('en') : JSON.stringify(value);
+  const text = typeof value === 'string' ? value : typeof value === 'number' ? String(value) : JSON.stringify(value);
   return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
 }
 

@@ -4,6 +4,7 @@ import { plain } from '../flamegraph/labels.js';
 import { Tracks } from './tracks.js';
 
 const OVERSCAN_PX = 300;
+const SVG = 'http://www.w3.org/2000/svg';
 
 export class Rail {
   #pinned;
@@ -73,14 +74,26 @@ export class Rail {
     const name = text('span', 'timeline__name', track.name);
     name.title = plain([track.name, track.group, track.thread].filter(Boolean).join('\n'));
     label.append(name);
-    const pin = button('📌', `${entry.isPinned ? 'Unpin' : 'Pin to the top'}: ${plain(track.name)}`);
+    const pin = button('', `${entry.isPinned ? 'Unpin' : 'Pin to the top'}: ${plain(track.name)}`);
     pin.className = 'timeline__pin';
+    pin.append(pinSign());
     pin.setAttribute('aria-pressed', String(entry.isPinned));
     pin.dataset.focusKey = `pin ${track.key}`;
     pin.addEventListener('click', () => this.#does.pin(track));
     label.append(pin);
     return label;
   }
+}
+
+/** A drawing pin. */
+function pinSign() {
+  const svg = document.createElementNS(SVG, 'svg');
+  svg.setAttribute('viewBox', '0 0 12 12');
+  svg.setAttribute('aria-hidden', 'true');
+  const path = document.createElementNS(SVG, 'path');
+  path.setAttribute('d', 'M4 0h4v1H7.6l.4 4 1.5 1.6V7.5H6.6V11L6 12l-.6-1V7.5H2.5V6.600L4 5l.4-4H4z');
+  svg.append(path);
+  return svg;
 }
 
 function text(tag, className, content) {

@@ -21,6 +21,11 @@ export function moment(ns, step) {
   return `${(ns / size).toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits })}${NO_BREAK}${name}`;
 }
 
+/** A moment to the nanosecond: "1,173.4561 ms". */
+export function exactMoment(ns) {
+  return `${(Math.round(ns) / 1e6).toLocaleString('en', { maximumFractionDigits: 6 })}${NO_BREAK}ms`;
+}
+
 /** Nanoseconds as milliseconds for the address, exact. */
 export function milliseconds(ns) {
   const whole = Math.round(ns);

@@ -3,7 +3,7 @@
 import { kindName } from '../flamegraph/describe.js';
 import { weight } from '../flamegraph/format.js';
 import { plain } from '../flamegraph/labels.js';
-import { moment } from './time.js';
+import { exactMoment, moment } from './time.js';
 
 const DISTANCE = 14;
 const LONGEST = 400;
@@ -64,7 +64,7 @@ export function facts({ entry, part, data, index, time }, names, nsPerPixel) {
   const rows = [];
   if (count > 1) rows.push([UNITS[part.what], `${count.toLocaleString('en')}, most of the time this`]);
   if (part.what !== 'instants') rows.push([count > 1 ? 'over' : 'duration', weight(end - start, 'ns')]);
-  rows.push([count > 1 ? 'from' : 'at', moment(start, Math.max(1, Math.min(nsPerPixel, (end - start) / 10 || 1)))]);
+  rows.push([count > 1 ? 'from' : 'at', exactMoment(start)]);
   if (count > 1 && data.fill[index] < 255) rows.push(['busy', `${Math.round((100 * data.fill[index]) / 255)} %`]);
   const origin = part.what === 'steps' ? '' : kindName(names.kinds[place]);
   return { name: names.text[place] || '…', origin, rows };

@@ -21,7 +21,8 @@ function partsOf(track, folded) {
   if (track.kind === 'steps') add({ what: 'steps', band: track.id, height: STEPS, row: STEPS });
   else if (track.kind === 'counter') add({ what: 'counter', band: track.id, height: COUNTER });
   else {
-    if (track.instants) add({ what: 'instants', band: `${track.id}.i`, height: INSTANTS, row: INSTANTS });
+    const high = track.rows || track.lane ? INSTANTS : LANE;
+    if (track.instants) add({ what: 'instants', band: `${track.id}.i`, height: high, row: high });
     if (track.lane && (folded || !track.rows)) add({ what: 'lane', band: `${track.id}.l`, height: LANE, row: LANE });
     else if (track.rows) {
       const shown = folded ? 1 : track.rows;
