@@ -1,13 +1,14 @@
 """What the overview says of a trace: devices, steps, idle time, ranks, operators and kernels, and what was recorded."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
 from markupsafe import Markup
 
 from ..analysis.idle import Cause
+from ..analysis.leaders import kernel_leaders, operator_leaders
 from ..analysis.schema import records
 from ..analysis.tables import TABLES
 from ..charts.shares import Made, columns
@@ -16,6 +17,7 @@ from ..domain.profile import Profile
 from ..domain.selection import NS_PER_MS
 from ..domain.tables import texts
 from ..domain.units import Quantity, percent, quantity, scale_for, size
+from .detail import detail_url
 from .frame import Frame
 from .trace_parts import (
     CAUSE_PARTS,
@@ -103,12 +105,13 @@ class Gap:
 
 @dataclass(frozen=True)
 class Top:
-    """The first rows of another page. unit: of the values. rows: name, value, share."""
+    """The first rows of the page `key`. rows: name, where it leads, value, share."""
 
+    key: str
     title: str
     url: str
     more: str
-    rows: tuple[tuple[str, Quantity, Quantity], ...]
+    rows: tuple[tuple[str, str, Quantity, Quantity], ...]
 
 
 @dataclass(frozen=True)
@@ -355,33 +358,35 @@ def _ranks(frame: Frame, steps: list[dict[str, Any]], devices: list[dict[str, An
 def _tops(frame: Frame, profile: Profile, tabs: set[str]) -> tuple[Top, ...]:
     """The operators and kernels that took most, each with its page."""
     found = []
-    on_device = bool(profile.device_work.num_rows)
-    for key, title, value in (
-        ("operators", "Operators", "device_self_us" if on_device else "host_self_us"),
-        ("kernels", "Kernels", "total_us"),
-    ):
-        if key not in tabs:
-            continue
-        rows = TABLES[key].rows(profile, frame.selection)
-        if len(rows):
-            found.append(_top(frame, key, title, value, rows))
-    return tuple(found)
+    if profile.device_work.num_rows:
+        for key, title, leaders in (
+            ("operators", "Operators, by what they launched", operator_leaders),
+            ("kernels", "Kernels", kernel_leaders),
+        ):
+            told = leaders(profile, frame.selection, TOP)
+            found.append(_top(frame, key, title, told.first, told.count, told.whole_ns))
+    elif "operators" in tabs:
+        rows = TABLES["operators"].rows(profile, frame.selection)
+        sums = (rows.groupby("name")["host_self_us"].sum() * NS_PER_US).sort_values(ascending=False, kind="stable")
+        first = tuple((str(name), float(took)) for name, took in sums.head(TOP).items())
+        found.append(_top(frame, "operators", "Operators", first, len(sums), float(sums.sum())))
+    return tuple(top for top in found if top.rows and top.key in tabs)
 
 
-def _top(frame: Frame, key: str, title: str, value: str, rows: pd.DataFrame) -> Top:
-    sums = rows.groupby("name")[value].sum().sort_values(ascending=False, kind="stable")
-    whole = float(sums.sum())
+def _top(frame: Frame, key: str, title: str, first: Sequence[tuple[str, float]], count: int, whole: float) -> Top:
     return Top(
-        title=f"{title}, by time on {'the host' if value.startswith('host') else 'devices'}",
+        key=key,
+        title=title,
         url=frame.url(key),
-        more=f"All {len(sums):,}",
+        more=f"All {count:,}",
         rows=tuple(
             (
-                str(name),
-                quantity(float(took) * NS_PER_US, "ns"),
-                PERCENTS.quantity(100 * float(took) / whole if whole else None),
+                name,
+                detail_url(frame, key, name),
+                quantity(took, "ns"),
+                PERCENTS.quantity(100 * took / whole if whole else None),
             )
-            for name, took in sums.head(TOP).items()
+            for name, took in first
         ),
     )
 
