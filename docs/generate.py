@@ -75,6 +75,16 @@ NOTES = {
     "call of an operator launched. See [Launches](../metrics.md#launches).",
     "modules": "The tree in preorder, siblings in the order of their first calls. `by=type`: one row for each class, the "
     "longest time first. See [Modules](../metrics.md#modules).",
+    "memory": "One row for each memory of which the recording tells: GPUs first. See [Memory](../metrics.md#memory).",
+    "memory-operators": "One row for each operator and annotation in which anything was allocated or freed, device and "
+    "rank; the greatest self growth first. See [Memory](../metrics.md#memory).",
+    "memory-live": "What lives when most is allocated in the window, by the operator that made it; the largest first. "
+    "`by=source`: by the function of Python; `by=category`: by what the file says of it. See "
+    "[Memory](../metrics.md#memory).",
+    "memory-events": "In order of time. Of snapshots, and of traces in which an allocation failed.",
+    "memory-curves": "In order of memory, series and time: one row for each change.",
+    "allocations": "In order of allocation, first what was there before. A window leaves what was allocated in it. See "
+    "[Memory](../metrics.md#memory).",
     "stragglers": "Who held up others longest first. See [Communication](../metrics.md#communication).",
 }
 COMPARISON = """\
