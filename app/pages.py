@@ -70,12 +70,17 @@ def _has_memory(profile: Profile) -> bool:
     return bool(profile.allocations.num_rows) or ALLOCATED in profile.series.column("name").to_pylist()
 
 
+def _has_slices(profile: Profile) -> bool:
+    return bool(profile.slices.num_rows)
+
+
 def _has_losses(profile: Profile) -> bool:
     return bool(profile.losses.num_rows) or not profile.meta.complete
 
 
 RESULT_PAGES = (
     ResultPage("", "Overview", _always),
+    ResultPage("advice", "Advice", _has_slices, by_event=False),
     ResultPage("flamegraph", "Flame graph", _has_samples),
     ResultPage("timeline", "Timeline", _has_timeline),
     ResultPage("hotspots", "Hotspots", _has_samples),

@@ -1,6 +1,7 @@
 """The tables of a profile: what `perfloom report`, the API and the pages show. Rows are never cut."""
 
 from . import (
+    advice,
     communication,
     counting,
     critical_path,
@@ -50,6 +51,7 @@ TABLES: dict[str, Table] = {
         Table("memory-curves", "Memory over time", memory_curves.CURVES, memory_curves.memory_curves),
         Table("allocations", "Allocations", memory_blocks.ALLOCATIONS, memory_blocks.allocations),
         Table("communication", "Communication", communication.COMMUNICATION, communication.communication),
+        Table("advice", "Advice", advice.COLUMNS, advice.advice),
         Table(
             "critical-path", "Critical path", critical_path.COLUMNS, critical_path.critical_path, by=critical_path.BY
         ),

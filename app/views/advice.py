@@ -1,0 +1,126 @@
+"""/results/<id>/advice: what could be better, why, and what to do; every threshold can be set in the address."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pandas as pd
+from flask import Blueprint, request
+from werkzeug.wrappers import Response
+
+from ..analysis.advice import Advice, Rule, advices, frame_of, thresholds_of
+from ..analysis.advice_rules import RULES
+from ..domain.profile import Profile
+from ..domain.units import quantity
+from ..pages import RESULT_PAGES
+from ..rendering import Page, render
+from .frame import Frame, open_frame
+from .tables import csv_response
+
+blueprint = Blueprint("advice", __name__)
+
+
+@dataclass(frozen=True)
+class Told:
+    """A piece of advice. severity: high, medium or low. where: the name of the page to look at, and its address."""
+
+    severity: str
+    title: str
+    rank: int | None
+    evidence: str
+    advice: str
+    limit: str
+    where: str
+    url: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The threshold of a rule. given: what the address says, else empty. told: how often the rule spoke."""
+
+    key: str
+    title: str
+    meaning: str
+    unit: str
+    standard: str
+    given: str
+    told: int
+
+
+@dataclass(frozen=True)
+class AdvicePage(Page):
+    """`/results/<id>/advice`. changed: how many thresholds are not the rules' own. hidden: what the form carries on."""
+
+    template: ClassVar[str] = "results/advice.html"
+    frame: Frame
+    advice: tuple[Told, ...]
+    settings: tuple[Setting, ...]
+    changed: int
+    hidden: tuple[tuple[str, str], ...]
+    csv: str
+
+
+@blueprint.get("/results/<id>/advice")
+def show(id: str) -> Response:
+    """The findings, gravest first, and the rules with their thresholds."""
+    frame, profile = open_frame(id, "advice")
+    thresholds = thresholds_of(request.args)
+    found = advices(profile, frame.selection, thresholds)
+    keys = {rule.key for rule in RULES}
+    return render(
+        AdvicePage(
+            frame=frame,
+            advice=tuple(_told(frame, profile, one) for one in found),
+            settings=tuple(
+                Setting(
+                    rule.key,
+                    rule.title,
+                    rule.meaning,
+                    rule.unit,
+                    f"{rule.threshold:g}",
+                    f"{thresholds[rule.key]:g}" if rule.key in thresholds else "",
+                    sum(one.rule is rule for one in found),
+                )
+                for rule in RULES
+            ),
+            changed=len(thresholds),
+            hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k not in keys),
+            csv=frame.url("advice.csv", None, *((k, v) for k, v in request.args.items() if k in keys and v)),
+        )
+    )
+
+
+@blueprint.get("/results/<id>/advice.csv")
+def as_csv(id: str) -> Response:
+    """All findings; columns as `perfloom report` names them."""
+    frame, profile = open_frame(id, "advice")
+    rows: pd.DataFrame = frame_of(advices(profile, frame.selection, thresholds_of(request.args)))
+    return csv_response(f"{frame.name} advice.csv", rows)
+
+
+def _told(frame: Frame, profile: Profile, one: Advice) -> Told:
+    rank = one.finding.rank
+    page = next(
+        (page for page in RESULT_PAGES if page.key == one.rule.page and page.has_data(profile)), RESULT_PAGES[0]
+    )
+    selection = frame.selection if rank is None else frame.selection.only(ranks=((rank, rank),))
+    return Told(
+        severity=one.severity,
+        title=one.rule.title,
+        rank=rank,
+        evidence=one.finding.evidence,
+        advice=one.finding.advice or one.rule.advice,
+        limit=_limit(one.rule, one),
+        where=page.title,
+        url=frame.url(page.key, selection),
+    )
+
+
+def _limit(rule: Rule, one: Advice) -> str:
+    """What was measured beside the threshold."""
+    if rule.unit == "bytes":
+        measured, threshold = (quantity(value, "bytes").text for value in (one.finding.measured, one.threshold))
+    else:
+        unit = f" {rule.unit}" if rule.unit else ""
+        measured, threshold = (f"{value:,.3g}{unit}" for value in (one.finding.measured, one.threshold))
+    passed = "below" if rule.below else "at least"
+    return f"{rule.meaning[:1].upper()}{rule.meaning[1:]}: {measured}, {passed} {threshold}."

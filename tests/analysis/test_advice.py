@@ -1,0 +1,87 @@
+"""Rules of advice: what they find has numbers that can be checked, and nothing is said where nothing is known."""
+
+import pytest
+
+from perfloom.analysis.advice import advice, advices, thresholds_of
+from perfloom.analysis.advice_rules import RULES
+from perfloom.analysis.schema import records
+from perfloom.analysis.tables import TABLES
+from perfloom.domain.errors import InvalidRequest
+from perfloom.domain.profile import Meta, Profile
+from perfloom.domain.selection import Selection
+from perfloom.pages import RESULT_PAGES
+
+from ..store.making import small_profile
+from ..traced import Trace
+
+ALL = dict.fromkeys((rule.key for rule in RULES), 0.0)
+
+
+def loop() -> Profile:
+    """Four steps of 100 µs, the third one of 200 µs: 30 µs of waiting for data each, a launch, a wait for its kernel."""
+    trace = Trace()
+    host, stream = trace.thread(1, "python"), trace.thread(7, stream=True)
+    at = 0
+    for number, length in enumerate((100_000, 100_000, 200_000, 100_000)):
+        trace.slice(host, at, at + length, f"ProfilerStep#{number}", "annotation")
+        trace.slice(host, at, at + 30_000, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "annotation")
+        trace.slice(host, at + 30_000, at + 50_000, "aten::mm")
+        launch = trace.slice(host, at + 40_000, at + 50_000, "cudaLaunchKernel", "runtime")
+        trace.slice(host, at + 50_000, at + length - 20_000, "cudaDeviceSynchronize", "runtime")
+        trace.slice(stream, at + 52_000, at + length - 30_000, "gemm", "kernel", launch)
+        trace.step(f"ProfilerStep#{number}", at, at + length)
+        at += length
+    return trace.finish()
+
+
+def test_evidence_in_numbers() -> None:
+    found = {one.rule.key: one for one in advices(loop(), Selection())}
+    data = found["dataloader"]
+    assert data.finding.measured == pytest.approx(100 * 120 / 500) and data.severity == "medium"
+    assert "24.0 % of the time of 4 steps (0.12 ms)" in data.finding.evidence
+    uneven = found["uneven-steps"]
+    assert (
+        uneven.finding.measured == 100 and "Step 2 took 0.2 ms, the middle one of 4 0.1 ms." in uneven.finding.evidence
+    )
+    # Each waits from 50 µs after its start until the kernel is done, 30 µs before the end.
+    waits = found["synchronising"]
+    assert waits.finding.measured == pytest.approx(100 * (20 + 20 + 120 + 20) / 500)
+    assert "in 4 calls" in waits.finding.evidence
+    grave = [one.severity for one in advices(loop(), Selection())]
+    assert grave == sorted(grave, key=["high", "medium", "low"].index)
+
+
+def test_a_threshold_can_be_set() -> None:
+    profile = loop()
+    assert not [one for one in advices(profile, Selection(), {"dataloader": 25}) if one.rule.key == "dataloader"]
+    (same,) = [one for one in advices(profile, Selection(), {"dataloader": 24}) if one.rule.key == "dataloader"]
+    assert same.threshold == 24
+    assert thresholds_of({"dataloader": " 12.5 ", "synchronising": "", "step": "3"}) == {"dataloader": 12.5}
+    for wrong in ("much", "-1", "nan", "inf"):
+        with pytest.raises(InvalidRequest, match="dataloader is a number from 0"):
+            thresholds_of({"dataloader": wrong})
+
+
+def test_in_one_step() -> None:
+    rows = {row["rule"]: row for row in records(advice(loop(), Selection(step="2")))}
+    assert rows["dataloader"]["measured"] == pytest.approx(15) and "uneven-steps" not in rows
+
+
+@pytest.mark.parametrize("profile", [small_profile(), Profile(Meta("x"))], ids=["samples", "nothing"])
+def test_nothing_is_said_of_what_is_no_trace(profile: Profile) -> None:
+    assert advices(profile, Selection(), ALL) == []
+    assert list(advice(profile, Selection()).columns) == [column.name for column in TABLES["advice"].columns]
+
+
+def test_no_rule_speaks_of_devices_where_there_are_none() -> None:
+    trace = Trace()
+    host = trace.thread(1)
+    trace.slice(host, 0, 100, "aten::add")
+    trace.step("ProfilerStep#0", 0, 100)
+    assert advices(trace.finish(), Selection(), ALL) == []
+
+
+def test_every_rule_leads_to_a_page() -> None:
+    assert {rule.page for rule in RULES} <= {page.key for page in RESULT_PAGES}
+    assert len({rule.key for rule in RULES}) == len(RULES)
+    assert not {rule.key for rule in RULES} & {"event", "thread", "rank", "step", "focus", "search", "page", "sort"}
