@@ -1,7 +1,7 @@
 """A profile put together from the events of a trace of PyTorch's profiler."""
 
 import json
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -50,7 +50,8 @@ class TraceBuilder(ProfileBuilder):
 def assembled(events: TraceEvents, source: str, defect: str | None) -> Profile:
     """The profile of these events. source: names the file in messages. defect: what is wrong with the file itself.
 
-    Raises UnreadableInput where there is no event at all.
+    Raises UnreadableInput where there is no event at all. Give the events away: they are let go when they are not
+    needed any more, as everything here that is large.
     """
     if not len(events):
         raise UnreadableInput(
@@ -61,18 +62,31 @@ def assembled(events: TraceEvents, source: str, defect: str | None) -> Profile:
     for reason, count, example in events.lost:
         builder.lost(reason, example, count)
     rows = slices_of(events, Phases(events), Meaning(meaning, TRACKS), builder)
+    del events
     with ThreadPoolExecutor(1) as aside:
         # It is of nobody's concern until the end.
         numbers = aside.submit(numbers_table, rows)
-        return _assembled(rows, builder, defect, numbers, aside)
+        work = joined(rows)
+        outline, nodes, arguments, zero = _outlined(rows, work, builder, defect)
+        slice_numbers = numbers.result()
+        del numbers
+    rows.forget_events()
+    stack = nodes[rows.node]
+    stretches, line = rows.stretches.with_more(work.slice, rows), rows.line
+    slices = slices_table(rows, zero, stack, arguments)
+    del rows, work
+    samples = samples_table(stretches, line, zero, stack, nodes, builder, builder.parts)
+    argument_sets = arguments.table(ARGUMENTS)
+    return replace(outline, samples=samples, slices=slices, slice_numbers=slice_numbers, argument_sets=argument_sets)
 
 
-def _assembled(
-    rows: Rows, builder: TraceBuilder, defect: str | None, numbers: Future[pa.Table], aside: ThreadPoolExecutor
-) -> Profile:
+def _outlined(
+    rows: Rows, work: Work, builder: TraceBuilder, defect: str | None
+) -> tuple[Profile, Array, ArgumentSets, int]:
+    """The profile without its largest tables; the row of `stacks` by node; the arguments; and the profile's zero in the
+    file's own time."""
     events, phases, top = rows.events, rows.phases, rows.events.top
     rank, host = _rank(top), _text_of(top, "hostname", "host_name")
-    work = joined(rows)
     if (work.launch < 0).any():
         alone = work.slice[work.launch < 0]
         builder.lost(NO_LAUNCH, described(events, int(rows.event[alone[0]])), len(alone))
@@ -83,10 +97,11 @@ def _assembled(
     zero, last = _span(rows, events, (moments, counters, said.event))
     arguments = ArgumentSets(events, np.concatenate((rows.arguments, events.arguments[moments])))
     devices = device_tables(rows, work, arguments, top.get("deviceProperties"), rank, said.devices)
+    rows.numbers.clear()
     _threads(rows, work, devices, rank, builder, host)
     builder.run(host=host)
     _add_stacks(rows, work)
-    if len(rows.stretches[0]):
+    if rows.stretches.count:
         builder.event(HOST_TIME, "ns")
     if len(work.slice):
         builder.event(DEVICE_TIME, "ns")
@@ -100,16 +115,12 @@ def _assembled(
         builder.lost(reason, described(events, first), count)
     builder.stacks(rows.tree.parent[1 : rows.tree.nodes] - 1, rows.tree.frame[1 : rows.tree.nodes])
     outline, place = builder.outline(_meta(events, zero, last, defect), zero)
-    place = place.astype(np.int32)
-    stack = place[rows.node]
-    slices = aside.submit(slices_table, rows, zero, stack, arguments)
+    nodes = place.astype(np.int32)
     of_allocations = allocations.schema.get_field_index("stack")
     series_table, counters_table = series.tables()
-    return replace(
+    outline = replace(
         outline,
-        samples=samples_table(rows, zero, stack, place, work.slice, builder, builder.parts),
         categories=categories_table(rows, instants.categories),
-        argument_sets=arguments.table(ARGUMENTS),
         instants=instants.table,
         device_work=devices.device_work,
         configurations=devices.configurations,
@@ -118,10 +129,9 @@ def _assembled(
         flows=flows,
         series=series_table,
         counters=counters_table,
-        allocations=allocations.set_column(of_allocations, "stack", pa.array(place[column(allocations, "stack")])),
-        slices=slices.result(),
-        slice_numbers=numbers.result(),
+        allocations=allocations.set_column(of_allocations, "stack", pa.array(nodes[column(allocations, "stack")])),
     )
+    return outline, nodes, arguments, zero
 
 
 def _flows(rows: Rows, builder: ProfileBuilder) -> pa.Table:

@@ -76,12 +76,11 @@ def _device(arguments: dict[str, Any]) -> tuple[str, int]:
 
 def _number(events: TraceEvents, key: str, found: Array) -> Array:
     """The argument `key` of some events, MISSING where they have none."""
-    numbers = np.full(len(events), MISSING, np.int64)
     given = events.numbers.get(key)
-    if given is not None:
-        numbers[given.event] = given.value
-    taken: Array = numbers[found]
-    return taken
+    if given is None or not len(given.event):
+        return np.full(len(found), MISSING, np.int64)
+    at = np.minimum(np.searchsorted(given.event, found), len(given.event) - 1)
+    return np.where(given.event[at] == found, given.value[at], MISSING)
 
 
 def add_memory(

@@ -10,7 +10,7 @@ from ..domain.builder import ProfileBuilder
 from ..domain.tables import DEVICE_TIME, HOST_TIME, NO_ID
 from .compiled import compiled
 from .nesting import in_order
-from .trace_slices import Rows
+from .trace_slices import Stretches
 from .trace_tables import table
 
 Array = np.ndarray[Any, Any]
@@ -89,71 +89,46 @@ def in_time(time_ns: Array) -> Array:
     return order
 
 
-@compiled
-def _taken(
-    order: Array,
-    time_ns: Array,
-    weight: Array,
-    row: Array,
-    events: int,
-    host: int,
-    device: int,
-    line: Array,
-    stack: Array,
-    columns: Any,
-) -> None:
-    """Fill in the columns of samples that are slices. Of `row` the first `events` are of the event host."""
-    times, threads, kinds, stacks, weights = columns
-    for i in range(len(order)):
-        k = order[i]
-        at = row[k]
-        times[i] = time_ns[k]
-        weights[i] = weight[k]
-        kinds[i] = host if k < events else device
-        threads[i] = line[at]
-        stacks[i] = stack[at]
-
-
 def samples_table(
-    rows: Rows,
+    stretches: Stretches,
+    line: Array,
     zero: int,
     stack: Array,
-    place: Array,
-    work: Array,
+    nodes: Array,
     builder: ProfileBuilder,
     others: Sequence[tuple[Array, ...]],
 ) -> pa.Table:
-    """The table `samples`. stack: the row of `stacks` of each slice. place: that of each node. work: the slices that
-    are device work. others: columns as `ProfileBuilder.samples` takes them, with stacks as nodes.
+    """The table `samples`. stretches: those of threads, and behind them device work; they are used up, for memory is
+    short where there are many. line, stack: the row of `threads` and of `stacks` of each slice. nodes: the row of
+    `stacks` by node. others: columns as `ProfileBuilder.samples` takes them, with stacks as nodes.
 
     The events are made as far as there are samples of them.
     """
-    of_row, start, length = rows.stretches
-    host = builder.event(HOST_TIME, "ns") if len(of_row) else 0
-    device = builder.event(DEVICE_TIME, "ns") if len(work) else 0
-    time_ns = np.concatenate((start, rows.start_ns[work]))
-    time_ns -= zero
-    weight = np.concatenate((length, rows.stop_ns[work] - rows.start_ns[work]))
-    row = np.concatenate((of_row, work.astype(np.int32, copy=False)))
-    count = len(row)
-    columns = tuple(np.empty(count, kind) for kind in (np.int64, np.int32, np.int32, np.int32, np.int64))
-    _taken(in_time(time_ns), time_ns, weight, row, len(of_row), host, device, rows.line, stack, columns)
-    times, threads, events, stacks, weights = columns
+    events = np.zeros(stretches.count, np.int32)
+    if stretches.on_threads:
+        events[: stretches.on_threads] = builder.event(HOST_TIME, "ns")
+    if stretches.on_threads < stretches.count:
+        events[stretches.on_threads :] = builder.event(DEVICE_TIME, "ns")
+    row, start, length = stretches.columns()
+    start -= zero
+    thread, stacks = line[row], stack[row]
+    del row
     if others:
-        other = [np.concatenate(parts) for parts in zip(*others, strict=True)]
-        found = (times, threads, events, stacks, weights)
-        wanted = (other[0], other[1], other[3], place[other[4]], other[5])
-        times, threads, events, stacks, weights = (np.concatenate(parts) for parts in zip(found, wanted, strict=True))
-        order = in_time(times.astype(np.int64, copy=False))
-        times, threads, events, stacks, weights = (
-            values[order] for values in (times, threads, events, stacks, weights)
-        )
+        time_ns, threads, _, kinds, places, weight = (np.concatenate(parts) for parts in zip(*others, strict=True))
+        start, length = np.concatenate((start, time_ns)), np.concatenate((length, weight))
+        thread, events = np.concatenate((thread, threads)), np.concatenate((events, kinds))
+        stacks = np.concatenate((stacks, nodes[places]))
+    order = in_time(start)
+    weight = length[order]
+    del length
+    time_ns = start[order]
+    del start
     return table(
         "samples",
-        time_ns=times,
-        thread=threads,
-        cpu=np.full(len(times), NO_ID, np.int32),
-        event=events,
-        stack=stacks,
-        weight=weights,
+        time_ns=time_ns,
+        thread=thread[order],
+        cpu=np.full(len(order), NO_ID, np.int32),
+        event=events[order],
+        stack=stacks[order],
+        weight=weight,
     )

@@ -4,7 +4,7 @@ What a category or a name means is the format's to say: see `Meaning`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -88,8 +88,7 @@ class Codes:
 class Rows:
     """The slices, in the order of the table `slices`. event: the event of each. code: into `codes`. start_ns, stop_ns:
     as in the file. arguments: places of texts. bounds: the rows of line i are bounds[i] … bounds[i+1]-1. row: by event,
-    its slice or -1. parent, depth, end, own: as in the table. node: the call stack, a node of `tree`. stretches: rows,
-    starts and lengths of the times in which one slice is the innermost on its thread."""
+    its slice or -1. parent, depth, end, own: as in the table. node: the call stack, a node of `tree`."""
 
     events: TraceEvents
     phases: Phases
@@ -108,12 +107,17 @@ class Rows:
     end: Array = field(init=False)
     own: Array = field(init=False)
     node: Array = field(init=False)
-    stretches: tuple[Array, Array, Array] = field(init=False)
+    stretches: "Stretches" = field(init=False)
     tree: "Tree" = field(init=False)
     numbers: dict[str, Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.event)
+
+    def forget_events(self) -> None:
+        """Let go of the events: all is known of them."""
+        no = self.row = self.event = np.zeros(0, np.int32)
+        self.events = TraceEvents([], no, no, no, no, no, no, no, no, no)
 
     def number(self, key: str) -> Array:
         """The whole number that is the argument `key` of each slice (int64), MISSING where it has none."""
@@ -132,6 +136,35 @@ def _scatter(event: Array, value: Array, row: Array, found: Array) -> None:
         at = row[event[i]]
         if at >= 0:
             found[at] = value[i]
+
+
+@dataclass(eq=False)
+class Stretches:
+    """Times in which one slice is the innermost on its thread: its row, the start and the length, of the first `count`
+    of each. There is room for as many more as there are slices on streams and tracks. on_threads: `count` before there
+    were more."""
+
+    row: Array
+    start_ns: Array
+    length_ns: Array
+    count: int = 0
+    on_threads: int = 0
+
+    def with_more(self, slices: Array, rows: "Rows") -> "Stretches":
+        """Those, and behind them some slices that are on no thread."""
+        self.on_threads = self.count
+        self.count += len(slices)
+        room = slice(self.on_threads, self.count)
+        self.row[room] = slices
+        self.start_ns[room] = rows.start_ns[slices]
+        self.length_ns[room] = rows.stop_ns[slices] - rows.start_ns[slices]
+        return self
+
+    def columns(self) -> tuple[Array, Array, Array]:
+        """The three columns, which are let go here."""
+        row, start, length = (values[: self.count] for values in (self.row, self.start_ns, self.length_ns))
+        del self.row, self.start_ns, self.length_ns
+        return row, start, length
 
 
 class Tree:
@@ -176,7 +209,8 @@ def slices_of(events: TraceEvents, phases: Phases, meaning: Meaning, builder: Pr
         _lost(builder, events, TWO_ARGUMENTS, event[ended[both]])
         arguments[ended] = np.where(arguments[ended] < 0, others, arguments[ended])
     rows = Rows(
-        events=events,
+        # They are many, and not needed any more.
+        events=replace(events, duration_ns=events.duration_ns[:0].copy()),
         phases=phases,
         codes=codes,
         lines=lines,
@@ -201,17 +235,16 @@ def _lay_out(rows: Rows) -> None:
     start, stop, codes, tree = rows.start_ns, rows.stop_ns, rows.codes, Tree(n)
     ended = stop[stop != OPEN]
     last = max(int(values.max()) for values in (start, ended, np.zeros(1, np.int64)) if len(values))
-    stretches = 0
-    of_row, of_start, of_length = np.empty(2 * n, np.int32), np.empty(2 * n, np.int64), np.empty(2 * n, np.int64)
+    stretches = Stretches(np.empty(2 * n, np.int32), np.empty(2 * n, np.int64), np.empty(2 * n, np.int64))
     outer, frame = codes.outer[rows.code], codes.frame[rows.code]
     sort = np.where(codes.of_kind("device_annotation"), 0, np.where(codes.of_kind(*WORK), 1, 2)).astype(np.int8)
     sort = sort[rows.code]
     for at, about in enumerate(rows.lines):
         first, behind = int(rows.bounds[at]), int(rows.bounds[at + 1])
         if about.what == THREAD:
-            stretches, tree.keys, tree.values, tree.nodes = nest(
+            stretches.count, tree.keys, tree.values, tree.nodes = nest(
                 first, behind, start, stop, outer, frame, last, rows.parent, rows.depth, rows.end, rows.own, rows.node,
-                of_row, of_start, of_length, stretches,
+                stretches.row, stretches.start_ns, stretches.length_ns, stretches.count,
                 tree.keys, tree.values, tree.parent, tree.frame, tree.nodes, FACTOR,
             )  # fmt: skip
             continue
@@ -221,7 +254,7 @@ def _lay_out(rows: Rows) -> None:
             sort[mine] = 1
         lay_in_lanes(first, behind, start, stop, sort, rows.parent, rows.depth, rows.end, rows.own)
     rows.tree = tree
-    rows.stretches = (of_row[:stretches], of_start[:stretches], of_length[:stretches])
+    rows.stretches = stretches
 
 
 @compiled
