@@ -195,7 +195,7 @@ def _one(frame: Frame, profile: Profile, name: str) -> Response:
         column = "input_shapes" if by == "shapes" else "call_stack"
         known = alone[alone[column].notna()]
         columns = (
-            Shown(column, title, "code"),
+            Shown(column, title, "name", short=inside_out if by == "stack" else None),
             Shown("calls", "Calls"),
             Shown("host_total_us", "Host total", "time", scale="t"),
             Shown("host_mean_us", "Mean", "time"),
@@ -226,13 +226,22 @@ def _one(frame: Frame, profile: Profile, name: str) -> Response:
     )
 
 
+def inside_out(stack: str) -> str:
+    """A call stack with the innermost call first, which tells it from its like."""
+    return " ← ".join(reversed(stack.split(";")))
+
+
 def _columns(by: str, devices: bool, ranks: bool) -> tuple[Shown, ...]:
     times = _TIMES if devices else tuple(c for c in _TIMES if not c.column.startswith("device"))
     return (
         Shown("name", "Operator", "name"),
         *((Shown("rank", "Rank"),) if ranks else ()),
         *((Shown("input_shapes", "Input shapes", "code"),) if by == "shapes" else ()),
-        *((Shown("call_stack", "Call stack", "code"),) if by == "stack" else ()),
+        *(
+            (Shown("call_stack", "Call stack", "code", "The innermost first", short=inside_out),)
+            if by == "stack"
+            else ()
+        ),
         Shown("calls", "Calls", description="How often it was called"),
         *times,
         *(_CORES if devices else ()),
