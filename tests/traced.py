@@ -234,6 +234,9 @@ class Trace:
     def _samples(self) -> list[tuple[int, int, int, int, int]]:
         """(time, thread, event, stack, weight): for host threads their segments, for streams their work."""
         found = []
+        inside: dict[int, list[_Slice]] = {}
+        for made in self.slices:
+            inside.setdefault(id(made.parent), []).append(made)
         for made in self.slices:
             if made.thread in self.streams:
                 found.append(
@@ -241,7 +244,7 @@ class Trace:
                 )
                 continue
             at = made.start
-            for other in [s for s in self.slices if s.parent is made]:
+            for other in inside.get(id(made), []):
                 if other.start > at:
                     found.append((at, made.thread, self.builder.event(HOST_TIME, "ns"), made.stack, other.start - at))
                 at = other.end

@@ -41,8 +41,9 @@ def values(profile: Profile, series: int, start_ns: int, end_ns: int, cell: int,
     bounds = series_bounds(profile)
     begin, stop = int(bounds[series]), int(bounds[series + 1])
     time_ns, value = column(profile.counters, "time_ns"), column(profile.counters, "value")
-    low, high = (begin + int(n) for n in np.searchsorted(time_ns[begin:stop], (start_ns, end_ns)))
-    low = max(begin, low - 1)
+    # The last of several at one moment is what holds.
+    low = max(begin, begin + int(np.searchsorted(time_ns[begin:stop], start_ns, "right")) - 1)
+    high = max(low, begin + int(np.searchsorted(time_ns[begin:stop], end_ns, "left")))
     if high - low <= most:
         known = value[low:high]
         return Values(time_ns[low:high], known, known, known)
