@@ -20,7 +20,17 @@ from perfloom.analysis.tables import TABLES
 from perfloom.cli import cli
 from perfloom.config import SETTINGS, Settings
 from perfloom.exporters import EXPORTERS
-from perfloom.readers import READERS, collapsed, perf_assembly, perf_script
+from perfloom.readers import (
+    READERS,
+    allocator,
+    collapsed,
+    memory_timeline_tables,
+    perf_assembly,
+    perf_script,
+    snapshot_assembly,
+    snapshot_rows,
+    snapshot_stacks,
+)
 from perfloom.store import columns
 from perfloom.views import flame_words
 from perfloom.web import create_app
@@ -255,6 +265,20 @@ def test_every_loss_is_explained() -> None:
             perf_script.TOO_LONG,
         ],
         "collapsed": [collapsed.NO_STACK, collapsed.TOO_HEAVY, collapsed.FRACTION, perf_assembly.ABSURD],
+        "pytorch-memory-snapshot": [
+            allocator.UNSEEN_FREE,
+            allocator.LOST_FREE,
+            allocator.LOST_ALLOCATION,
+            snapshot_rows.UNKNOWN_ACTION,
+            snapshot_rows.NO_ADDRESS,
+            snapshot_rows.BAD_BLOCK,
+            snapshot_rows.NO_TIME,
+            snapshot_rows.TIME_OF_BEFORE,
+            snapshot_rows.TWICE,
+            snapshot_stacks.TOO_DEEP,
+            snapshot_assembly.ANNOTATIONS,
+        ],
+        "pytorch-memory-timeline": [memory_timeline_tables.BAD_EVENT, memory_timeline_tables.BAD_SIZE],
     }
     for name, told in reasons.items():
         page = text_of(DOCS / "formats" / f"{name}.md")

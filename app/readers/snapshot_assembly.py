@@ -50,6 +50,7 @@ from .trace_tables import table, with_nulls
 
 Array = np.ndarray[Any, Any]
 CUT_OFF = "The file ends too soon: the snapshot was cut off."
+ANNOTATIONS = "annotation of the program's (record_function); they are not read"
 CATEGORY = "allocator"
 MOST_FACT = 1000
 KEYS = ("segments", "device_traces", "allocator_settings", "external_annotations")
@@ -71,7 +72,7 @@ def assembled(tape: Tape, source: str, defect: str | None) -> Profile:
     for device in sorted({*snapshot.events, *snapshot.held}):
         making.device(device, snapshot.events.get(device), snapshot.held.get(device), stacks)
     if annotations >= 0 and (count := len(tape.members(annotations))):
-        snapshot.lose("annotation of the program's (record_function); they are not read", count, "the first of them")
+        snapshot.lose(ANNOTATIONS, count, "the first of them")
     for reason, (count, example) in {**snapshot.lost, **making.lost}.items():
         builder.lost(reason, example, count)
     reasons = [reason for reason in (defect, None if tape.complete or defect else CUT_OFF) if reason]

@@ -28,6 +28,7 @@ UNKNOWN_ACTION = "event with an action that is not known"
 NO_ADDRESS = "event without an address or a size that can be right"
 BAD_BLOCK = "block or segment without an address or a size that can be right"
 NO_TIME = "event without a time (PyTorch before 2.1); events stand one microsecond apart, in their order"
+TIME_OF_BEFORE = "event without a time; it has that of the one before it"
 TWICE = "list that the file holds in two places; the second is not read"
 
 
@@ -191,7 +192,7 @@ def _set_times(snapshot: Snapshot, raw: dict[int, Events]) -> None:
             place = np.searchsorted(good, np.arange(count), "right") - 1
             time = time[good[np.maximum(place, 0)]] if len(good) else np.zeros(count, np.int64)
             snapshot.lose(
-                "event without a time; it has that of the one before it",
+                TIME_OF_BEFORE,
                 int(bad.sum()),
                 f"device {device}, event {int(np.flatnonzero(bad)[0]):,}",
             )
