@@ -1,5 +1,6 @@
 """/results/<id>/operators: operators and annotations, and with `name` one of them by itself."""
 
+import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -36,6 +37,7 @@ from .tables import csv_response, here
 blueprint = Blueprint("operators", __name__)
 LABELS = {"name": "By name", "shapes": "By name and input shapes", "stack": "By name and call stack"}
 KINDS = ("operator", "annotation")
+FOLDERS = re.compile(r"^[^()]*/(?=[^/()]+\.py\()")
 MISSING = {
     "shapes": "No shapes of inputs were recorded. Record with record_shapes=True to tell calls apart by them.",
     "stack": "No call stacks were recorded. Record with with_stack=True to see what called each operator.",
@@ -227,8 +229,8 @@ def _one(frame: Frame, profile: Profile, name: str) -> Response:
 
 
 def inside_out(stack: str) -> str:
-    """A call stack with the innermost call first, which tells it from its like."""
-    return " ← ".join(reversed(stack.split(";")))
+    """A call stack with the innermost call first, which tells it from its like, and files without their folders."""
+    return " ← ".join(FOLDERS.sub("", call) for call in reversed(stack.split(";")))
 
 
 def _columns(by: str, devices: bool, ranks: bool) -> tuple[Shown, ...]:
