@@ -173,9 +173,9 @@ def operator_groups(profile: Profile, by: str = "name", by_rank: bool = False) -
         calls = calls_of(profile)
         codes = [calls.label * 2 + calls.annotation]
         if by == "shapes":
-            codes.append(_texts_of(profile, "shapes")[1][calls.row])
+            codes.append(_texts_of(profile, "shapes", calls.row)[1])
         if by == "stack":
-            codes.append(_stack_codes(profile)[calls.row])
+            codes.append(_stack_codes(profile, calls.row))
         if by_rank:
             codes.append(calls.rank)
         return groups_by(*codes)
@@ -196,20 +196,20 @@ def step_name(name: str) -> str:
 
 def shapes_of(profile: Profile, places: Array) -> list[str | None]:
     """The shapes of the inputs of calls, as recorded."""
-    texts, codes = _texts_of(profile, "shapes")
-    return [texts[code] if code >= 0 else None for code in codes[calls_of(profile).row[places]].tolist()]
+    texts, codes = _texts_of(profile, "shapes", calls_of(profile).row[places])
+    return [texts[code] if code >= 0 else None for code in codes.tolist()]
 
 
 def stacks_of(profile: Profile, places: Array) -> list[str | None]:
     """What called these calls: the recorded stack of Python, else the slices around them, from the outermost."""
     rows = calls_of(profile).row[places]
-    texts, codes = _texts_of(profile, "call_stack")
+    texts, codes = _texts_of(profile, "call_stack", rows)
     if texts:
-        return [";".join(reversed(texts[code].split(";"))) if code >= 0 else None for code in codes[rows].tolist()]
+        return [";".join(reversed(texts[code].split(";"))) if code >= 0 else None for code in codes.tolist()]
     parent, function = column(profile.calls, "parent"), column(profile.calls, "function")
     names = functions_of(profile)
     found: list[str | None] = []
-    for node in _stack_codes(profile)[rows].tolist():
+    for node in _stack_codes(profile, rows).tolist():
         path: list[str] = []
         while node > 0:
             path.append(names.name_of(function[node]))
@@ -435,22 +435,23 @@ def _labels(profile: Profile) -> tuple[Array, Array]:
     return label, noted[functions.name]
 
 
-def _texts_of(profile: Profile, name: str) -> tuple[list[str], Array]:
-    """The distinct texts of a column of `argument_sets` and which one each slice has, -1 for none."""
+def _texts_of(profile: Profile, name: str, rows: Array) -> tuple[list[str], Array]:
+    """The distinct texts of a column of `argument_sets` and which one each of these slices has, -1 for none."""
 
     def build() -> tuple[list[str], Array]:
         texts, codes = distinct(profile.argument_sets.column(name))
         return texts, np.append(codes, NO_ID).astype(np.int32)
 
     texts, codes = remembered(profile, ("arguments", name), build)
-    return texts, codes[slices_of(profile).arguments]
+    return texts, codes[slices_of(profile).arguments[rows]]
 
 
-def _stack_codes(profile: Profile) -> Array:
-    """For each slice what called it: the recorded stack's number, else the node of `calls` around its own; -1 none."""
-    texts, codes = _texts_of(profile, "call_stack")
+def _stack_codes(profile: Profile, rows: Array) -> Array:
+    """For each of these slices what called it: the recorded stack's number, else the node of `calls` around its own; -1
+    for none."""
+    texts, codes = _texts_of(profile, "call_stack", rows)
     if texts:
         return codes
-    node = column(profile.stacks, "call")[slices_of(profile).stack]
+    node = column(profile.stacks, "call")[slices_of(profile).stack[rows]]
     above: Array = column(profile.calls, "parent")[node]
     return above
