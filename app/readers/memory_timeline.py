@@ -11,6 +11,7 @@ from ..domain.errors import UnreadableInput
 from ..domain.profile import Profile
 
 FORMAT = "pytorch-memory-timeline"
+CHUNK_BYTES = 8 << 20
 RAW = re.compile(rb"\s*\[\s*(?:\]\s*$|\[\s*-?\d+\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*[0-7]\s*\])")
 """How the form of single events begins."""
 _CURVES = re.compile(rb"\s*\[\s*\[\s*(?:-?\d+\s*+,\s*+)*+(?:-?\d+\s*)?\]\s*,\s*\[\s*[\[\]]")
@@ -33,7 +34,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
 
     Raises UnreadableInput for a picture, and where no time is in it.
     """
-    text = stream.read()
+    text = b"".join(iter(lambda: stream.read(CHUNK_BYTES), b""))
     if _PICTURE.search(text[:4096]):
         raise UnreadableInput(
             f"{source} is a picture of a memory timeline: an HTML page with an image and no numbers. Export it as "
