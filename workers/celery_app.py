@@ -14,7 +14,7 @@ from celery.platforms import SecurityWarning
 
 from perfloom.config import Settings
 from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, TARGET_QUEUE, celery_app
-from perfloom.workers import processes, secrets, tasks
+from perfloom.workers import processes, secrets, tasks, warming
 from perfloom.workers.facts_probe import host_name
 from perfloom.workers.logs import set_up_logging
 
@@ -31,6 +31,7 @@ def work(settings: Settings, queue: str, count: int) -> int:
     if queue == "read":
         # Once for all processes rather than in each.
         importlib.import_module("perfloom.workers.reading")
+        warming.begin()
     worker: Any = Worker(
         app=app,
         hostname=f"{queue}-{os.getpid()}@{host_name()}",

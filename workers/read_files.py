@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from perfloom.domain.errors import TooLarge, UnreadableInput
-from perfloom.readers import perf_data
+from perfloom.readers import compiled_cache, perf_data
 from perfloom.readers.compression import PlainStream, open_plain
 from perfloom.store.disk import disk_errors
 from perfloom.workers import perf_tool
@@ -116,7 +116,18 @@ class Reading:
             if reader.needs_perf:
                 with self._plain_file(stream) as path:
                     return self._by_perf(reader.read, path)
+            if reader.compiled and not compiled_cache.is_ready():
+                self._compile()
             return self._profile(reader.read, stream)
+
+    def _compile(self) -> None:
+        """Have done once what would else be done for this recording alone, and say that it takes long."""
+        from perfloom.readers.compiled import KEPT
+        from perfloom.readers.compiling import compile_all
+
+        self.answers.progress(None, "Compiles the reader, once" if KEPT else "Compiles the reader", now=True)
+        if KEPT:
+            compile_all()
 
     def _profile(self, read: Read, stream: PlainStream) -> "Profile":
         size = _size(self.wanted.script or self.wanted.path)

@@ -20,6 +20,7 @@ from typing import IO, Any
 from perfloom.config import Settings
 from perfloom.domain.errors import Unavailable, UnreadableInput
 from perfloom.domain.profile import Profile
+from perfloom.readers import compiled_cache
 from perfloom.store import Result, Store, columns
 from perfloom.store.disk import disk_errors, remove_tree
 from perfloom.workers import processes, rank_archive
@@ -277,6 +278,7 @@ def child_environment(scratch: str) -> dict[str, str]:
         "MALLOC_ARENA_MAX": "2",
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
+        "NUMBA_CACHE_DIR": str(compiled_cache.base()),
         # Memory for one chunk serves for the next, instead of going back to the kernel in between.
         "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
         "MALLOC_MMAP_THRESHOLD_": str(32 << 20),

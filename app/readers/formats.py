@@ -18,7 +18,8 @@ class Reader:
 
     name: as in `Meta.format`. label: for people. sniff: whether a file with such a beginning is of this format.
     read: the profile in a stream of unpacked bytes; it raises UnreadableInput, and what else it could not read
-    stands in the profile's losses. needs_perf: it reads what `perf script` prints of the file.
+    stands in the profile's losses. needs_perf: it reads what `perf script` prints of the file. compiled: its loops are
+    compiled, which takes long the first time (see compiling.py).
     """
 
     name: str
@@ -26,6 +27,7 @@ class Reader:
     sniff: Callable[[bytes], bool]
     read: Callable[[BinaryIO, str], Profile]
     needs_perf: bool = False
+    compiled: bool = False
 
 
 READERS: dict[str, Reader] = {
@@ -35,8 +37,11 @@ READERS: dict[str, Reader] = {
         Reader(perf_data.FORMAT, "perf.data", perf_data.sniff, perf_data.read, needs_perf=True),
         Reader(perf_script.FORMAT, "perf script text", perf_script.sniff, perf_script.read),
         Reader(perf_stat.FORMAT, "perf stat output", perf_stat.sniff, perf_stat.read),
-        Reader(pytorch.FORMAT, "a trace of PyTorch's profiler", pytorch.sniff, pytorch.read),
-        Reader(memory_snapshot.FORMAT, "a memory snapshot of PyTorch", memory_snapshot.sniff, memory_snapshot.read),
+        Reader(pytorch.FORMAT, "a trace of PyTorch's profiler", pytorch.sniff, pytorch.read, compiled=True),
+        Reader(
+            *(memory_snapshot.FORMAT, "a memory snapshot of PyTorch", memory_snapshot.sniff, memory_snapshot.read),
+            compiled=True,
+        ),
         Reader(memory_timeline.FORMAT, "a memory timeline of PyTorch", memory_timeline.sniff, memory_timeline.read),
         Reader(collapsed.FORMAT, "collapsed stacks", collapsed.sniff, collapsed.read),
     )

@@ -1,0 +1,96 @@
+"""Compiled loops: all are made ready by small recordings, kept where nobody else writes, and can be done without."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from perfloom.readers import compiled_cache, trace_read
+from tests.readers.trace_texts import EVENT, listed
+
+DATA = Path(__file__).parents[1] / "data"
+COVERED = """
+import gzip, sys
+from pathlib import Path
+from perfloom.readers import compiling, memory_snapshot, pytorch
+
+def made():
+    modules = [module for name, module in sys.modules.items() if name.startswith("perfloom.readers.")]
+    loops = {id(one): one for module in modules for one in vars(module).values() if hasattr(one, "signatures")}
+    return {(one.py_func.__module__, one.py_func.__name__, str(kind)) for one in loops.values() for kind in one.signatures}
+
+compiling.compile_all()
+ready = made()
+for path in map(Path, sys.argv[1:]):
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+        (pytorch if path.suffix == ".gz" else memory_snapshot).read(file, path.name)
+assert len(ready) > 20
+print(sorted(made() - ready))
+"""
+WITHOUT = """
+import gzip, sys
+sys.modules["numba"] = sys.modules["llvmlite"] = None
+from perfloom.readers import pytorch
+with gzip.open(sys.argv[1]) as file:
+    print(pytorch.read(file, "").slices.num_rows)
+"""
+
+
+def run(code: str, *paths: Path) -> str:
+    """What a program prints."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, paths)], check=True, capture_output=True, text=True, timeout=170
+    ).stdout
+
+
+def test_small_recordings_have_all_compiled() -> None:
+    assert (
+        run(COVERED, DATA / "pytorch" / "training.pt.trace.json.gz", DATA / "pytorch-memory" / "training.pickle")
+        == "[]\n"
+    )
+    assert compiled_cache.is_ready()
+
+
+def test_traces_are_read_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(WITHOUT, DATA / "pytorch" / "whole.pt.trace.json.gz") == "211\n"
+    text = f"[{EVENT}]".encode()
+    fast = listed(trace_read.read_events(io.BytesIO(text)))
+    monkeypatch.setattr(trace_read, "COMPILED", False)
+    assert listed(trace_read.read_events(io.BytesIO(text))) == fast
+
+
+def test_what_is_compiled_is_kept_where_nobody_else_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "given"))
+    numba = SimpleNamespace(config=SimpleNamespace(CACHE_DIR=""))
+    assert compiled_cache.use_folder(numba)
+    folder = compiled_cache.folder()
+    assert str(folder) == numba.config.CACHE_DIR
+    assert folder.parent == tmp_path / "given"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert not compiled_cache.is_ready()
+    compiled_cache.note_ready()
+    assert compiled_cache.is_ready()
+    folder.chmod(0o770)
+    assert not compiled_cache.use_folder(numba)
+    folder.chmod(0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert not compiled_cache.use_folder(numba)
+
+
+def test_it_is_kept_in_the_user_s_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", "not absolute")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert compiled_cache.base() == tmp_path / ".cache" / "perfloom" / "numba"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert compiled_cache.base() == tmp_path / "cache" / "perfloom" / "numba"
+    (tmp_path / "cache").touch()
+    assert not compiled_cache.use_folder(SimpleNamespace())
+    compiled_cache.note_ready()
+    assert not compiled_cache.is_ready()
