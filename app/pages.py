@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
 from .analysis.collectives import communicates
+from .analysis.memory import has_memory
 from .analysis.modules import has_modules
-from .domain.memory import ALLOCATED
 from .domain.profile import Profile
 from .domain.selection import Selection
 from .domain.units import duration
@@ -66,10 +66,6 @@ def _has_device_work(profile: Profile) -> bool:
     return bool(profile.device_work.num_rows)
 
 
-def _has_memory(profile: Profile) -> bool:
-    return bool(profile.allocations.num_rows) or ALLOCATED in profile.series.column("name").to_pylist()
-
-
 def _has_slices(profile: Profile) -> bool:
     return bool(profile.slices.num_rows)
 
@@ -90,7 +86,7 @@ RESULT_PAGES = (
     ResultPage("modules", "Modules", has_modules, by_event=False),
     ResultPage("critical-path", "Critical path", _has_device_work, by_event=False),
     ResultPage("communication", "Communication", communicates, by_event=False),
-    ResultPage("memory", "Memory", _has_memory, by_event=False),
+    ResultPage("memory", "Memory", has_memory, by_event=False),
     ResultPage("counts", "Event counts", _has_values, all_events=True),
     ResultPage("threads", "Threads", _has_threads),
     ResultPage("losses", "Losses", _has_losses, narrows=False),

@@ -147,6 +147,11 @@ EVENTS = (
 )
 
 
+def has_memory(profile: Profile) -> bool:
+    """Whether anything of memory was recorded."""
+    return bool(profile.allocations.num_rows) or ALLOCATED in profile.series.column("name").to_pylist()
+
+
 def memory(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each memory of which something is known: GPUs first."""
     chosen = places_selected(profile, selection)

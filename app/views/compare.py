@@ -8,6 +8,7 @@ from flask import Blueprint, jsonify, redirect, request
 from werkzeug.wrappers import Response
 
 from ..analysis.compare import BY, differences
+from ..analysis.differing import COMPARED, STATUSES, has
 from ..analysis.functions import last_part
 from ..analysis.matching import main_pair, paired_events
 from ..analysis.picking import event_names
@@ -41,7 +42,6 @@ from .tables import (
 
 blueprint = Blueprint("compare", __name__)
 MEASURES = ("self", "total")
-STATUSES = ("grew", "shrank", "appeared", "vanished", "same")
 SORTS = ("change", "name", "module", "status", "base", "other")
 PICK_LIMIT = 200
 FRAMES_OF_A_STACK = 8
@@ -130,6 +130,7 @@ class ComparePage(Page):
     normalise: bool
     by: str
     summary: str
+    tabs: tuple[Link, ...]
     scales: tuple[Link, ...]
     measures: tuple[Link, ...]
     kinds: tuple[Link, ...]
@@ -185,20 +186,21 @@ def show() -> Response:
     ]
     response = render(
         ComparePage(
-            base=_side("Base", "base", asked.base, quantity(totals[0], unit)),
-            other=_side("Other", "other", asked.other, quantity(totals[1], unit)),
+            base=sided("Base", "base", asked.base, quantity(totals[0], unit)),
+            other=sided("Other", "other", asked.other, quantity(totals[1], unit)),
             swap=here(("base", asked.other.id), ("other", asked.base.id), ("page", None)),
             bar=_bar(asked, unit),
             difference=difference(),
             normalise=asked.normalise,
             by=asked.by,
             summary=_summary(asked, totals),
+            tabs=tabs((asked.base_profile, asked.other_profile), ""),
             scales=_links("normalise", (("", "Normalised"), ("0", "Absolute")), "" if asked.normalise else "0"),
             measures=_links("of", (("", "Self"), ("total", "Total")), asked.measure if asked.measure != "self" else ""),
             kinds=_links(
                 "by", (("", "By function"), ("stack", "By stack")), asked.by if asked.by != "function" else ""
             ),
-            statuses=_statuses(everything, asked.status),
+            statuses=statuses(everything, asked.status),
             search=request.args.get("search", ""),
             hidden=[(k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")],
             headings=_headings(asked, order, scale),
@@ -373,7 +375,19 @@ def _headings(asked: _Asked, order: Order, scale: Scale) -> dict[str, Heading]:
     }
 
 
-def _side(title: str, word: str, result: Result, total: Quantity) -> Side:
+def tabs(profiles: tuple[Profile, Profile], now: str) -> tuple[Link, ...]:
+    """The pages of a comparison that both profiles have rows for; `now` "" is that of functions."""
+    words = {"base", "other", *(word for word, _ in selected().only(event=None).to_query())}
+    keep = [(k, v) for k, v in request.args.items(multi=True) if k in words]
+    found = [Link("", "Functions", with_query("/compare", keep), not now)]
+    for name, compared in COMPARED.items():
+        if name == now or all(has(profile, name) for profile in profiles):
+            found.append(Link(name, compared.title, with_query(f"/compare/{name}", keep), name == now))
+    return tuple(found) if len(found) > 1 else ()
+
+
+def sided(title: str, word: str, result: Result, total: Quantity) -> Side:
+    """One of the two. word: base or other, as in the address."""
     return Side(
         title=title,
         id=result.id,
@@ -409,7 +423,8 @@ def _links(word: str, choices: tuple[tuple[str, str], ...], now: str) -> tuple[L
     )
 
 
-def _statuses(rows: pd.DataFrame, now: str) -> tuple[Link, ...]:
+def statuses(rows: pd.DataFrame, now: str) -> tuple[Link, ...]:
+    """What became of rows, each with how many there are; `now`: the one shown alone."""
     counts = rows["status"].value_counts()
     return tuple(
         Link(

@@ -1,0 +1,221 @@
+"""What changed between two traces in a table: operators, kernels, modules, memory, steps, side by side by name.
+
+Rows of several ranks are added up. Sums may be taken for each step, so that recordings of different length compare.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..domain.errors import InvalidRequest
+from ..domain.profile import Profile
+from ..domain.selection import Selection
+from . import kernels, memory, modules, operators, steps
+from .schema import Column, frame, records
+
+STATUSES = ("grew", "shrank", "appeared", "vanished", "same")
+COLUMNS = (
+    Column("name", "", "What stands in both, by its name."),
+    Column("status", "", "grew, shrank, appeared, vanished or same."),
+    Column("measure", "", "What is compared, a column of the table."),
+    Column("base", "", "Its value in the base, for each step where that was asked for.", "Float64"),
+    Column("other", "", "Its value in the other.", "Float64"),
+    Column("delta", "", "The other's less the base's.", "Float64"),
+    Column("delta_percent", "%", "delta as a share of the base's value.", "Float64"),
+)
+STEP_PARTS = {
+    "kernel": "Kernels",
+    "memcpy": "Copies",
+    "memset": "Sets",
+    "communication": "Calls of collectives",
+    "runtime": "Runtime",
+    "dataloader": "DataLoader",
+    "cpu_exec": "Operators on the CPU",
+    "other": "Other",
+    "total": "Whole step",
+}
+"""The columns of the table `steps` that are compared, and what they are called."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A column that can be compared. kind: time (µs), bytes or count. sums: whether values of ranks and steps add up;
+    else the greatest counts."""
+
+    column: str
+    label: str
+    kind: str = "time"
+    sums: bool = True
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A table that can be compared. noun: what a row is. key: the column with its name."""
+
+    name: str
+    title: str
+    noun: str
+    key: str
+    measures: tuple[Measure, ...]
+
+
+COMPARED = {
+    one.name: one
+    for one in (
+        Compared(
+            "operators",
+            "Operators",
+            "operator",
+            "name",
+            (
+                Measure("device_self_us", "Device self"),
+                Measure("device_total_us", "Device total"),
+                Measure("host_self_us", "Host self"),
+                Measure("host_total_us", "Host total"),
+                Measure("calls", "Calls", "count"),
+            ),
+        ),
+        Compared(
+            "kernels",
+            "Kernels",
+            "kernel",
+            "name",
+            (Measure("total_us", "Time"), Measure("calls", "Calls", "count"), Measure("max_us", "Longest", sums=False)),
+        ),
+        Compared(
+            "modules",
+            "Modules",
+            "module",
+            "module",
+            (
+                Measure("device_total_us", "Device total"),
+                Measure("host_total_us", "Host total"),
+                Measure("calls", "Calls", "count"),
+            ),
+        ),
+        Compared(
+            "memory",
+            "Memory",
+            "device",
+            "device",
+            (
+                Measure("peak_bytes", "Peak", "bytes", sums=False),
+                Measure("peak_reserved_bytes", "Peak reserved", "bytes", sums=False),
+                Measure("unfreed_bytes", "Never freed", "bytes", sums=False),
+                Measure("allocated_bytes", "Allocated in all", "bytes"),
+                Measure("allocations", "Blocks", "count"),
+            ),
+        ),
+        Compared(
+            "steps",
+            "Steps",
+            "part of a step",
+            "name",
+            (
+                Measure("mean_us", "Mean", sums=False),
+                Measure("median_us", "Median", sums=False),
+                Measure("max_us", "Longest", sums=False),
+            ),
+        ),
+    )
+}
+"""What can be compared beside functions and stacks, by its name in addresses."""
+
+
+def has(profile: Profile, name: str) -> bool:
+    """Whether a profile has rows of a table that can be compared."""
+    if name == "modules":
+        return modules.has_modules(profile)
+    if name == "memory":
+        return memory.has_memory(profile)
+    return bool({"operators": profile.slices, "kernels": profile.device_work, "steps": profile.steps}[name].num_rows)
+
+
+def differing(
+    base: Profile, other: Profile, selection: Selection, name: str, measure: str = "", each_step: bool = False
+) -> pd.DataFrame:
+    """One row for each name that either has; the greatest change first.
+
+    measure: a column of the table, its first one where empty. each_step: sums are divided by the number of steps of
+    their own profile. A selection's step, ranks and window hold for both. Raises InvalidRequest.
+    """
+    compared = COMPARED[name]
+    chosen = measure_of(compared, measure)
+    sides = []
+    for profile in (base, other):
+        rows = _rows(profile, selection, compared, chosen)
+        by = max(1, _steps(profile, selection)) if each_step and chosen.sums else 1
+        sides.append({key: value / by for key, value in rows.items()})
+    before, after = sides
+    names = list(dict.fromkeys([*after, *before]))
+    values = [(before.get(one), after.get(one)) for one in names]
+    deltas = [(b or 0.0, a or 0.0) for b, a in values]
+    found = frame(
+        COLUMNS,
+        {
+            "name": names,
+            "status": [_status(b, a) for b, a in values],
+            "measure": [chosen.column] * len(names),
+            "base": [b for b, _ in values],
+            "other": [a for _, a in values],
+            "delta": [a - b for b, a in deltas],
+            "delta_percent": [100 * (a - b) / b if b else None for b, a in deltas],
+        },
+    )
+    order = np.argsort(-found["delta"].abs().to_numpy(np.float64, na_value=0), kind="stable")
+    return found.iloc[order].reset_index(drop=True)
+
+
+def measure_of(compared: Compared, asked: str) -> Measure:
+    """The measure asked for, the first where none is. Raises InvalidRequest."""
+    for one in compared.measures:
+        if one.column == asked or not asked:
+            return one
+    known = ", ".join(one.column for one in compared.measures)
+    raise InvalidRequest(f"of is one of {known}, not {asked[:40]!r}.", "of")
+
+
+def _status(before: float | None, after: float | None) -> str:
+    if not before and not after:
+        return "same"
+    if not before:
+        return "appeared"
+    if not after:
+        return "vanished"
+    return "grew" if after > before else "shrank" if after < before else "same"
+
+
+def _rows(profile: Profile, selection: Selection, compared: Compared, measure: Measure) -> dict[str, float]:
+    """The value of each name, in order of the table."""
+    selection = selection.only(event=None)
+    if compared.name == "steps":
+        return _step_parts(profile, selection, measure)
+    table = {
+        "operators": operators.operators,
+        "kernels": kernels.kernels,
+        "modules": modules.modules,
+        "memory": memory.memory,
+    }[compared.name]
+    found: dict[str, float] = {}
+    for row in records(table(profile, selection)):
+        value = row[measure.column]
+        if value is None:
+            continue
+        name, known = row[compared.key] or "", found.get(row[compared.key] or "")
+        found[name] = float(value) if known is None else known + value if measure.sums else max(known, float(value))
+    return found
+
+
+def _step_parts(profile: Profile, selection: Selection, measure: Measure) -> dict[str, float]:
+    rows: list[dict[str, Any]] = records(steps.steps(profile, selection))
+    reduced: Any = {"mean_us": np.mean, "median_us": np.median, "max_us": np.max}[measure.column]
+    if not rows:
+        return {}
+    return {label: float(reduced([row[f"{part}_us"] for row in rows])) for part, label in STEP_PARTS.items()}
+
+
+def _steps(profile: Profile, selection: Selection) -> int:
+    """How many steps of all ranks are selected; 0 where the recording has none."""
+    return len(steps.steps_selected(profile, selection.only(event=None))) if profile.steps.num_rows else 0

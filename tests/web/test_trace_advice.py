@@ -1,0 +1,76 @@
+"""The pages of a trace that tell what to do about it: advice, critical path, and what changed since another trace."""
+
+import csv
+import io
+from collections.abc import Callable
+
+import pytest
+
+from perfloom.analysis.differing import COMPARED, differing
+from perfloom.analysis.schema import records
+from perfloom.domain.selection import Selection
+from tests.analysis.test_advice import loop
+from tests.analysis.test_steps import small
+from tests.web.conftest import EVIL, Browser
+from tests.web.html import read
+from tests.web.test_trace_pages import hostile
+
+OTHER = "other0000000"
+
+
+def test_advice_and_its_thresholds(browser_client: Browser, stored: Callable[..., str]) -> None:
+    id = stored(loop())
+    text = browser_client.page(f"/results/{id}/advice")
+    assert read(text).faults == []
+    assert "24.0 % of the time of 4 steps" in text and "Give the DataLoader more workers" in text
+    quiet = browser_client.page(f"/results/{id}/advice?dataloader=30&step=2")
+    assert "Give the DataLoader more workers" not in quiet and 'value="30"' in quiet and "1 changed" in quiet
+    assert "The threshold dataloader is a number" in browser_client.page(f"/results/{id}/advice?dataloader=x", 400)
+    rows = list(csv.DictReader(io.StringIO(browser_client.page(f"/results/{id}/advice.csv?dataloader=10"))))
+    assert {"rule": "dataloader", "threshold": "10.0"}.items() <= rows[
+        [r["rule"] for r in rows].index("dataloader")
+    ].items()
+
+
+def test_the_critical_path(browser_client: Browser, stored: Callable[..., str]) -> None:
+    id = stored(loop())
+    text = browser_client.page(f"/results/{id}/critical-path")
+    assert read(text).faults == []
+    assert "gemm" in text and "Would save" in text and "step 2" in text
+    rows = list(csv.DictReader(io.StringIO(browser_client.page(f"/results/{id}/critical-path.csv?step=2"))))
+    assert {row["name"]: float(row["total_us"]) for row in rows}["gemm"] == 118
+
+
+@pytest.mark.parametrize("page", ["/advice?dataloader=0&gpu-utilization=100&uneven-steps=0", "/critical-path"])
+def test_no_name_becomes_markup(browser_client: Browser, stored: Callable[..., str], page: str) -> None:
+    stored(hostile(), EVIL)
+    assert read(browser_client.page(f"/results/{EVIL}{page}")).faults == []
+
+
+def test_what_changed_by_hand() -> None:
+    base, other = loop(), small()
+    rows = {row["name"]: row for row in records(differing(loop(), loop(), Selection(), "kernels"))}
+    assert rows["gemm"]["status"] == "same" and rows["gemm"]["delta"] == 0
+    whole = {row["name"]: row for row in records(differing(base, other, Selection(), "kernels"))}
+    each = {row["name"]: row for row in records(differing(base, other, Selection(), "kernels", each_step=True))}
+    # Kernels of 18, 18, 118 and 18 µs in four steps.
+    assert whole["gemm"]["base"] == 172 and each["gemm"]["base"] == 43
+    parts = {row["name"]: row for row in records(differing(base, base, Selection(step="2"), "steps"))}
+    assert parts["Whole step"]["base"] == 200 and parts["DataLoader"]["other"] == 30
+
+
+def test_pages_of_what_changed(browser_client: Browser, stored: Callable[..., str], ordinary: str) -> None:
+    stored(loop(), "loop00000000")
+    stored(hostile(), OTHER)
+    for table, compared in COMPARED.items():
+        if table in ("modules", "memory"):
+            continue
+        for measure in ("", *(one.column for one in compared.measures)):
+            text = browser_client.page(f"/compare/{table}?base=loop00000000&other={OTHER}&of={measure}&each-step=0")
+            assert read(text).faults == []
+    text = browser_client.page("/compare/operators?base=loop00000000&other=loop00000000&status=same&search=mm")
+    assert "aten::mm" in text and "Critical" not in text
+    assert "gemm,appeared" in browser_client.page(f"/compare/kernels.csv?base={OTHER}&other=loop00000000")
+    browser_client.page(f"/compare/kernels?base={ordinary}&other={ordinary}", 404)
+    browser_client.page("/compare/kernels?base=loop00000000", 400)
+    browser_client.page(f"/compare/kernels?base=loop00000000&other={OTHER}&of=fame", 400)
