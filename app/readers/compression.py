@@ -129,7 +129,7 @@ class PlainStream(io.RawIOBase):
         """As `read`, into a buffer. What is not packed is not copied on the way."""
         target = memoryview(buffer)
         done = 0
-        while done < len(target) and not self._done:
+        while done < len(target) and (self._head or not self._done):
             if self._head:
                 part = self._head[: len(target) - done]
                 target[done : done + len(part)] = part

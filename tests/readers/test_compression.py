@@ -48,6 +48,14 @@ def test_what_is_not_packed_stays_as_it_is() -> None:
         assert open_plain(io.BytesIO(short), LIMIT).read() == short
 
 
+@pytest.mark.parametrize("data", [TEXT[:5000], gzip.compress(TEXT[:5000])])
+def test_what_was_looked_at_to_its_end_stays_to_be_read(data: bytes) -> None:
+    stream, buffer = open_plain(io.BytesIO(data), LIMIT), bytearray(9_000)
+    assert stream.peek(10_000) == TEXT[:5000]
+    assert (stream.readinto(buffer), bytes(buffer[:5000])) == (5000, TEXT[:5000])
+    assert stream.readinto(buffer) == 0
+
+
 @packed
 def test_several_behind_each_other(name: str) -> None:
     pack = PACKERS[name]
