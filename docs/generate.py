@@ -85,6 +85,9 @@ NOTES = {
     "memory-curves": "In order of memory, series and time: one row for each change.",
     "allocations": "In order of allocation, first what was there before. A window leaves what was allocated in it. See "
     "[Memory](../metrics.md#memory).",
+    "critical-path": "One row for each name and kind; the longest first. `by=kind`: one for each kind; `by=step`: one for "
+    "each step and kind, in order of time. See [Critical path](../metrics.md#critical-path).",
+    "advice": "One row for each finding; the gravest first. See [Advice](../metrics.md#advice).",
     "stragglers": "Who held up others longest first. See [Communication](../metrics.md#communication).",
 }
 COMPARISON = """\

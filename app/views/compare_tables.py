@@ -87,7 +87,7 @@ class _Asked:
     status: str
 
 
-@blueprint.get("/compare/<any(operators,kernels,modules,memory,steps):table>")
+@blueprint.get("/compare/<table>")
 def show(table: str) -> Response:
     """The comparison as a table."""
     asked = _asked(table)
@@ -162,14 +162,14 @@ def show(table: str) -> Response:
     )
 
 
-@blueprint.get("/compare/<any(operators,kernels,modules,memory,steps):table>.csv")
+@blueprint.get("/compare/<table>.csv")
 def as_csv(table: str) -> Response:
     """All rows that status and search leave."""
     asked = _asked(table)
     return csv_response(f"{asked.base.name} to {asked.other.name} {table}.csv", _narrowed(asked, _rows(asked)))
 
 
-@blueprint.get("/api/v1/compare/<any(operators,kernels,modules,memory,steps):table>")
+@blueprint.get("/api/v1/compare/<table>")
 def as_json(table: str) -> Response:
     """The table as a list of objects."""
     asked = _asked(table)
@@ -177,6 +177,8 @@ def as_json(table: str) -> Response:
 
 
 def _asked(table: str) -> _Asked:
+    if table not in COMPARED:
+        raise NotFound(f"There is no comparison of {table[:40]!r}; there is one of {', '.join(COMPARED)}.")
     if not (request.args.get("base") and request.args.get("other")):
         raise InvalidRequest("Two results are compared; choose them on the page Compare.", "base")
     results = services().store.results
