@@ -51,6 +51,8 @@ def _tree(
     values = np.full(64, -1, np.int32)
     parent, frame = np.empty(64, np.int32), np.empty(64, np.int32)
     inner = np.full(len(lists), -1, np.int32)
+    # The way to the last list: one after the other share most of it, and need not be looked up.
+    way_frame, way_node = np.full(most, -1, np.int32), np.empty(most, np.int32)
     nodes, cut = 0, 0
     for place_of in range(len(lists)):
         last = value[lists[place_of]]
@@ -60,7 +62,7 @@ def _tree(
             chunk = before[chunk]
         passed = max(length - most, 0)
         cut += passed > 0
-        node, chunk = -1, last
+        node, chunk, deep, known = -1, last, 0, True
         while chunk >= 0:
             # From the outermost, which stands last.
             for back in range(count[chunk]):
@@ -70,6 +72,11 @@ def _tree(
                 of = frame_of[items[start[chunk] + count[chunk] - 1 - back]]
                 if of < 0:
                     continue
+                if known and way_frame[deep] == of:
+                    node = way_node[deep]
+                    deep += 1
+                    continue
+                known = False
                 key = (np.int64(node + 1) << 32) | np.int64(of)
                 mask = len(keys) - 1
                 at = place(key, factor, mask)
@@ -91,7 +98,11 @@ def _tree(
                         keys, values = grown(keys, values, factor)
                 else:
                     node = values[at]
+                way_frame[deep], way_node[deep] = of, node
+                deep += 1
             chunk = before[chunk]
+        if deep < most:
+            way_frame[deep] = -1
         inner[place_of] = node
     return parent[:nodes], frame[:nodes], inner, cut
 

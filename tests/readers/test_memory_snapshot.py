@@ -4,6 +4,7 @@ import copy
 import io
 import json
 import pickle
+import random
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,20 @@ def test_blocks_have_the_stack_that_made_them_and_weigh_as_samples() -> None:
     (native,) = [n for n, one in enumerate(functions) if one["name"] == "at::empty_cuda"]
     assert (functions[native]["file"], kinds[native]) == (None, FrameKind.USER)
     assert texts(profile.threads, "name") == ["GPU 0"]
+
+
+def test_call_stacks_are_those_of_the_events_however_they_share_frames() -> None:
+    """At random: stacks that begin alike, that are part of one another, and none."""
+    draw = random.Random(5)
+    frames = [{"filename": "a.py", "line": n, "name": f"f{n}"} for n in range(4)]
+    stacks = [[draw.choice(frames) for _ in range(draw.randint(0, 6))] for _ in range(300)]
+    events = [
+        {"action": "alloc", "addr": 512 * n, "size": 10, "time_us": n, "frames": stack}
+        for n, stack in enumerate(stacks)
+    ]
+    profile = profile_of({"device_traces": [events], "segments": []})
+    found = [stack_of(profile, stack) for stack in column(profile.allocations, "stack").tolist()]
+    assert found == [[frame["name"] for frame in reversed(stack)] for stack in stacks]
 
 
 def test_an_older_snapshot_says_that_it_has_no_times() -> None:
