@@ -20,6 +20,7 @@ from .picking import threads_of
 from .remember import remembered
 from .slices import Slices, slices_of, work_of
 from .steps import steps_of
+from .told import told
 
 Array = np.ndarray[Any, Any]
 CALLS = r"^(?:nccl|gloo|mpi|ucc|xccl|hccl|rccl):"
@@ -198,13 +199,21 @@ def _told(profile: Profile, slices: Slices, row: Array, launch: Array, calls: Ar
     keys = np.column_stack((keys, np.where(call >= 0, slices.function[call], NO_ID)))
     distinct, of = np.unique(keys, axis=0, return_inverse=True)
     known: dict[What, int] = {}
-    names, table = functions_of(profile), profile.argument_sets
+    names, table, only = functions_of(profile), profile.argument_sets, _only_group(profile)
     places = []
     for function, *sets, caller in distinct.tolist():
         rows = [table.slice(one, 1).to_pylist()[0] for one in sets if one >= 0]
         name = names.name_of(caller) if caller >= 0 else names.name_of(function)
-        places.append(known.setdefault(_what(name, rows), len(known)))
+        places.append(known.setdefault(_what(name, [*rows, {"text": only}]), len(known)))
     return np.array([*places, 0])[of.ravel()], tuple(known)
+
+
+def _only_group(profile: Profile) -> str:
+    """What the arguments of a collective say of its group, where the file tells that there is one alone."""
+    groups = told(profile, "distributedInfo").get("pg_config")
+    if not isinstance(groups, list) or len(groups) != 1 or not isinstance(groups[0], dict):
+        return ""
+    return json.dumps({"Process Group Name": groups[0].get("pg_name"), "Group size": groups[0].get("pg_size")})
 
 
 def _around(slices: Slices, row: Array, wanted: Array) -> Array:
@@ -227,20 +236,22 @@ def _arguments(slices: Slices, row: Array) -> Array:
 
 def _what(name: str, rows: list[dict[str, Any]]) -> What:
     """What the arguments say, those of the kernel first."""
-    told: dict[str, Any] = {}
+    said: dict[str, Any] = {}
     for row in reversed(rows):
-        told |= {key: value for key, value in _members(row["text"]).items() if value not in (None, "")}
-    elements = [count for key in ("In msg nelems", "Out msg nelems") if (count := _whole(told.get(key))) is not None]
-    dtype = str(told.get("dtype") or "")
+        members = _members(row["text"])
+        if isinstance(members, dict):
+            said |= {key: value for key, value in members.items() if value not in (None, "")}
+    elements = [count for key in ("In msg nelems", "Out msg nelems") if (count := _whole(said.get(key))) is not None]
+    dtype = str(said.get("dtype") or "")
     size = max(elements) * _width(dtype) if elements and _width(dtype) else NO_ID
     if size < 0:
         size, dtype = _of_shapes(rows, dtype)
-    ranks = _members(told.get("Process Group Ranks"))
-    group = told.get("Process Group Name", told.get("Process Group ID", ""))
+    ranks = _members(said.get("Process Group Ranks"))
+    group = said.get("Process Group Name", said.get("Process Group ID", ""))
     return What(
-        name=plain_name(str(told.get("Collective name") or name)),
+        name=plain_name(str(said.get("Collective name") or name)),
         group=str(group)[:200],
-        size=_whole(told.get("Group size")) or (len(ranks) if isinstance(ranks, list) else 0),
+        size=_whole(said.get("Group size")) or (len(ranks) if isinstance(ranks, list) else 0),
         dtype=dtype[:80],
         bytes=size,
     )
@@ -249,7 +260,7 @@ def _what(name: str, rows: list[dict[str, Any]]) -> What:
 def _of_shapes(rows: list[dict[str, Any]], dtype: str) -> tuple[int, str]:
     """(bytes, type) by the shapes of the tensors that the call was given, (-1, dtype) where they tell nothing."""
     for row in reversed(rows):
-        shapes, types = _members(row["shapes"]), _members(row["types"])
+        shapes, types = _members(row.get("shapes")), _members(row.get("types"))
         if not isinstance(shapes, list) or not isinstance(types, list):
             continue
         size, first = 0, ""

@@ -1,6 +1,5 @@
 """What pages of traces are made of: the parts of a step's time and of a device's, with what they are called."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +8,7 @@ from markupsafe import Markup
 
 from ..analysis.idle import Cause
 from ..analysis.steps import WHOLE, steps_of
+from ..analysis.told import told
 from ..charts.shares import Made, Part, row
 from ..domain.profile import Profile
 from ..domain.selection import Selection
@@ -149,11 +149,11 @@ def where(rank: int | None, device: int | None) -> str:
 def step_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
     """What a step is in this recording, and which ones are left out."""
     found = []
-    told = _told(profile)
-    if told.get("step") and told["step"] != "whole run":
-        counted = f" ({told['counted']})" if told.get("counted") else ""
-        schedule = f", recorded by the schedule {told['schedule']}" if told.get("schedule") else ""
-        found.append(f"A step is one {told['step']}{counted}{schedule}.")
+    recorder = _told(profile)
+    if recorder.get("step") and recorder["step"] != "whole run":
+        counted = f" ({recorder['counted']})" if recorder.get("counted") else ""
+        schedule = f", recorded by the schedule {recorder['schedule']}" if recorder.get("schedule") else ""
+        found.append(f"A step is one {recorder['step']}{counted}{schedule}.")
     elif not profile.steps.num_rows:
         found.append(
             "The recording has no steps, so that all of it counts as one. Record with a schedule, or call the "
@@ -175,8 +175,4 @@ def step_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
 
 def _told(profile: Profile) -> dict[str, str]:
     """What the recorder wrote of its steps into the file."""
-    try:
-        told = json.loads(profile.meta.facts.get("perfloom", "{}"))
-    except (ValueError, RecursionError):
-        return {}
-    return {key: str(value)[:80] for key, value in told.items()} if isinstance(told, dict) else {}
+    return {key: str(value)[:80] for key, value in told(profile, "perfloom").items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -113,6 +115,15 @@ def test_kernels_with_the_number_of_a_call_are_communication_for_torch_tb_profil
     (step,) = rows(profile, "steps")
     assert (step["kernel_us"], step["communication_us"], step["communication_kernel_us"]) == (20, 40, 0)
     assert step["idle_us"] == 50
+
+
+def test_the_file_tells_the_group_where_there_is_one_alone() -> None:
+    groups = [{"pg_name": "world", "pg_size": 4}]
+    for number, expected in ((1, ("world", 4)), (2, (None, None))):
+        profile = pair(known=None)
+        facts = {"distributedInfo": json.dumps({"pg_config": groups * number}) + "; {}"}
+        (row,) = rows(replace(profile, meta=replace(profile.meta, facts=facts)), "collectives")
+        assert (row["group"], row["size"]) == expected
 
 
 def test_without_devices_calls_are_collectives() -> None:
