@@ -66,14 +66,18 @@ NOTES = {
     "operators": "One row for each operator and annotation; the greatest device self time first, then the host's. "
     "`by=shapes`: one for each name and shapes of inputs; `by=stack`: for each name and call stack. See "
     "[Operators](../metrics.md#operators).",
-    "kernels": "One row for each kernel; the greatest total time first. `by=configuration`: one for each name, operator, "
+    "kernels": "One row for each kernel; the greatest total time first. `by=configuration`: one for each name, "
+    "operator, "
     "grid, block, registers and shared memory. See [Kernels](../metrics.md#kernels).",
     "copies": "One row for each sort of copy and set, as the recording names it; the greatest total time first.",
-    "launches": "One row for each function of the device's runtime that was called; the greatest time of the host first. "
+    "launches": "One row for each function of the device's runtime that was called; the greatest time of the host "
+    "first. "
     "See [Launches](../metrics.md#launches).",
-    "sequences": "One row for each sequence that occurs more than once; the most frequent first. `by=operator`: what one "
+    "sequences": "One row for each sequence that occurs more than once; the most frequent first. `by=operator`: what "
+    "one "
     "call of an operator launched. See [Launches](../metrics.md#launches).",
-    "modules": "The tree in preorder, siblings in the order of their first calls. `by=type`: one row for each class, the "
+    "modules": "The tree in preorder, siblings in the order of their first calls. `by=type`: one row for each class, "
+    "the "
     "longest time first. See [Modules](../metrics.md#modules).",
     "memory": "One row for each memory of which the recording tells: GPUs first. See [Memory](../metrics.md#memory).",
     "memory-operators": "One row for each operator and annotation in which anything was allocated or freed, device and "
@@ -85,7 +89,8 @@ NOTES = {
     "memory-curves": "In order of memory, series and time: one row for each change.",
     "allocations": "In order of allocation, first what was there before. A window leaves what was allocated in it. See "
     "[Memory](../metrics.md#memory).",
-    "critical-path": "One row for each name and kind; the longest first. `by=kind`: one for each kind; `by=step`: one for "
+    "critical-path": "One row for each name and kind; the longest first. `by=kind`: one for each kind; `by=step`: one "
+    "for "
     "each step and kind, in order of time. See [Critical path](../metrics.md#critical-path).",
     "advice": "One row for each finding; the gravest first. See [Advice](../metrics.md#advice).",
     "stragglers": "Who held up others longest first. See [Communication](../metrics.md#communication).",

@@ -58,7 +58,7 @@ COMMUNICATION = (
     _TRANSFERRING,
 )
 COLLECTIVES = (
-    Column("name", "", "What it is: all_reduce, all_gather …"),
+    Column("name", "", "What it is, as all_reduce or all_gather."),
     Column("group", "", "The process group, as the recording names it."),
     Column("size", "", "Of how many ranks.", "Int64"),
     Column("dtype", "", "The type of the elements."),

@@ -235,7 +235,7 @@ def sources_of(profile: Profile) -> Labels:
         frame_of = column(stacks, "frame")
         kind = column(profile.frames, "kind")
         stays = np.append(kind == int(FrameKind.PYTHON), False)[frame_of]
-        stays[ROOT] = True
+        stays[ROOT : ROOT + 1] = True
         near = nearest_above(column(stacks, "parent"), column(stacks, "end"), stays)
         frames = frame_of[near[blocks.stack]]
         distinct, code = np.unique(frames, return_inverse=True)

@@ -169,6 +169,13 @@ def events_selected(profile: Profile, selection: Selection) -> list[int]:
     return list(range(profile.events.num_rows))
 
 
+def check(profile: Profile, selection: Selection) -> None:
+    """Raise InvalidRequest where a selection asks for what a profile does not have, or by a pattern that is none."""
+    events_selected(profile, selection)
+    threads_selected(profile, selection)
+    calls_kept(profile, selection)
+
+
 def threads_selected(profile: Profile, selection: Selection) -> Array | None:
     """Which threads are selected, as bools by id; None for all of them.
 

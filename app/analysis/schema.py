@@ -9,6 +9,7 @@ import pandas as pd
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
+from .picking import check
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Column:
 class Table:
     """A table that can be asked of any profile. compute: takes one of `by` besides where there are some, the first of
     which is what it does without. single: it always has one row, which JSON shows as one object.
+    selected: whether it obeys a selection.
     """
 
     name: str
@@ -36,9 +38,13 @@ class Table:
     compute: Callable[..., pd.DataFrame]
     single: bool = False
     by: tuple[str, ...] = ()
+    selected: bool = True
 
     def rows(self, profile: Profile, selection: Selection, by: str | None = None) -> pd.DataFrame:
-        """Its rows, one for each of what `by` says. Raises InvalidRequest."""
+        """Its rows, one for each of what `by` says. Raises InvalidRequest, also for a selection of what the profile
+        does not have where the table would not look at it."""
+        if self.selected:
+            check(profile, selection)
         if not by:
             found: pd.DataFrame = self.compute(profile, selection)
             return found

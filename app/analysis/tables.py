@@ -27,7 +27,7 @@ TABLES: dict[str, Table] = {
     table.name: table
     for table in (
         Table("summary", "Summary", counting.SUMMARY, counting.summary, single=True),
-        Table("losses", "What could not be read", counting.LOSSES, counting.losses),
+        Table("losses", "What could not be read", counting.LOSSES, counting.losses, selected=False),
         Table("hotspots", "Hotspots", hotspots.COLUMNS, hotspots.hotspots, by=hotspots.BY),
         Table("counts", "Event counts", counting.COUNTS, counting.counts),
         Table("threads", "Threads", counting.THREADS, counting.threads),

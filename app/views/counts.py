@@ -168,7 +168,7 @@ def _reading(charts: list[BarData]) -> str:
 
 
 def _rows(frame: Frame, profile: Profile, order: Order) -> pd.DataFrame:
-    rows = TABLES["counts"].compute(profile, frame.selection)
+    rows = TABLES["counts"].rows(profile, frame.selection)
     rows = keep_matching(rows, asked_search(), ("event", "process", "thread", "host"))
     # The table's own order is by event as recorded, the greatest value first; every other order keeps it among equals.
     if order.word == "event":

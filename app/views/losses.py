@@ -40,7 +40,7 @@ def show(id: str) -> Response:
     """All of them, the most frequent first."""
     frame, profile = open_frame(id, "losses")
     scale = scale_for(0, "count")
-    rows = records(TABLES["losses"].compute(profile, frame.selection))
+    rows = records(TABLES["losses"].rows(profile, frame.selection))
     return render(
         LossesPage(
             frame=frame,
@@ -54,5 +54,5 @@ def show(id: str) -> Response:
 def as_csv(id: str) -> Response:
     """The table; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "losses")
-    rows = TABLES["losses"].compute(profile, frame.selection)
+    rows = TABLES["losses"].rows(profile, frame.selection)
     return csv_response(f"{frame.name} losses.csv", rows)

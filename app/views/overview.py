@@ -135,7 +135,7 @@ def show(id: str) -> Response:
     frame, profile = open_frame(id, "")
     chosen = frame.selection.only(event=frame.event or None)
     top = hotspots(profile, chosen) if profile.samples.num_rows else None
-    threads = records(TABLES["threads"].compute(profile, chosen)) if profile.threads.num_rows else []
+    threads = records(TABLES["threads"].rows(profile, chosen)) if profile.threads.num_rows else []
     job = services().store.jobs.find(frame.result.job_id) if frame.result.job_id else None
     observed = _observed(job)
     started = profile.meta.start_epoch_ns
@@ -165,7 +165,7 @@ def show(id: str) -> Response:
             notes=run_notes(profile, Selection()),
             losses=tuple(
                 Loss(row["reason"] or "", quantity(row["count"], "count"), row["example"] or "")
-                for row in records(TABLES["losses"].compute(profile, Selection()))
+                for row in records(TABLES["losses"].rows(profile, Selection()))
             ),
             originals=tuple(
                 File(original.name, f"/results/{id}/original/{number}", quantity(original.bytes, "bytes"))
@@ -188,7 +188,7 @@ def _observed(job: Job | None) -> str:
 
 
 def _tiles(frame: Frame, profile: Profile, selection: Selection) -> tuple[Tile, ...]:
-    row = records(TABLES["summary"].compute(profile, selection))[0]
+    row = records(TABLES["summary"].rows(profile, selection))[0]
     milliseconds = row["duration_ms"]
     found = [Tile("Duration", quantity(None if milliseconds is None else milliseconds * 1e6, "ns"))]
     if not profile.slices.num_rows:
@@ -208,7 +208,7 @@ def _tiles(frame: Frame, profile: Profile, selection: Selection) -> tuple[Tile, 
 
 def _events(frame: Frame, profile: Profile) -> tuple[EventRow, ...]:
     links = {link.key: link for link in frame.events}
-    rows = records(TABLES["events"].compute(profile, frame.selection.only(event=None)))
+    rows = records(TABLES["events"].rows(profile, frame.selection.only(event=None)))
     several = profile.runs.num_rows > 1
     return tuple(
         EventRow(

@@ -17,7 +17,7 @@ def run_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
     """Of events that were measured in different runs, or in several; and of many that were sampled in one."""
     if profile.runs.num_rows < 2 and profile.events.num_rows <= FEWEST_COUNTERS:
         return ()
-    rows = [row for row in records(TABLES["events"].compute(profile, selection)) if row["runs"]]
+    rows = [row for row in records(TABLES["events"].rows(profile, selection)) if row["runs"]]
     notes = _turns(rows)
     if profile.runs.num_rows < 2:
         return tuple(notes)

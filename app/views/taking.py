@@ -63,7 +63,7 @@ def taking(profile: Profile) -> Taking | None:
     odd = [row for row in told if row["note"] or row["signal"] or row["exit_status"]]
     if profile.runs.num_rows < 2 and not with_ranks and not odd:
         return None
-    rows = records(TABLES["runs"].compute(profile, Selection()))
+    rows = records(TABLES["runs"].rows(profile, Selection()))
     return Taking(
         several_runs=len(rows) > 1,
         with_ranks=with_ranks,

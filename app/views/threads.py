@@ -147,7 +147,7 @@ def as_csv(id: str) -> Response:
 def ranks_as_csv(id: str) -> Response:
     """What each rank measured; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "threads")
-    return csv_response(f"{frame.name} ranks.csv", TABLES["ranks"].compute(profile, frame.selection))
+    return csv_response(f"{frame.name} ranks.csv", TABLES["ranks"].rows(profile, frame.selection))
 
 
 def _rank_chart(frame: Frame, profile: Profile) -> RankChart | None:
@@ -156,7 +156,7 @@ def _rank_chart(frame: Frame, profile: Profile) -> RankChart | None:
         return None
     found: dict[int, RankValue] = {}
     selection = frame.selection.only(event=frame.event or None)
-    for row in records(TABLES["ranks"].compute(profile, selection)):
+    for row in records(TABLES["ranks"].rows(profile, selection)):
         rank = row["rank"]
         if rank is None or row["recorded"] is False:
             continue
@@ -184,7 +184,7 @@ def _rank_chart(frame: Frame, profile: Profile) -> RankChart | None:
 
 
 def _rows(frame: Frame, profile: Profile, order: Order) -> pd.DataFrame:
-    rows = TABLES["threads"].compute(profile, frame.selection.only(event=frame.event or None))
+    rows = TABLES["threads"].rows(profile, frame.selection.only(event=frame.event or None))
     rows = keep_matching(rows, asked_search(), ("name", "process", "host", "key"))
     return rows.sort_values(order.column, ascending=not order.descending, kind="stable", na_position="last")
 

@@ -288,11 +288,11 @@ def test_bad_selections_are_told(name: str) -> None:
         (Selection(step="3"), "no steps"),
     ):
         with pytest.raises(InvalidRequest, match=message):
-            TABLES[name].compute(profile, selection)
+            TABLES[name].rows(profile, selection)
     with pytest.raises(InvalidRequest, match="no event 'x', nor any other"):
-        TABLES[name].compute(profile_of([], events=()), Selection(event="x"))
+        TABLES[name].rows(profile_of([], events=()), Selection(event="x"))
     with pytest.raises(InvalidRequest, match="RE2"):
-        TABLES[name].compute(profile, Selection(focus="["))
+        TABLES[name].rows(profile, Selection(focus="["))
 
 
 def test_by_is_what_the_page_offers() -> None:
