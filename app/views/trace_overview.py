@@ -37,7 +37,7 @@ from .trace_parts import (
 
 AREAS = 4
 """So many devices have an area over time each; more of them have strips."""
-MOST_ROWS = 32
+MOST_ROWS = 16
 TOP = 6
 PERCENTS = scale_for(100, "percent")
 SHARES = {
@@ -213,7 +213,7 @@ def _figures(steps: list[dict[str, Any]], devices: list[dict[str, Any]]) -> tupl
         values = [device[name] for device in devices if device[name] is not None]
         if values:
             low, high = min(values), max(values)
-            text = percent(low) if len(values) == 1 else _range(low, high)
+            text = percent(low) if low == high else _range(low, high)
             found.append(Figure(label, text, f"{low:.6f} to {high:.6f}\u00a0%" if low < high else text, description))
     return tuple(found)
 
