@@ -19,6 +19,7 @@ from flask import Flask
 from perfloom.analysis.tables import TABLES
 from perfloom.cli import cli
 from perfloom.config import SETTINGS, Settings
+from perfloom.domain.tables import DEVICE_TIME, HOST_TIME
 from perfloom.exporters import EXPORTERS
 from perfloom.readers import (
     READERS,
@@ -27,9 +28,17 @@ from perfloom.readers import (
     memory_timeline_tables,
     perf_assembly,
     perf_script,
+    pytorch_assembly,
+    pytorch_memory,
     snapshot_assembly,
     snapshot_rows,
     snapshot_stacks,
+    trace_decode,
+    trace_documents,
+    trace_grammar,
+    trace_lines,
+    trace_moments,
+    trace_slices,
 )
 from perfloom.store import columns
 from perfloom.views import flame_words
@@ -265,6 +274,21 @@ def test_every_loss_is_explained() -> None:
             perf_script.TOO_LONG,
         ],
         "collapsed": [collapsed.NO_STACK, collapsed.TOO_HEAVY, collapsed.FRACTION, perf_assembly.ABSURD],
+        "pytorch": [
+            reason
+            for module in (
+                trace_decode,
+                trace_documents,
+                trace_grammar,
+                trace_lines,
+                trace_slices,
+                trace_moments,
+                pytorch_assembly,
+                pytorch_memory,
+            )
+            for name, reason in vars(module).items()
+            if name.isupper() and isinstance(reason, str) and " " in reason and reason not in (HOST_TIME, DEVICE_TIME)
+        ],
         "pytorch-memory-snapshot": [
             allocator.UNSEEN_FREE,
             allocator.LOST_FREE,
@@ -347,7 +371,13 @@ def test_every_key_that_a_page_lists_is_told(app: Flask) -> None:
     staged = store.results.stage("keys00000000")
     columns.write(profile_of([("main;work", 3)]), staged)
     store.results.publish("keys00000000", staged, name="keys")
-    pages = ("/", "/jobs/new", "/results/keys00000000/flamegraph", "/compare?base=keys00000000&other=keys00000000")
+    pages = (
+        "/",
+        "/jobs/new",
+        "/results/keys00000000/flamegraph",
+        "/results/keys00000000/timeline",
+        "/compare?base=keys00000000&other=keys00000000",
+    )
     for address in pages:
         dialog = client.get(address).text.partition('<dialog id="keys"')[2].partition("</dialog>")[0]
         terms = re.findall(r"<dt>(.*?)</dt>", dialog)
