@@ -15,13 +15,14 @@ from ..domain.tables import DEVICE_TIME, HOST_TIME, FlowKind, column
 from .pytorch_device import DeviceTables, Work, device_tables, is_launch, joined, processes
 from .pytorch_memory import add_memory, memory_events, told
 from .pytorch_names import ARGUMENTS, is_step, meaning
+from .trace_arguments import ArgumentSets
 from .trace_events import MISSING, TraceEvents
 from .trace_lines import STREAM, THREAD
 from .trace_moments import Series, add_counters, arrows_of, flows_table, instants_of
 from .trace_phases import ARROW, COUNTER, INSTANT, Phases
 from .trace_samples import samples_table
 from .trace_slices import Meaning, Rows, described, possible, slices_of
-from .trace_tables import ArgumentSets, categories_table, numbers_table, slices_table, table
+from .trace_tables import categories_table, numbers_table, slices_table, table
 from .trace_words import whole
 
 Array = np.ndarray[Any, Any]
@@ -73,7 +74,7 @@ def assembled(events: TraceEvents, source: str, defect: str | None) -> Profile:
     rows.forget_events()
     stack = nodes[rows.node]
     stretches, line = rows.stretches.with_more(work.slice, rows), rows.line
-    slices = slices_table(rows, zero, stack, arguments)
+    slices = slices_table(rows, zero, stack, arguments.rows(rows.arguments))
     del rows, work
     samples = samples_table(stretches, line, zero, stack, nodes, builder, builder.parts)
     argument_sets = arguments.table(ARGUMENTS)

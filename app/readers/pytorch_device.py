@@ -12,12 +12,12 @@ from ..domain.tables import NO_ID
 from .hashing import Index, dense, numbered
 from .nesting import ROUNDING_NS
 from .pytorch_names import work_kind
+from .trace_arguments import ArgumentSets
 from .trace_events import MISSING, TraceEvents
-from .trace_lines import Line
 from .trace_moments import around, lines_at, open_at
 from .trace_phases import ARROW
 from .trace_slices import WORK, Rows, possible
-from .trace_tables import ArgumentSets, table, with_nulls
+from .trace_tables import table, with_nulls
 from .trace_words import real, whole
 
 Array = np.ndarray[Any, Any]
@@ -198,70 +198,75 @@ def device_tables(
     rows: Rows, work: Work, arguments: ArgumentSets, properties: Any, rank: int | None, memory_of: list[tuple[str, int]]
 ) -> DeviceTables:
     """The tables of devices and of what they did. memory_of: the devices (kind, index) of which memory was noted."""
-    sets = arguments.rows(rows.arguments[work.slice])
+    sets, line, code = arguments.rows(rows.arguments[work.slice]), rows.line[work.slice], rows.code[work.slice]
     launch_sets = np.where(work.launch >= 0, arguments.rows(rows.arguments[work.launch]), NO_ID)
-    code = rows.code[work.slice]
-    # Whatever is the same in arguments, place and sort of work is looked at once.
-    every = np.arange(len(sets), dtype=np.int32)
-    told, _ = numbered(every, launch_sets, sets, len(arguments))
-    where = 2 * rows.line[work.slice] + rows.codes.of_kind("kernel")[code]
-    of, shown = numbered(every, told, where, 2 * len(rows.lines))
-    sorts = _Sorts(rows.lines)
-    about = arguments.parsed({*sets[shown].tolist(), *launch_sets[shown].tolist()} - {NO_ID})
-    for own, call, place in zip(*(values[shown].tolist() for values in (sets, launch_sets, where)), strict=True):
-        sorts.add(about.get(own, {}), about.get(call, {}), place // 2, place % 2 == 1)
-    devices, places = _devices(properties, [("gpu", index) for index in sorts.devices()] + memory_of, rank)
+    of_device, of_stream, of_size = arguments.numbers("device", "stream", "size")
+    device = _else(of_device[sets], [about.pid for about in rows.lines], line)
+    device[(device < 0) | (device >= 1 << 31)] = MISSING
+    # The first versions wrote "stream 7".
+    streams = [whole((about.thread or "").removeprefix("stream ")) for about in rows.lines]
+    stream = _else(of_stream[sets], streams, line)
     size = rows.number("bytes")[work.slice]
-    size = np.where(size == MISSING, sorts.column("bytes")[of], size)
+    for other in (of_size[sets], of_size[launch_sets]):
+        size = np.where(size == MISSING, other, size)
+    size[rows.codes.of_kind("kernel")[code]] = MISSING
+    used = [("gpu", index) for index in np.unique(device[device != MISSING]).tolist()]
+    devices, places = _devices(properties, used + memory_of, rank)
+    configuration, configurations = _configured(sets, launch_sets, rows.codes.of_kind("kernel")[code], arguments)
+    # Work is in the order of the lines.
+    first = np.minimum(np.searchsorted(work.slice, rows.bounds[:-1]), len(line) - 1)
+    seen = [at for at in range(len(rows.lines)) if len(line) and line[first[at]] == at]
     return DeviceTables(
         device_work=table(
             "device_work",
             slice=work.slice,
             kind=rows.codes.each(lambda what, name: int(work_kind(what.kind, name)), np.int8)[code],
-            device=np.array([places.get(("gpu", index), NO_ID) for index in sorts.rows["device"]] or [0])[of],
-            stream=with_nulls(sorts.column("stream")[of]),
+            device=_rows_of(device, places),
+            stream=with_nulls(stream),
             launch=work.launch,
             operator=work.operator,
-            configuration=sorts.column("configuration")[of],
+            configuration=configuration,
             bytes=with_nulls(size),
         ),
-        configurations=_configurations(sorts.configurations),
+        configurations=configurations,
         devices=devices,
-        of_line=sorts.of_line,
+        of_line={at: (_known(device[first[at]]), _known(stream[first[at]])) for at in seen},
         places=places,
     )
 
 
-class _Sorts:
-    """What is told of work that has the same arguments, on the same stream."""
+def _else(values: Array, others: list[int | None], line: Array) -> Array:
+    """Where a value is MISSING, that of the line."""
+    by_line = np.array([MISSING if other is None else other for other in others] or [0], np.int64)
+    return np.where(values == MISSING, by_line[line], values)
 
-    def __init__(self, lines: list[Line]) -> None:
-        self._lines = lines
-        self.rows: dict[str, list[int]] = {"device": [], "stream": [], "configuration": [], "bytes": []}
-        self.configurations: dict[tuple[Any, ...], int] = {}
-        self.of_line: dict[int, tuple[int | None, int | None]] = {}
 
-    def add(self, mine: dict[str, Any], calls: dict[str, Any], at: int, kernel: bool) -> None:
-        """Take in arguments, those of the call that launched it, and the line."""
-        line = self._lines[at]
-        device, stream = whole(mine.get("device", line.pid), 1 << 31), whole(mine.get("stream"))
-        if stream is None:
-            stream = whole((line.thread or "").removeprefix("stream "))
-        if device is not None and device < 0:
-            device = None
-        self.of_line.setdefault(at, (device, stream))
-        size = None if "bytes" not in mine and kernel else whole(mine.get("bytes", mine.get("size", calls.get("size"))))
-        configuration = _configuration(mine, calls, self.configurations) if kernel else NO_ID
-        for name, value in (("device", device), ("stream", stream), ("configuration", configuration), ("bytes", size)):
-            self.rows[name].append(MISSING if value is None else value)
+def _known(value: int) -> int | None:
+    return None if value == MISSING else int(value)
 
-    def devices(self) -> list[int]:
-        """The indices of the devices that did something."""
-        return sorted({index for index in self.rows["device"] if index != MISSING})
 
-    def column(self, name: str) -> Array:
-        """A column, MISSING where not known."""
-        return np.array(self.rows[name] or [0], np.int64)
+def _rows_of(device: Array, places: Mapping[tuple[str, int], int]) -> Array:
+    """The row of `devices` by index of a device, MISSING where not known."""
+    index = np.array(sorted(index for kind, index in places if kind == "gpu") or [0], np.int64)
+    row = np.array([places.get(("gpu", one), NO_ID) for one in index.tolist()])
+    at = np.minimum(np.searchsorted(index, device), len(index) - 1)
+    return np.where(index[at] == device, row[at], NO_ID)
+
+
+def _configured(sets: Array, launch_sets: Array, kernels: Array, arguments: ArgumentSets) -> tuple[Array, pa.Table]:
+    """(the row of `configurations` for each piece of work; that table). sets: of arguments, its own and its call's."""
+    found = np.flatnonzero(kernels)
+    of, shown = numbered(found, launch_sets, sets, len(arguments))
+    at = found[shown]
+    about = arguments.parsed({*sets[at].tolist(), *launch_sets[at].tolist()} - {NO_ID})
+    known: dict[tuple[Any, ...], int] = {}
+    rows = [
+        _configuration(about.get(own, {}), about.get(call, {}), known)
+        for own, call in zip(sets[at].tolist(), launch_sets[at].tolist(), strict=True)
+    ]
+    configuration = np.full(len(sets), NO_ID, np.int32)
+    configuration[found] = np.array(rows or [0], np.int32)[of]
+    return configuration, _configurations(known)
 
 
 def _configuration(mine: dict[str, Any], calls: dict[str, Any], known: dict[tuple[Any, ...], int]) -> int:

@@ -10,10 +10,11 @@ from ..domain.builder import ProfileBuilder
 from ..domain.tables import NO_ID
 from .compiled import compiled
 from .hashing import Index, numbered
+from .trace_arguments import ArgumentSets
 from .trace_events import TraceEvents
 from .trace_lines import STREAM, THREAD
 from .trace_slices import Meaning, Rows, described
-from .trace_tables import ArgumentSets, table
+from .trace_tables import table
 from .trace_words import parsed, real, whole
 
 Array = np.ndarray[Any, Any]

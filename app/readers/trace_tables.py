@@ -1,20 +1,17 @@
 """The tables that every trace has: slices, their arguments and numbers, samples, instants, counters, flows."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ..domain.tables import NO_ID, NUMBERED, SCHEMAS
+from ..domain.tables import NUMBERED, SCHEMAS
 from .compiled import compiled
-from .hashing import dense
-from .trace_events import MISSING, TraceEvents
+from .trace_events import MISSING
 from .trace_slices import Rows
-from .trace_words import dumped, parsed
 
 Array = np.ndarray[Any, Any]
-COLUMNS = ("shapes", "types", "strides", "values", "call_stack")
 
 
 def table(name: str, /, **columns: Sequence[Any] | Array | pa.Array) -> pa.Table:
@@ -26,46 +23,12 @@ def table(name: str, /, **columns: Sequence[Any] | Array | pa.Array) -> pa.Table
 def _column(values: Sequence[Any] | Array | pa.Array, kind: pa.DataType) -> pa.Array:
     if isinstance(values, np.ndarray):
         return pa.array(values.astype(kind.to_pandas_dtype(), copy=False), kind)
-    return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)
+    return values.cast(kind) if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, kind)
 
 
 def with_nulls(values: Array, missing: int = MISSING) -> pa.Array:
     """Whole numbers as a column in which `missing` is null."""
     return pa.array(values, mask=values == missing)
-
-
-class ArgumentSets:
-    """The distinct sets of arguments. of: by place of a text its row of `argument_sets` or NO_ID."""
-
-    def __init__(self, events: TraceEvents, used: Array) -> None:
-        """used: the arguments that are wanted, places of texts."""
-        self.of, self._places = dense(used, len(events.texts))
-        self._texts = [events.texts[place] for place in self._places.tolist()]
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    def rows(self, arguments: Array) -> Array:
-        """The rows of `argument_sets` for places of texts, NO_ID for none."""
-        return np.where(arguments < 0, NO_ID, self.of[arguments]) if len(self.of) else np.full(len(arguments), NO_ID)
-
-    def parsed(self, rows: Iterable[int]) -> dict[int, dict[str, Any]]:
-        """The arguments of these rows."""
-        return {row: parsed(self._texts[row]) for row in rows}
-
-    def table(self, members: Mapping[str, str]) -> pa.Table:
-        """The table `argument_sets`. members: which member stands in which column."""
-        columns: dict[str, list[str | None]] = {name: [None] * len(self) for name in COLUMNS}
-        # No text without one of these words need be understood.
-        words = tuple(f'"{member}"' for member in members)
-        for row, text in enumerate(self._texts):
-            if any(word in text for word in words):
-                found = parsed(text)
-                for member, column in members.items():
-                    value = found.get(member)
-                    if value is not None:
-                        columns[column][row] = value if isinstance(value, str) else dumped(value)
-        return table("argument_sets", text=self._texts, **columns)
 
 
 def categories_table(rows: Rows, more: Sequence[tuple[str, str]] = ()) -> pa.Table:
@@ -74,8 +37,8 @@ def categories_table(rows: Rows, more: Sequence[tuple[str, str]] = ()) -> pa.Tab
     return table("categories", name=[name for name, _ in listed], kind=[kind for _, kind in listed])
 
 
-def slices_table(rows: Rows, zero: int, stack: Array, arguments: ArgumentSets) -> pa.Table:
-    """The table `slices`. stack: the row of `stacks` of each slice."""
+def slices_table(rows: Rows, zero: int, stack: Array, arguments: Array) -> pa.Table:
+    """The table `slices`. stack, arguments: the row of `stacks` and of `argument_sets` of each slice."""
     code = rows.code
     return table(
         "slices",
@@ -89,7 +52,7 @@ def slices_table(rows: Rows, zero: int, stack: Array, arguments: ArgumentSets) -
         parent=rows.parent,
         end=rows.end,
         stack=stack,
-        arguments=arguments.rows(rows.arguments),
+        arguments=arguments,
     )
 
 

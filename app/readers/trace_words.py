@@ -20,15 +20,6 @@ def parsed(text: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def dumped(value: Any) -> str:
-    """A value as JSON, without blanks."""
-    try:
-        return orjson.dumps(value).decode()
-    except TypeError:
-        # A number of more than 64 bits.
-        return json.dumps(value, separators=(",", ":"))
-
-
 def whole(value: Any, limit: int = INT64) -> int | None:
     """A whole number between -limit and limit, as a number or as a text, else None."""
     if isinstance(value, str):

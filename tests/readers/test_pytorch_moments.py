@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from perfloom.domain.tables import FlowKind
@@ -137,3 +138,21 @@ def test_instants_know_their_threads_and_arguments() -> None:
     ]
     assert rows[0]["arguments"] >= 0 and rows[1]["arguments"] == -1
     assert got.profile.meta.duration_ns == 9_000
+
+
+def test_what_operators_were_given_stands_in_columns_as_it_is_written() -> None:
+    given = {
+        "Ev Idx": 3,
+        "Input Dims": [[2, 3], []],
+        "Input type": ["float", 'a "quoted" ]{'],
+        "Concrete Inputs": ["", "\\"],
+        "Call stack": 'main.py(1): <module>;"x"\n;y',
+        "other": {"Input Strides": [1]},
+    }
+    got = read(slice_("a", 0, 1, args=given), slice_("b", 1, 1, args={"Input Dims": None, "Input dims": "text"}))
+    (first, second) = got.profile.argument_sets.to_pylist()
+    assert json.loads(first["text"]) == {key: value for key, value in given.items() if key != "Ev Idx"}
+    assert (first["shapes"], json.loads(first["types"])) == ("[[2, 3], []]", given["Input type"])
+    assert (json.loads(first["values"]), first["strides"]) == (given["Concrete Inputs"], None)
+    assert first["call_stack"] == given["Call stack"]
+    assert (second["shapes"], second["types"]) == ("text", None)

@@ -38,7 +38,7 @@ def test_slices_nest_and_time_belongs_to_the_innermost() -> None:
         (100_000, 10_000, "next"),
     ]
     assert (got.one("outer").numbers, got.one("outer").arguments) == ({"External id": 5}, {"Input Dims": [[2, 3]]})
-    assert got.profile.argument_sets.column("shapes").to_pylist() == ["[[2,3]]"]
+    assert got.profile.argument_sets.column("shapes").to_pylist() == ["[[2, 3]]"]
     assert (got.profile.meta.duration_ns, got.profile.meta.main_event) == (110_000, "host time")
     assert got.losses == {}
 
