@@ -25,6 +25,8 @@ TYPES = {"<i8", "<i4", "<i2", "|i1", "|u1", "<f8", "|b1"}
 
 def write(path: Path, arrays: Mapping[str, Array]) -> None:
     """Put arrays (of one dimension) into a file, in place of one that is there. Raises Unavailable (disk full)."""
+    if any(array.ndim != 1 for array in arrays.values()):
+        raise ValueError("arrays in a file have one dimension")
     head = [(name, array.dtype.str, len(array)) for name, array in arrays.items()]
     table = json.dumps(head).encode()
     staged = path.with_name(f".{path.name}-{secrets.token_hex(4)}")

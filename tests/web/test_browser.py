@@ -18,7 +18,7 @@ from tests.web.serving import Served, put, served
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
-RESULT = ("", "/hotspots", "/hotspots?by=thread", "/threads", "/counts", "/losses", "/edit", "/delete")
+RESULT = ("", "/timeline", "/hotspots", "/hotspots?by=thread", "/threads", "/counts", "/losses", "/edit", "/delete")
 NARROWED = "/hotspots?event=page-faults&thread=-/100/101&end-ms=3000&focus=main&ignore=nothing&hide=parse"
 PAGES = (
     "/",
@@ -165,7 +165,7 @@ def test_keys(page: Page, server: Served) -> None:
     page.keyboard.press("i")
     page.wait_for_url(f"{server.url}/import")
     page.goto(f"{server.url}/results/{ORDINARY}")
-    page.keyboard.press("3")
+    page.keyboard.press("4")
     page.wait_for_url(f"{server.url}/results/{ORDINARY}/hotspots")
 
 

@@ -21,7 +21,7 @@ from perfloom.store import Store, columns
 from tests.web.conftest import EVIL, HOSTILE, ORDINARY, Browser, profile
 from tests.web.html import read
 
-TABS = ("", "/hotspots", "/counts", "/threads", "/losses")
+TABS = ("", "/timeline", "/hotspots", "/counts", "/threads", "/losses")
 PATHS = ("/", "/import", "/nothing", *(f"/results/{{id}}{tab}" for tab in (*TABS, "/edit", "/delete")))
 
 

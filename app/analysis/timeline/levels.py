@@ -313,7 +313,7 @@ def packed(found: Iterable[Pyramid], name: str) -> dict[str, Array]:
             items = level.read(slice(0, len(level)))
             arrays |= {f"{prefix}.rows": level.rows, f"{prefix}.bounds": level.bounds}
             arrays |= {f"{prefix}.{field}": getattr(items, field) for field in (FIELDS if at else ("start", "thing"))}
-    arrays[f"{name}.levels"] = np.array(heads, np.int64).reshape(-1, 4)
+    arrays[f"{name}.levels"] = np.array(heads, np.int64).ravel()
     return arrays
 
 
@@ -325,7 +325,7 @@ def unpacked(arrays: Mapping[str, Array], name: str, finest: Finest) -> tuple[Py
     """What `packed` packed."""
     levels: dict[int, list[Level]] = {}
     ranges: dict[int, tuple[int, int]] = {}
-    for number, low, high, cell in arrays[f"{name}.levels"].tolist():
+    for number, low, high, cell in arrays[f"{name}.levels"].reshape(-1, 4).tolist():
         known = levels.setdefault(number, [])
         ranges[number] = (low, high)
         prefix = f"{name}.{number}.{len(known)}"

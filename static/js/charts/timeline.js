@@ -83,6 +83,11 @@ class Timeline {
     this.update();
   }
 
+  /** Whether everything that is to be seen is there, and drawn. */
+  get idle() {
+    return this.tracks.list.length > 0 && this.source.idle && this.view.resting && this.view.timing.count > 0;
+  }
+
   colours() {
     return (this.palette ??= new TimelinePalette(document.documentElement));
   }

@@ -74,6 +74,11 @@ export class View {
     return this.#motion !== null;
   }
 
+  /** Whether all that is to be drawn is drawn. */
+  get resting() {
+    return this.#motion === null && this.#frame === 0;
+  }
+
   /** Width of the tracks in CSS pixels, and where they begin in the window. */
   get width() {
     return this.#canvasWidth;

@@ -1,0 +1,175 @@
+"""The page of a timeline and its data over HTTP."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from perfloom.analysis.timeline import sources
+from perfloom.domain.profile import Profile
+from perfloom.store import Store, timelines
+from tests.traced import Trace
+from tests.web.conftest import HOSTILE, Browser
+from tests.web.html import read
+
+API = "/api/v1/results/ordinary0000/timeline"
+
+
+def trace(names: tuple[str, ...] = ("forward", "aten::mm", "sgemm", "memory", "ProfilerStep#1")) -> Profile:
+    """Two ranks: a thread that launches, a stream whose work overlaps, steps, a counter, instants; under these names."""
+    outer, inner, kernel, series, step = names[:5]
+    made = Trace()
+    for rank in range(2):
+        host, stream = (
+            made.thread(1, names[-1] if len(names) > 5 else "main", rank=rank),
+            made.thread(7, rank=rank, stream=True),
+        )
+        made.slice(host, 0, 1_000_000, outer, "annotation")
+        call = made.slice(
+            host, 100_000, 200_000, inner, arguments={"Input Dims": [[2, 3]], names[0]: names[1]}, correlation=7
+        )
+        launch = made.slice(host, 120_000, 130_000, "cudaLaunchKernel", "runtime")
+        made.slice(stream, 300_000, 500_000, kernel, "kernel", launch)
+        made.slice(stream, 400_000, 600_000, kernel, "kernel", launch)
+        made.flows.append((call, launch))
+        made.step(step, 0, 1_000_000, rank)
+        made.values(series, "bytes", [(0, 5.0), (500_000, 1e9)], rank)
+        made.instants.append((250_000, host, outer))
+    return made.finish()
+
+
+def test_a_trace_and_what_is_asked_of_it(stored: Callable[..., str], browser_client: Browser) -> None:
+    stored(trace())
+
+    def ask(path: str = "", status: int = 200) -> Any:
+        return json.loads(browser_client.page(API + path, status))
+
+    told = ask()
+    assert (told["start_ns"], told["end_ns"]) == (0, 1_000_000)
+    kinds = [(track["kind"], track["group"]) for track in told["tracks"]]
+    assert [kind for kind, _ in kinds] == [
+        "steps",
+        "steps",
+        "stream",
+        "thread",
+        "stream",
+        "thread",
+        "counter",
+        "counter",
+    ]
+    assert {track["rows"] for track in told["tracks"] if track["kind"] == "stream"} == {2}, (
+        "overlap is shown side by side"
+    )
+    assert len(told["busy"]["host"]) == len(told["busy"]["device"])
+    host, stream = (next(t["id"] for t in told["tracks"] if t["kind"] == kind) for kind in ("thread", "stream"))
+    bands = f"{host}.0-15,{host}.l,{host}.i,{stream}.0-15,s0,c0"
+    view = ask(f"/view?from=0&to=1000000&width=1000&bands={bands}")
+    assert set(view["bands"]) == set(bands.split(","))
+    assert view["names"]["name"][view["bands"]["s0"]["name"][0]] == "ProfilerStep#1"
+    call = ask(f"/at?band={host}.0-15&row=1&from=90000&to=210000")
+    assert call["name"] == "aten::mm" and call["arguments"] == {
+        "Input Dims": [[2, 3]],
+        "forward": "aten::mm",
+        "correlation": 7,
+    }
+    assert call["launched"]["count"] == 2 and call["steps"] == ["ProfilerStep#1"]
+    assert [flow["name"] for flow in call["flows"]] == ["cudaLaunchKernel"]
+    assert ask(f"/slices/{call['slice']}") == call
+    kernel = ask(f"/slices/{call['launched']['first'][0]['slice']}")
+    assert kernel["work"]["launch"]["name"] == "cudaLaunchKernel" and kernel["work"]["delay_ns"] == 180_000
+    assert ask(f"/at?band={host}.l&from=0&to=1000000")["functions"][0]["name"] == "forward"
+    assert ask(f"/at?band={host}.i&from=0&to=1000000")["instants"][0]["time_ns"] == 250_000
+    assert ask("/at?band=s0&from=0&to=10")["name"] == "ProfilerStep#1"
+    assert ask("/flows?from=0&to=1000000")["count"] == 6
+    assert ask("/search?q=sgemm") == {
+        "functions": [kernel["function"]],
+        "hits": 4,
+        "total": 800_000,
+        "unit": "ns",
+        "percent": None,
+    }
+    hit = ask("/search/next?q=sgemm&from=0")
+    assert (hit["number"], hit["of"], hit["start_ns"]) == (0, 4, 300_000)
+    assert ask(f"/search/next?q=sgemm&row={hit['row']}&back=1")["number"] == 3
+    assert len(ask("?rank=1")["tracks"]) == 4
+    assert [track["kind"] for track in ask("?search=stream+rank&rank=1")["tracks"]] == ["stream"]
+    for wrong, status in (
+        ("/view?from=0&to=1000&bands=t9999.l", 400),
+        ("/view?from=9&to=1&bands=", 400),
+        ("/view?from=0x&to=1&bands=", 400),
+        (f"/at?band={host}.0-15&row=99&from=0&to=9", 400),
+        (f"/at?band={host}.0-15&row=1&from=0&to=9", 404),
+        ("/at?from=0&to=9", 400),
+        ("/slices/99999", 404),
+        ("/search?q=(", 400),
+        ("/search/next?q=nothing-like-it", 404),
+    ):
+        assert ask(wrong, status)["error"]
+
+
+def test_the_page_has_a_picture_and_a_table_for_whoever_has_no_scripts(
+    stored: Callable[..., str], browser_client: Browser
+) -> None:
+    stored(trace())
+    page = browser_client.page("/results/ordinary0000/timeline")
+    assert read(page).faults == [] and "stream 7" in page and "rank 1" in page
+    picture = browser_client.page("/results/ordinary0000/timeline.svg")
+    assert "aten::mm" in picture and "<script" not in picture
+    ElementTree.fromstring(picture.encode())
+    narrowed = browser_client.page("/results/ordinary0000/timeline.svg?start-ms=0.5&end-ms=0.9&rank=1")
+    assert "aten::mm" not in narrowed and "forward" in narrowed
+
+
+def test_hostile_names_stay_text(stored: Callable[..., str], browser_client: Browser) -> None:
+    stored(trace(HOSTILE))
+    for address in ("/results/ordinary0000/timeline", "/results/ordinary0000/timeline.svg"):
+        text = browser_client.page(address)
+        assert "<script>window" not in text and "<img src=x" not in text and "{{ 7*7 }}" not in text.replace("&#", "")
+    ElementTree.fromstring(browser_client.page("/results/ordinary0000/timeline.svg").encode())
+    json.loads(browser_client.page(API))
+
+
+def test_a_large_timeline_is_prepared_in_the_background_and_kept(
+    stored: Callable[..., str], store: Store, browser_client: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timelines, "SMALL", 0)
+    looked_at = threading.Event()
+    prepare = sources.prepared
+    monkeypatch.setattr(timelines, "prepared", lambda profile: looked_at.wait(60) and prepare(profile))
+    stored(trace())
+    response = browser_client.client.get(API)
+    assert response.status_code == 202 and "being prepared" in response.text
+    assert "being prepared" in browser_client.page("/results/ordinary0000/timeline")
+    looked_at.set()
+    for thread in list(store.timelines._running.values()):
+        thread.join()
+    assert browser_client.client.get(API).status_code == 200
+    (kept,) = store.results.cache("ordinary0000").iterdir()
+    # Another process finds it; without it, or with a damaged one, it is made again.
+    again = timelines.Timelines(store.results.cache)
+    profile = store.results.open("ordinary0000")
+    assert again.get("ordinary0000", profile) is not None
+    kept.write_bytes(kept.read_bytes()[:100])
+    once_more = timelines.Timelines(store.results.cache)
+    assert once_more.get("ordinary0000", profile) is None
+    for thread in list(once_more._running.values()):
+        thread.join()
+    assert once_more.get("ordinary0000", profile) is not None
+
+
+def test_what_goes_wrong_while_preparing_is_told(
+    stored: Callable[..., str], store: Store, browser_client: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timelines, "SMALL", 0)
+    monkeypatch.setattr(timelines, "prepared", lambda profile: 1 // 0)
+    stored(trace())
+    assert browser_client.client.get(API).status_code == 202
+    for thread in list(store.timelines._running.values()):
+        thread.join()
+    response = browser_client.client.get(API)
+    assert response.status_code == 503 and "log says why" in response.text

@@ -1,0 +1,210 @@
+"""The timeline in a real browser: moving about, selecting, searching, and what the address keeps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from perfloom.domain.profile import Profile
+from perfloom.store import open_store
+from tests.signing import sign_in
+from tests.traced import Trace
+from tests.web.conftest import profile as recording
+from tests.web.serving import Served, put, served
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+TRACE, PERF = "trace0000000", "perf00000000"
+SETTLED = "shown.idle"
+
+
+def script(code: str) -> str:
+    """A function that gives the value of an expression over `shown`, the timeline of the page."""
+    module = "document.querySelector('script[src*=\"charts/timeline.js\"]').src"
+    return f"async () => {{ const shown = (await import({module})).timeline(); return {code}; }}"
+
+
+def trace() -> Profile:
+    """Ten steps of 1 ms; in each a call that launches a kernel, which runs later."""
+    made = Trace()
+    host, stream = made.thread(1, "main"), made.thread(7, stream=True)
+    for n in range(10):
+        at = n * 1_000_000
+        made.slice(host, at, at + 990_000, f"ProfilerStep#{n}", "annotation")
+        made.slice(host, at + 100_000, at + 500_000, "aten::mm")
+        launch = made.slice(host, at + 200_000, at + 220_000, "cudaLaunchKernel", "runtime")
+        made.slice(stream, at + 400_000, at + 900_000, "sgemm", "kernel", launch)
+        made.step(f"ProfilerStep#{n}", at, at + 990_000)
+    made.values("memory", "bytes", [(n * 500_000, float(n)) for n in range(20)])
+    return made.finish()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("served"), filled=False) as here:
+        store = open_store(here.settings)
+        put(store, TRACE, "a trace", trace())
+        put(store, PERF, "a recording", recording(samples=900))
+        store.close()
+        yield here
+
+
+class Shown:
+    """A timeline on a page, and what a test asks of it."""
+
+    def __init__(self, page: Page, server: Served) -> None:
+        self.page, self.server = page, server
+        sign_in(page.context, server.entry)
+
+    def open(self, id: str, query: str = "") -> None:
+        self.page.goto(f"{self.server.url}/results/{id}/timeline{query}")
+        self.settle()
+
+    def settle(self) -> None:
+        self.until(SETTLED)
+
+    def ask(self, code: str) -> Any:
+        """The value of an expression over `shown`."""
+        return self.page.evaluate(script(code))
+
+    def until(self, code: str) -> None:
+        self.page.wait_for_function(script(code))
+
+    @property
+    def view(self) -> tuple[float, float]:
+        start, end = self.ask("[shown.view.start, shown.view.end]")
+        return start, end
+
+    def words(self, word: str) -> list[str]:
+        return parse_qs(urlsplit(self.page.url).query).get(word, [])
+
+    def place(self, track: str, depth: int, ns: float) -> tuple[float, float]:
+        """Where in the window a row and a time are."""
+        code = f"""(() => {{
+          const place = shown.view.place({track!r}, {depth});
+          const box = document.querySelector('canvas[data-timeline="overlay"]').getBoundingClientRect();
+          return [box.left + shown.view.xOf({ns}), box.top + place.y + place.height / 2];
+        }})()"""
+        x, y = self.ask(code)
+        return x, y
+
+
+def test_a_trace_is_looked_through(page: Page, server: Served) -> None:
+    shown = Shown(page, server)
+    shown.open(TRACE)
+    assert shown.view == (0, 9_990_000)
+    assert shown.ask("shown.view.drawn.labels") > 20
+    # The wheel zooms where the pointer is, dragging moves along.
+    x, y = shown.place("t0", 0, 5_300_000)
+    page.mouse.move(x, y)
+    for _ in range(4):
+        page.mouse.wheel(0, -300)
+    shown.until("shown.view.end - shown.view.start < 2e6")
+    shown.settle()
+    start, end = shown.view
+    assert (
+        abs((x - shown.ask("shown.view.left")) * (end - start) / shown.ask("shown.view.width") + start - 5_300_000)
+        < 20_000
+    )
+    page.mouse.down()
+    page.mouse.move(x - 200, y, steps=4)
+    page.mouse.up()
+    moved = shown.view
+    assert moved[0] > start and moved[1] - moved[0] == pytest.approx(end - start)
+    page.wait_for_url(re.compile("view-ms="))
+    # A click tells of the slice, the arrow keys lead to those beside and inside of it.
+    page.mouse.click(*shown.place("t0", 0, 5_600_000))
+    panel = page.locator('[data-timeline="panel"]')
+    panel.get_by_text("ProfilerStep#5").first.wait_for()
+    page.keyboard.press("ArrowDown")
+    panel.get_by_role("heading", name="aten::mm").wait_for()
+    assert panel.get_by_text("Launched 1 kernel").is_visible()
+    panel.get_by_role("button", name="sgemm").click()
+    panel.get_by_role("heading", name="sgemm").wait_for()
+    assert panel.get_by_text("Launch delay").is_visible()
+    page.keyboard.press("ArrowRight")
+    shown.until("shown.details?.start_ns === 6400000 && !shown.view.moving")
+    assert shown.words("slice") and shown.ask("shown.view.flows.length") == 1
+    selected = page.url
+    # The address alone brings all of it back.
+    page.goto(selected)
+    shown.settle()
+    shown.until("shown.details?.start_ns === 6400000")
+    page.keyboard.press("Escape")
+    assert panel.is_hidden() and not shown.words("slice")
+    # Double click zooms to a slice.
+    page.mouse.dblclick(*shown.place("t1", 0, 6_600_000))
+    shown.until("!shown.view.moving && shown.view.end - shown.view.start < 6e5")
+    page.keyboard.press("Escape")
+
+
+def test_time_is_selected_searched_and_carried_to_other_pages(page: Page, server: Served) -> None:
+    shown = Shown(page, server)
+    shown.open(TRACE)
+    left, width = shown.ask("shown.view.left"), shown.ask("shown.view.width")
+    ruler = page.locator('[data-timeline="ruler"]').bounding_box()
+    assert ruler is not None
+    y = ruler["y"] + ruler["height"] / 2
+    page.mouse.move(left + width * 0.2, y)
+    page.mouse.down()
+    page.mouse.move(left + width * 0.5, y, steps=4)
+    page.mouse.up()
+    page.wait_for_url(re.compile("start-ms="))
+    page.locator(".selection .chip", has_text="Time").wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("^sgemm$")
+    matched = page.locator('[data-timeline="matched"]')
+    matched.get_by_text("3 · 1.50 ms").wait_for()
+    page.keyboard.press("Enter")
+    page.locator('[data-timeline="number"]', has_text="1 of 3").wait_for()
+    page.keyboard.press("Enter")
+    page.locator('[data-timeline="number"]', has_text="2 of 3").wait_for()
+    assert shown.ask("shown.details.name") == "sgemm"
+    page.keyboard.press("Escape")
+    assert matched.inner_text() == ""
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    assert page.locator('[data-timeline="panel"]').is_hidden() and shown.words("start-ms")
+    # Folded, pinned and filtered tracks stand in the address.
+    page.get_by_role("button", name="Fold main").click()
+    assert shown.words("fold") == ["-/1/1"]
+    page.get_by_role("button", name="Pin to the top: stream 7").focus()
+    page.keyboard.press("Enter")
+    assert shown.words("pin") == ["steps/-", "-/1/7"] and shown.ask("shown.tracks.pinned.length") == 2
+    page.locator('[data-timeline="filter"]').fill("memory")
+    assert shown.ask("shown.tracks.rest.filter((entry) => entry.track).length") == 1
+    # The tabs lead to the same part of the result.
+    page.get_by_role("link", name="Hotspots").click()
+    page.wait_for_url(re.compile("hotspots"))
+    assert shown.words("start-ms") and page.locator(".chip", has_text="Time").is_visible()
+    found = page.locator("table.table tbody tr", has_text="aten::mm").first.inner_text()
+    assert "1.2" in found
+
+
+def test_a_recording_has_a_lane_for_each_thread(page: Page, server: Served) -> None:
+    shown = Shown(page, server)
+    shown.open(PERF)
+    assert (
+        shown.ask("shown.tracks.rest.filter((entry) => entry.track).map((entry) => entry.parts[0].what)")
+        == ["lane"] * 3
+    )
+    assert page.get_by_label("Flows").is_hidden(), "there are none without slices"
+    drawn = shown.ask("shown.view.drawn.boxes")
+    page.keyboard.press("w")
+    shown.until("shown.view.start > shown.view.extent.start")
+    page.keyboard.press("f")
+    shown.until("!shown.view.moving && shown.view.start <= shown.view.extent.start")
+    shown.settle()
+    # What is cut where one answer ends is drawn in two.
+    assert shown.ask("shown.view.drawn.boxes") == pytest.approx(drawn, abs=10)
+    page.mouse.click(*shown.place("t0", 0, 300_000_000))
+    panel = page.locator('[data-timeline="panel"]')
+    panel.get_by_text("Taken in").wait_for()
+    panel.get_by_role("link", name="Flame graph of this time and thread").click()
+    page.wait_for_url(re.compile("flamegraph.*thread="))
+    assert shown.words("start-ms")
