@@ -342,7 +342,7 @@ def _tiles(frame: Frame, profile: Profile, place: Place) -> tuple[Tile, ...]:
         )
         if told["allocations"] is not None
         else None,
-        size("Never freed", "unfreed_bytes", "Allocated, and not freed by the end", f"{told['unfreed'] or 0:,} blocks"),
+        size("Never freed", "unfreed_bytes", "Allocated, and not freed by the end", _blocks_text(told["unfreed"])),
         size(
             "Largest free block", "largest_free_bytes", "At the end: an allocation larger than that needs a new segment"
         ),
@@ -350,11 +350,15 @@ def _tiles(frame: Frame, profile: Profile, place: Place) -> tuple[Tile, ...]:
             "Inactive split",
             "inactive_split_bytes",
             "At the end: free blocks that cannot go back to the system, because a part of their segment is in use",
-            f"{told['inactive_split_blocks'] or 0:,} blocks",
+            _blocks_text(told["inactive_split_blocks"]),
         ),
         size("Rounding", "rounding_bytes", "At the end: what the allocator gave more than it was asked for"),
     ]
     return tuple(tile for tile in tiles if tile is not None)
+
+
+def _blocks_text(number: int | None) -> str:
+    return "1 block" if number == 1 else f"{number or 0:,} blocks"
 
 
 def _event(one: dict[str, Any]) -> str:
