@@ -59,7 +59,8 @@ def columns(title: str, parts: Sequence[Part], every: Sequence[Made], unit: str)
     step = WIDTH / max(1, len(shown))
     wide = step * (1 - GAP)
     for number, one in enumerate(shown):
-        linked = {"href": one.url, "aria-label": clean(one.label)}
+        # Not one stop more for each on the way of the Tab key: the table beside has the same links.
+        linked = {"href": one.url, "aria-label": clean(one.label), "tabindex": "-1"}
         group = element(svg, "a", linked) if one.url else element(svg, "g", {})
         y = float(HEIGHT)
         for part, value in zip(parts, one.values, strict=True):
@@ -93,7 +94,8 @@ def _words(made: Made, part: Part, value: float, unit: str) -> str:
 
 
 def _svg(width: int, height: int, css: str) -> ElementTree.Element:
-    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": f"shares {css}", "role": "img"})
+    # No image, which may not have links in it.
+    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": f"shares {css}", "role": "group"})
     svg.set("viewBox", f"0 0 {width} {height}")
     svg.set("preserveAspectRatio", "none")
     found: ElementTree.Element = svg

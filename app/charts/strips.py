@@ -63,7 +63,9 @@ def strip(title: str, cells: Sequence[Cell], start: float, end: float) -> str:
 
 
 def _cell(svg: ElementTree.Element, cell: Cell, x: float, wide: float, more: dict[str, str]) -> None:
-    parent = element(svg, "a", {"href": cell.url, "aria-label": clean(cell.words)}) if cell.url else svg
+    # Not one stop more for each on the way of the Tab key.
+    linked = {"href": cell.url, "aria-label": clean(cell.words), "tabindex": "-1"}
+    parent = element(svg, "a", linked) if cell.url else svg
     box = {"x": f"{x:.2f}", "y": "0", "width": f"{wide:.2f}", "height": str(HEIGHT)}
     element(element(parent, "rect", box | more), "title", {}).text = clean(cell.words)
 
@@ -73,7 +75,8 @@ def _high(share: float) -> str:
 
 
 def _svg(title: str, css: str) -> ElementTree.Element:
-    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": f"strips {css}", "role": "img"})
+    # No image, which may not have links in it.
+    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": f"strips {css}", "role": "group"})
     svg.set("viewBox", f"0 0 {WIDTH} {HEIGHT}")
     svg.set("preserveAspectRatio", "none")
     element(svg, "title", {}).text = clean(title)
