@@ -24,6 +24,8 @@ def main() -> None:
     processes.die_with_parent(signal.SIGKILL, int(sys.argv[1]))
     processes.name_process("perfloom-warm")
     os.nice(NICE)
+    if not compiled_cache.take():
+        return
     from perfloom.readers.compiling import compile_all
 
     compile_all()

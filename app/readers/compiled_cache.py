@@ -3,6 +3,7 @@
 What lies in it is run, so nobody else may write there. NUMBA_CACHE_DIR says where else than in the user's cache.
 """
 
+import fcntl
 import hashlib
 import os
 import sys
@@ -15,6 +16,7 @@ from .. import __version__
 
 SHARED = ("compiled.py", "hashing.py", "trace_interning.py", "trace_masks.py")
 """Modules of which parts are compiled into loops of others: the compiler sees only that a loop's own module changes."""
+LOCK = "lock"
 READY = "ready"
 """A file of this name says that all that reading needs was compiled."""
 
@@ -59,6 +61,18 @@ def is_ready() -> bool:
         return (folder() / READY).exists()
     except (OSError, RuntimeError):
         return False
+
+
+def take() -> bool:
+    """Be the process that compiles all of it, until this one ends. False where another one is, or nothing is kept."""
+    try:
+        path = folder()
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (OSError, RuntimeError):
+        return False
+    return True
 
 
 def note_ready() -> None:

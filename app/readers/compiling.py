@@ -16,6 +16,8 @@ def compile_all() -> None:
     """
     if not KEPT:
         return
+    # Who would begin beside it finds it taken; who already has begun goes on.
+    compiled_cache.take()
     # What is compiled is loaded where something is read, and nowhere else.
     from . import memory_snapshot, pytorch
     from .trace_interning import grown, table

@@ -74,6 +74,7 @@ def test_what_is_compiled_is_kept_where_nobody_else_writes(tmp_path: Path, monke
     assert folder.parent == tmp_path / "given"
     assert folder.stat().st_mode & 0o777 == 0o700
     assert not compiled_cache.is_ready()
+    assert compiled_cache.take() and not compiled_cache.take()
     compiled_cache.note_ready()
     assert compiled_cache.is_ready()
     folder.chmod(0o770)
