@@ -19,6 +19,9 @@ TOGETHER: dict[str, str] = {
 
 # Beginnings of paths below tests/: the dearest first.
 FIRST: tuple[str, ...] = (
+    # All that read traces find compiled what it compiles.
+    "readers/test_compiled",
+    "workers/test_killed_workers",
     "workers/test_celery",
     "targeted/",
     "schedulers/",

@@ -2,10 +2,12 @@
 
 import dataclasses
 import re
+import shlex
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -17,7 +19,8 @@ from perfloom import workload
 from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
 from perfloom.queue import Queue
-from perfloom.store import Store, open_store
+from perfloom.store import Store, columns, open_store
+from perfloom.store.jobs import Job
 from perfloom.workers import processes, services
 from perfloom.workers.facts_probe import host_name
 from tests.jobspecs import spec_of
@@ -36,13 +39,49 @@ def settings(tmp_path: Path, short_path: Path) -> Settings:
     return Settings.load(tmp_path / "data", environ={}, runtime=short_path / "run", port=0, reserve_bytes=0)
 
 
+class Kept:
+    """`perfloom serve`, which is there when a test begins, whatever another one did to it. url: the link it printed."""
+
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        self.settings = settings
+        self.store = open_store(settings)
+        self._folder = folder
+        self._starts = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Start it, or another one after it was killed or told to end."""
+        self._starts += 1
+        self.running = Running(self.settings, self._folder / f"log{self._starts}", "serve")
+        self.url = link(self.running)
+
+    def submit(self, name: str, *command: str) -> Job:
+        """A recording that nobody was rung for."""
+        return self.store.jobs.create("record", spec_of(*command).to_json(), name)
+
+    def close(self) -> None:
+        self.running.kill()
+        for job in self.store.jobs.list(limit=1000):
+            processes.end_marked("PERFLOOM_JOB", job.id, grace_s=0)
+        self.store.close()
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+    require("perf")
+    folder = tmp_path_factory.mktemp("serve")
+    with tempfile.TemporaryDirectory(prefix="pl-", dir="/tmp") as short:
+        run = Path(short, "run")
+        one = Kept(Settings.load(folder / "data", environ={}, runtime=run, port=0, reserve_bytes=0), folder)
+        yield one
+        one.close()
+
+
 @pytest.fixture
-def store(settings: Settings) -> Iterator[Store]:
-    store = open_store(settings)
-    yield store
-    for job in store.jobs.list(limit=1000):
-        processes.end_marked("PERFLOOM_JOB", job.id, grace_s=0)
-    store.close()
+def server(kept: Kept) -> Kept:
+    if kept.running.process.poll() is not None:
+        kept.begin()
+    return kept
 
 
 def link(server: Running, limit_s: float = 60.0) -> str:
@@ -69,33 +108,32 @@ def all_gone(pids: list[int]) -> bool:
     return all(map(gone, pids))
 
 
-def test_serve_does_everything_and_leaves_nothing(settings: Settings, store: Store, tmp_path: Path) -> None:
-    with running(settings, tmp_path / "log", "serve") as server:
-        url = link(server)
-        assert status_of(url) == 200 and status_of(url.partition("?")[0]) in (401, 403)
-        argv = [*PERFLOOM, "record", "-e", "cpu-clock:u", "--", sys.executable, "-S", "-c", "sum(range(10**7))"]
-        until(lambda: Queue(settings, store).worker_there(host_name()), "the worker is heard of", 40)
-        done = subprocess.run(argv, env=services.environment_for(settings), capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        id = done.stdout.strip()
-        assert str(server.process.pid) not in (store.jobs.get(id).claimed_by or "")
-        base = url.partition("?")[0]
-        assert status_of(f"{base}results/{id}/flamegraph?{url.partition('?')[2]}") == 200
-        second = subprocess.run(
-            [*PERFLOOM, "serve"], env=services.environment_for(settings), capture_output=True, text=True
-        )
-        assert second.returncode == 2 and f"process {server.process.pid} at {base}" in second.stderr
-        job = store.jobs.create("record", spec_of(*ENDLESS).to_json(), "endless")
-        reached(store, job.id, JobState.RUNNING)
-        until(lambda: _recorded(store, job.id), "samples")
-        pids = [one.pid for one in server.tree()]
-        assert len(pids) > 6
-        assert server.stop(signal.SIGINT) == 0, server.said()
-        assert all_gone(pids) and not processes.marked("PERFLOOM_JOB", job.id)
-        assert "Traceback" not in server.said() and "token=" not in server.said().replace(url, "")
+def test_serve_does_everything_and_leaves_nothing(server: Kept) -> None:
+    url, store, process = server.url, server.store, server.running.process
+    assert status_of(url) == 200 and status_of(url.partition("?")[0]) in (401, 403)
+    environment = services.environment_for(server.settings)
+    until(lambda: Queue(server.settings, store).worker_there(host_name()), "the worker is heard of", 40)
+    argv = [*PERFLOOM, "record", "-e", "cpu-clock:u", "--", sys.executable, "-S", "-c", "sum(range(10**7))"]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    id = done.stdout.strip()
+    assert str(process.pid) not in (store.jobs.get(id).claimed_by or "")
+    base = url.partition("?")[0]
+    assert status_of(f"{base}results/{id}/flamegraph?{url.partition('?')[2]}") == 200
+    second = subprocess.run([*PERFLOOM, "serve"], env=environment, capture_output=True, text=True)
+    assert second.returncode == 2 and f"process {process.pid} at {base}" in second.stderr
+    job = server.submit("endless", *ENDLESS)
+    reached(store, job.id, JobState.RUNNING)
+    until(lambda: _recorded(store, job.id), "samples")
+    pids = [one.pid for one in server.running.tree()]
+    assert len(pids) > 6
+    assert server.running.stop(signal.SIGINT) == 0, server.running.said()
+    assert all_gone(pids) and not processes.marked("PERFLOOM_JOB", job.id)
+    said = server.running.said()
+    assert "Traceback" not in said and "token=" not in said.replace(url, "")
     # What was being recorded is kept, at the next start.
-    with running(settings, tmp_path / "log", "serve"):
-        job = ended(store, job.id)
+    server.begin()
+    job = ended(store, job.id)
     assert job.state is JobState.STORED and job.reason == "Perfloom was stopped while it recorded."
     assert not store.results.get(job.id).complete
 
@@ -105,37 +143,32 @@ def _recorded(store: Store, id: str) -> bool:
     return path.exists() and path.stat().st_size > 3000
 
 
-def test_a_killed_serve_takes_all_with_it_but_recordings(settings: Settings, store: Store, tmp_path: Path) -> None:
-    with running(settings, tmp_path / "log", "serve") as server:
-        link(server)
-        job = store.jobs.create("record", spec_of(*ENDLESS).to_json(), "endless")
-        reached(store, job.id, JobState.RUNNING)
-        until(lambda: processes.marked("PERFLOOM_JOB", job.id), "the program runs")
-        pids = [one.pid for one in server.tree()]
-        server.process.kill()
-        server.process.wait()
-        until(lambda: all_gone(pids), "everything has ended", 30)
+def test_a_killed_serve_takes_all_with_it_but_recordings(server: Kept) -> None:
+    job = server.submit("endless", *ENDLESS)
+    reached(server.store, job.id, JobState.RUNNING)
+    until(lambda: processes.marked("PERFLOOM_JOB", job.id), "the program runs")
+    pids = [one.pid for one in server.running.tree()]
+    server.running.process.kill()
+    server.running.process.wait()
+    until(lambda: all_gone(pids), "everything has ended", 30)
     program = processes.marked("PERFLOOM_JOB", job.id)
-    assert program and store.jobs.get(job.id).state is JobState.RUNNING
-    with running(settings, tmp_path / "log2", "serve") as server:
-        url = link(server)
-        assert status_of(url) == 200
-        assert [one.pid for one in processes.marked("PERFLOOM_JOB", job.id)] == [one.pid for one in program]
-        store.jobs.request_cancel(job.id)
-        assert ended(store, job.id).state is JobState.CANCELLED
+    assert program and server.store.jobs.get(job.id).state is JobState.RUNNING
+    server.begin()
+    assert status_of(server.url) == 200
+    assert [one.pid for one in processes.marked("PERFLOOM_JOB", job.id)] == [one.pid for one in program]
+    server.store.jobs.request_cancel(job.id)
+    assert ended(server.store, job.id).state is JobState.CANCELLED
     assert not processes.marked("PERFLOOM_JOB", job.id)
 
 
-def test_what_is_killed_inside_is_started_again(settings: Settings, store: Store, tmp_path: Path) -> None:
-    with running(settings, tmp_path / "log", "serve") as server:
-        url = link(server)
-        for name in ("redis", "perfloom-launch", "perfloom-read", "web_server"):
-            victims = until(lambda name=name: _named(server, name), f"{name} runs")  # type: ignore[misc]
-            for victim in victims:
-                processes.send(victim, signal.SIGKILL)
-            job = store.jobs.create("record", spec_of("seq", "200000").to_json(), f"after {name}")
-            assert ended(store, job.id).state is JobState.STORED, f"{name}: {server.said()}"
-            until(lambda: _answers(url), f"pages are served again after {name}")
+def test_what_is_killed_inside_is_started_again(server: Kept) -> None:
+    for name in ("redis", "perfloom-launch", "perfloom-read", "web_server"):
+        victims = until(lambda name=name: _named(server.running, name), f"{name} runs")  # type: ignore[misc]
+        for victim in victims:
+            processes.send(victim, signal.SIGKILL)
+        job = server.submit(f"after {name}", "seq", "200000")
+        assert ended(server.store, job.id).state is JobState.STORED, f"{name}: {server.running.said()}"
+        until(lambda: _answers(server.url), f"pages are served again after {name}")
 
 
 def _named(server: Running, name: str) -> list[processes.Status]:
@@ -157,11 +190,11 @@ def _answers(url: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize("command", ["serve", "web", "demo"])
-def test_other_machines_need_a_token(settings: Settings, command: str) -> None:
-    argv = [*PERFLOOM, command, "--host", "0.0.0.0"]
-    done = subprocess.run(argv, env=services.environment_for(settings), capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2 and "PERFLOOM_TOKEN" in done.stderr and done.stdout == ""
+def test_other_machines_need_a_token(settings: Settings) -> None:
+    code = "from perfloom.cli import run; print([run([one, '--host', '0.0.0.0']) for one in ('serve', 'web', 'demo')])"
+    environment = services.environment_for(settings)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[2, 2, 2]\n" and done.stderr.count("export PERFLOOM_TOKEN") == 3
 
 
 def test_a_port_that_is_taken(settings: Settings) -> None:
@@ -178,21 +211,6 @@ def test_a_worker_without_any_broker(settings: Settings) -> None:
         [*PERFLOOM, "worker"], env=services.environment_for(settings), capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 4 and "perfloom serve" in done.stderr
-
-
-def test_demo(settings: Settings, store: Store, tmp_path: Path) -> None:
-    with running(settings, tmp_path / "log", "demo") as server:
-        url = until(
-            lambda: next((u for u in LINK.findall(server.said()) if "flamegraph" in u), ""), "a flame graph", 90
-        )
-        assert status_of(url) == 200
-        id = url.rpartition("/results/")[2].partition("/")[0]
-        job = store.jobs.get(id)
-        assert job.state is JobState.STORED and job.job_spec.command == tuple(workload.command())
-        names = set(store.results.open(id).functions.column("name").to_pylist())
-        assert names & {"_PyEval_EvalFrameDefault", "deflate", "SHA256_Update", "sqlite3VdbeExec"}, sorted(names)[:50]
-        assert "Ctrl-C" in server.said()
-        assert server.stop(signal.SIGINT) == 0
 
 
 def test_web_and_worker_apart(
@@ -228,7 +246,7 @@ def test_web_and_worker_apart(
         store.close()
 
 
-def test_an_ordinary_user_serves(ordinary_user: OrdinaryUser) -> None:
+def test_demo_of_an_ordinary_user(ordinary_user: OrdinaryUser) -> None:
     require("perf")
     env = environment() | ordinary_user.environment() | {"XDG_RUNTIME_DIR": "", "XDG_DATA_HOME": ""}
     env |= {"PERFLOOM_RESERVE_BYTES": "0"}
@@ -243,7 +261,16 @@ def test_an_ordinary_user_serves(ordinary_user: OrdinaryUser) -> None:
         )
     try:
         look = lambda: next((u for u in LINK.findall(log.read_text()) if "flamegraph" in u), "")  # noqa: E731
-        assert status_of(until(look, "a flame graph", 90)) == 200
+        url = until(look, "a flame graph", 90)
+        assert status_of(url) == 200
+        id = url.rpartition("/results/")[2].partition("/")[0]
+        # Theirs, so nobody else may open it as a store.
+        result = ordinary_user.home / ".local/share/perfloom/results" / id
+        profile = columns.read(result)
+        assert profile.meta.complete and profile.meta.command == shlex.join(workload.command())
+        names = set(profile.functions.column("name").to_pylist())
+        assert names & {"_PyEval_EvalFrameDefault", "deflate", "SHA256_Update", "sqlite3VdbeExec"}, sorted(names)[:50]
+        assert "Ctrl-C" in log.read_text()
     finally:
         server.send_signal(signal.SIGINT)
         status = server.wait(60)

@@ -6,9 +6,9 @@ import pytest
 
 from perfloom.domain.targets import Target
 from perfloom.store import Store
-from tests.workers.conftest import road, settings, store
+from tests.workers.conftest import facts, road, settings, store
 
-__all__ = ["here", "road", "settings", "store"]
+__all__ = ["facts", "here", "road", "settings", "store"]
 
 
 @pytest.fixture

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from perfloom.config import Settings
+from perfloom.domain.facts import HostFacts
 from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.store import Store, open_store
 from perfloom.store.jobs import Job
-from perfloom.workers import processes, steps, supervised
+from perfloom.workers import facts_probe, processes, steps, supervised
 from perfloom.workers.jobfiles import MARK, JobFiles
 from perfloom.workers.road import Road, open_road
 from tests.parts import require
@@ -27,16 +28,28 @@ def store(settings: Settings) -> Iterator[Store]:
     """Its store; what its jobs left running is ended."""
     store = open_store(settings)
     yield store
-    for job in store.jobs.list(limit=1000):
-        supervised.ask_to_end(JobFiles(store.jobs.directory(job.id)), at_once=True)
-        processes.end_marked(MARK, job.id, grace_s=0)
+    end_all(store)
     store.close()
 
 
-@pytest.fixture
-def road(settings: Settings, store: Store) -> Road:
-    """The road of this process, which rings for nobody."""
+def end_all(store: Store) -> None:
+    """End what its jobs left running."""
+    for job in store.jobs.list(limit=1000):
+        supervised.ask_to_end(JobFiles(store.jobs.directory(job.id)), at_once=True)
+        processes.end_marked(MARK, job.id, grace_s=0)
+
+
+@pytest.fixture(scope="session")
+def facts() -> HostFacts:
+    """What this machine can do, asked once."""
     require("perf")
+    return facts_probe.probe()
+
+
+@pytest.fixture
+def road(settings: Settings, store: Store, facts: HostFacts) -> Road:
+    """The road of this process, which rings for nobody. It knows what this machine can do, as beside a worker."""
+    store.hosts.publish(facts_probe.renewed(facts))
     return open_road(settings, store)
 
 

@@ -16,6 +16,7 @@ from perfloom.domain.jobs import JobState
 from perfloom.store import Store
 from perfloom.store.jobs import Job
 from perfloom.workers import processes, services
+from tests.workers.waiting import gone, until
 
 PERFLOOM = (sys.executable, "-P", "-m", "perfloom.cli")
 
@@ -45,9 +46,12 @@ class Running:
         return [*([first] if first else []), *(one for one in below if one.session in own)]
 
     def kill(self) -> None:
-        """SIGKILL for all of it at once; what it records goes on."""
-        processes.send_all(self.tree(), signal.SIGKILL)
+        """SIGKILL for all of it at once, until nobody of it is left; what it records goes on."""
+        tree = self.tree()
+        processes.send_all(tree, signal.SIGKILL)
         self.process.wait(20)
+        # Redis would give what is rung for next to who waits for it, although he is dying.
+        until(lambda: all(gone(one.pid) for one in tree), "all of it has ended")
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Ask it to end; its exit status."""
