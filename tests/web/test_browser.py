@@ -11,6 +11,7 @@ import pytest
 
 from perfloom.store import open_store
 from tests.accessible import faults, faults_in_both_schemes
+from tests.analysis.test_communication import pair
 from tests.signing import sign_in
 from tests.web.conftest import EVIL, ORDINARY, TOKEN, profile
 from tests.web.serving import Served, put, served
@@ -128,6 +129,20 @@ def test_nothing_is_wider_than_the_window(watch: Callable[..., Watched], server:
                 wide = watched.page.evaluate("document.documentElement.scrollWidth")
                 assert wide <= width, f"{path} with its menu"
                 menu.first.locator("summary").click()
+
+
+def test_pages_of_a_trace(watch: Callable[..., Watched], server: Served) -> None:
+    store = open_store(server.settings)
+    put(store, "trace0000000", "two ranks", pair())
+    page = watch().page
+    for tab in ("", "/steps", "/communication"):
+        page.goto(f"{server.url}/results/trace0000000{tab}")
+        assert faults_in_both_schemes(page) == [], tab
+        page.set_viewport_size({"width": 360, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, tab
+        page.set_viewport_size({"width": 1280, "height": 800})
+    store.results.delete("trace0000000")
+    store.close()
 
 
 def test_no_hostile_name_does_anything(page: Page, server: Served) -> None:
