@@ -117,6 +117,48 @@ def in_order(line: Array, lines: int, start: Array, length: Array, rank: Array) 
 
 @compiled
 def nest(
+    bounds: Array,
+    threads: Array,
+    start: Array,
+    stop: Array,
+    rank: Array,
+    frame: Array,
+    end_of_all: int,
+    parent: Array,
+    depth: Array,
+    end: Array,
+    own: Array,
+    node: Array,
+    stretch_row: Array,
+    stretch_start: Array,
+    stretch_length: Array,
+    keys: Array,
+    values: Array,
+    tree_parent: Array,
+    tree_frame: Array,
+    nodes: int,
+    factor: int,
+) -> tuple[int, Array, Array, int]:
+    """Nest the slices of threads, and fill in what follows from it. threads: which lines are. The rows of line i are
+    bounds[i] … bounds[i+1]-1, in their order.
+
+    stop: the end of each slice, OPEN where not known (then it is set). parent, depth, end, own, node, stretch_*: filled
+    in. keys, values, tree_parent, tree_frame, nodes: the calling context tree, see `Tree`. Returns (how many stretches
+    there are, keys, values, nodes).
+    """
+    stretches = 0
+    for line in range(len(threads)):
+        if threads[line]:
+            stretches, keys, values, nodes = _nest(
+                bounds[line], bounds[line + 1], start, stop, rank, frame, end_of_all, parent, depth, end, own, node,
+                stretch_row, stretch_start, stretch_length, stretches,
+                keys, values, tree_parent, tree_frame, nodes, factor,
+            )  # fmt: skip
+    return stretches, keys, values, nodes
+
+
+@compiled
+def _nest(
     first: int,
     last: int,
     start: Array,
@@ -140,12 +182,6 @@ def nest(
     nodes: int,
     factor: int,
 ) -> tuple[int, Array, Array, int]:
-    """Nest the slices of one thread, rows first … last-1 in their order, and fill in what follows from it.
-
-    stop: the end of each slice, OPEN where not known (then it is set). parent, depth, end, own, node, stretch_*:
-    filled in; stretches: how many there are already. keys, values, tree_parent, tree_frame, nodes: the calling context
-    tree, see `Tree`. Returns (stretches, keys, values, nodes).
-    """
     stack = np.empty(64, np.int32)
     level = 0
     cursor = np.int64(0)
@@ -342,6 +378,34 @@ def _lay(first: int, last: int, start: Array, stop: Array, sort: Array, which: i
 
 @compiled
 def lay_in_lanes(
+    bounds: Array,
+    lanes: Array,
+    end_of_all: int,
+    start: Array,
+    stop: Array,
+    sort: Array,
+    parent: Array,
+    lane: Array,
+    end: Array,
+    own: Array,
+) -> None:
+    """Give the slices of streams and tracks lanes and parents. lanes: which lines are. The rows of line i are
+    bounds[i] … bounds[i+1]-1, in their order.
+
+    stop: the end of each slice, OPEN where not known (then it is set). sort: 0 for what may be the parent of others (an
+    annotation), 1, 2; each sort has lanes of its own, below those of the sorts before. parent, lane, end, own: filled
+    in. Own time of an annotation: what is covered by none of the slices directly in it.
+    """
+    for line in range(len(lanes)):
+        if lanes[line]:
+            for i in range(bounds[line], bounds[line + 1]):
+                if stop[i] == OPEN:
+                    stop[i] = max(start[i], end_of_all)
+            _lay_in_lanes(bounds[line], bounds[line + 1], start, stop, sort, parent, lane, end, own)
+
+
+@compiled
+def _lay_in_lanes(
     first: int,
     last: int,
     start: Array,
@@ -352,12 +416,6 @@ def lay_in_lanes(
     end: Array,
     own: Array,
 ) -> None:
-    """Give the slices of one stream or track, rows first … last-1 in their order, lanes and parents.
-
-    sort: 0 for what may be the parent of others (an annotation), 1, 2; each sort has lanes of its own, below those of
-    the sorts before. parent, lane, end, own: filled in. Own time of an annotation: what is covered by none of the
-    slices directly in it.
-    """
     base = 0
     for which in range(3):
         base += _lay(first, last, start, stop, sort, which, base, lane)

@@ -239,20 +239,15 @@ def _lay_out(rows: Rows) -> None:
     outer, frame = codes.outer[rows.code], codes.frame[rows.code]
     sort = np.where(codes.of_kind("device_annotation"), 0, np.where(codes.of_kind(*WORK), 1, 2)).astype(np.int8)
     sort = sort[rows.code]
-    for at, about in enumerate(rows.lines):
-        first, behind = int(rows.bounds[at]), int(rows.bounds[at + 1])
-        if about.what == THREAD:
-            stretches.count, tree.keys, tree.values, tree.nodes = nest(
-                first, behind, start, stop, outer, frame, last, rows.parent, rows.depth, rows.end, rows.own, rows.node,
-                stretches.row, stretches.start_ns, stretches.length_ns, stretches.count,
-                tree.keys, tree.values, tree.parent, tree.frame, tree.nodes, FACTOR,
-            )  # fmt: skip
-            continue
-        mine = slice(first, behind)
-        stop[mine] = np.where(stop[mine] == OPEN, last, stop[mine])
-        if about.what == TRACK:
-            sort[mine] = 1
-        lay_in_lanes(first, behind, start, stop, sort, rows.parent, rows.depth, rows.end, rows.own)
+    what = np.array([line.what for line in rows.lines], np.int8)
+    stretches.count, tree.keys, tree.values, tree.nodes = nest(
+        rows.bounds, what == THREAD, start, stop, outer, frame, last,
+        rows.parent, rows.depth, rows.end, rows.own, rows.node,
+        stretches.row, stretches.start_ns, stretches.length_ns,
+        tree.keys, tree.values, tree.parent, tree.frame, tree.nodes, FACTOR,
+    )  # fmt: skip
+    sort[what[rows.line] == TRACK] = 1
+    lay_in_lanes(rows.bounds, what != THREAD, last, start, stop, sort, rows.parent, rows.depth, rows.end, rows.own)
     rows.tree = tree
     rows.stretches = stretches
 
