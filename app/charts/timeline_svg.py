@@ -44,7 +44,7 @@ def draw(
         elif track.instants:
             bands.append((track, f"{track.id}.i", 1))
     parsed = parse_bands([text for _, text, _ in bands], profile, timeline)
-    data = viewport(profile, timeline, selection, parsed, start_ns, end_ns, room // 2)
+    data = viewport(profile, timeline, selection, parsed, start_ns, end_ns, room // 2).data
     scale = room / (end_ns - start_ns)
     parts: list[str] = []
     y = HEAD

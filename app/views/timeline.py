@@ -162,7 +162,13 @@ def view(id: str) -> Response:
     if timeline is None:
         return _preparing()
     bands = parse_bands([text for text in request.args.get("bands", "").split(",") if text], profile, timeline)
-    return _json(viewport(profile, timeline, selected(), bands, *_window(), asked_width()))
+    answer = viewport(profile, timeline, selected(), bands, *_window(), asked_width())
+    if request.accept_encodings["gzip"] <= 0:
+        return Response(answer.text, mimetype="application/json")
+    # Packed already, to know how large it is.
+    response = Response(answer.packed, mimetype="application/json", headers={"Content-Encoding": "gzip"})
+    response.vary.add("Accept-Encoding")
+    return response
 
 
 @blueprint.get("/api/v1/results/<id>/timeline/at")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 import random
@@ -19,7 +20,7 @@ from perfloom.analysis.timeline.search import search, step
 from perfloom.analysis.timeline.series import BLOCK, values
 from perfloom.analysis.timeline.sources import Timeline, opened, prepared
 from perfloom.analysis.timeline.tracks import extent, tracks
-from perfloom.charts.timeline import MOST_BOXES, WIRE_BYTES, compressed_size, parse_bands, viewport
+from perfloom.charts.timeline import MOST_BOXES, WIRE_BYTES, parse_bands, viewport
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
@@ -58,7 +59,7 @@ def test_near_by_every_slice_and_sample_is_shown_as_it_is(profile: Profile, star
         if not track.rows or track.kind == "steps":
             continue
         thread, band = int(track.id[1:]), f"{track.id}.0-{track.rows - 1}"
-        data = viewport(profile, timeline, ALL, parse_bands([band], profile, timeline), start, end, 16_000)
+        data = viewport(profile, timeline, ALL, parse_bands([band], profile, timeline), start, end, 16_000).data
         expected: list[list[tuple[int, int, str, int]]] = [[] for _ in range(track.rows)]
         for row in slices:
             begin, over = row["start_ns"], row["start_ns"] + row["duration_ns"]
@@ -91,7 +92,7 @@ def test_far_away_nothing_is_lost_and_there_are_no_more_boxes_than_pixels(
                 whole.start_ns,
                 whole.start_ns + length,
                 width,
-            )
+            ).data
             rows = boxes(answer, band)
             assert max(map(len, rows)) <= width
             assert sum(count for row in rows for *_, count in row) == track.slices
@@ -105,7 +106,7 @@ def test_far_away_nothing_is_lost_and_there_are_no_more_boxes_than_pixels(
                 whole.start_ns,
                 whole.start_ns + length,
                 width,
-            )
+            ).data
             (row,) = boxes(answer, band)
             assert len(row) <= width
             assert sum(count for *_, count in row) == track.samples
@@ -272,12 +273,15 @@ def test_no_window_asks_for_more_than_the_wire_takes() -> None:
     bands = parse_bands([f"t{n}.{part}" for n in range(12) for part in ("0-1", "l")], profile, timeline)
     for width in (100, 1400, 4000):
         for zoom in (1, 3, 30, 300, 30_000):
-            data = viewport(profile, timeline, ALL, bands, 1_000_000, 1_000_000 + whole // zoom, width)
-            assert compressed_size(data) <= WIRE_BYTES
+            answer = viewport(profile, timeline, ALL, bands, 1_000_000, 1_000_000 + whole // zoom, width)
+            data = answer.data
+            assert (
+                len(answer.packed) <= WIRE_BYTES
+                and json.loads(gzip.decompress(answer.packed))["bands"] == data["bands"]
+            )
             counts = [count for band in data["bands"].values() for count in band["rows"]]
             assert sum(counts) <= MOST_BOXES and max(counts) <= width
-            json.dumps(data)
-    narrow = viewport(profile, timeline, Selection(focus="inner"), bands[:1], 0, 10_000, 1000)
+    narrow = viewport(profile, timeline, Selection(focus="inner"), bands[:1], 0, 10_000, 1000).data
     assert set(narrow["bands"]["t0.0-1"]["out"]) == {0, 1}
 
 
