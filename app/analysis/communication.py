@@ -44,8 +44,15 @@ COMMUNICATION = (
     Column("overlap_us", "µs", "Computation and communication, as torch-tb-profiler counts them.", "float64"),
     Column("communication_us", "µs", "Only communication, as torch-tb-profiler counts it.", "float64"),
     Column("other_us", "µs", "Neither, as torch-tb-profiler counts them.", "float64"),
-    Column("transfer_us", "µs", "The part of its communication in which no rank was awaited.", "Float64"),
-    Column("wait_us", "µs", "The part of its communication in which another rank was awaited.", "Float64"),
+    Column(
+        "transfer_us", "µs", "Of its communication in the whole step, the part in which no rank was awaited.", "Float64"
+    ),
+    Column(
+        "wait_us",
+        "µs",
+        "Of its communication in the whole step, the part in which another rank was awaited.",
+        "Float64",
+    ),
     Column(
         "total_us", "µs", "How long the step was: the sum of computation, overlap, communication, other.", "float64"
     ),
