@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from perfloom.analysis.schema import records
 from perfloom.analysis.tables import TABLES
@@ -13,6 +15,7 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import DeviceWorkKind
 from tests.analysis.stepped import Trace
+from tests.traced import traces
 
 PARTS = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other", "total")
 HIGH, LOW = ({"blocks_per_sm": blocks, "occupancy_percent": share} for blocks, share in ((0.5, 40.0), (0.25, 10.0)))
@@ -170,3 +173,28 @@ def test_gaps_are_named_after_the_work_that_ends_them() -> None:
 def test_streams_have_gaps_of_their_own() -> None:
     found = [row for row in rows(small(), "idle") if row["cause"] == "host wait" and row["gaps"]]
     assert [(row["stream"], row["gaps"], row["idle_us"]) for row in found] == [(None, 1, 23), (7, 1, 23), (8, 1, 80)]
+
+
+@settings(max_examples=60)
+@given(traces(), st.none() | st.integers(0, 60), st.none() | st.integers(1, 60), st.booleans())
+def test_parts_add_up_whatever_the_trace(
+    profile: Profile, start: int | None, length: int | None, by_rank: bool
+) -> None:
+    chosen: dict[str, Any] = {"start_ns": start, "end_ns": None if length is None else (start or 0) + length}
+    if by_rank and profile.threads.column("rank").drop_null().to_pylist():
+        chosen["ranks"] = ((0, 0),)
+    if profile.steps.num_rows and (length or 0) % 2:
+        chosen["step"] = profile.steps.column("name")[0].as_py()
+    for row in rows(profile, "steps", **chosen):
+        assert sum(us(row)[:-1]) == pytest.approx(row["total_us"], abs=1e-9) and min(us(row)) >= 0
+        assert row["idle_us"] is None or -1e-9 <= row["idle_us"] <= row["total_us"]
+    for row in rows(profile, "communication", **chosen):
+        parts = [row[f"{part}_us"] for part in ("computing", "both", "communicating", "neither")]
+        assert sum(parts) == pytest.approx(row["total_us"], abs=1e-9) and min(parts) >= 0
+    gaps = rows(profile, "idle", **chosen)
+    for device in rows(profile, "devices", **chosen):
+        mine = [g for g in gaps if g["stream"] is None and g["rank"] == device["rank"]]
+        assert device["busy_us"] + sum(g["idle_us"] for g in mine) == pytest.approx(device["observed_us"], abs=1e-9)
+        assert device["utilization_percent"] is None or 0 <= device["utilization_percent"] <= 100.000001
+    for name in ("utilization", "collectives", "stragglers", "summary"):
+        rows(profile, name, **chosen)
