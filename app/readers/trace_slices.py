@@ -13,7 +13,7 @@ from ..domain.builder import ProfileBuilder
 from ..domain.tables import NO_ID, FrameKind
 from .compiled import compiled
 from .hashing import FACTOR, numbered
-from .nesting import OPEN, grow_tree, in_order, lay_in_lanes, nest
+from .nesting import DEEPEST, OPEN, grow_tree, in_order, lay_in_lanes, nest
 from .trace_events import MISSING, TraceEvents
 from .trace_lines import THREAD, TRACK, Line, lines_of
 from .trace_pairs import Pairs, pairs_of_ids, pairs_of_threads
@@ -29,6 +29,7 @@ ABSURD = "event at a time, or for a time, that cannot be"
 NEGATIVE = "slice that ends before it begins: counted as if it took no time"
 NO_DURATION = "slice without a duration: counted as if it took no time"
 LONE_END = "end of a slice that never began"
+TOO_DEEP = f"slice nested more than {DEEPEST} deep: its time is that of those around it"
 TWO_ARGUMENTS = "slice whose end has arguments too, which are left out"
 NEVER_ENDED = "slice that never ended: counted up to the end of the one around it"
 
@@ -224,6 +225,9 @@ def slices_of(events: TraceEvents, phases: Phases, meaning: Meaning, builder: Pr
         row=row,
     )
     _lay_out(rows)
+    if len(rows) and int(rows.depth.max()) >= DEEPEST:
+        threads = np.array([about.what == THREAD for about in lines], bool)
+        _lost(builder, events, TOO_DEEP, event[(rows.depth >= DEEPEST) & threads[line]])
     return rows
 
 

@@ -280,3 +280,4 @@ def test_slices_nested_beyond_measure_have_the_stack_around_them() -> None:
     )
     assert max(one.depth for one in got.slices) == depth - 1
     assert len(got.stacks[-1]) == nesting.DEEPEST
+    assert got.losses == {trace_slices.TOO_DEEP: 20}
