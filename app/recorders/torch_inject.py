@@ -1,0 +1,500 @@
+"""Records what PyTorch does in a program that knows nothing of it. Laid down where it runs, as sitecustomize.py.
+
+Python imports a module of that name when it starts. This one waits until the program imports torch, counts its steps,
+and has torch.profiler record some. It needs Python 3.7 and torch 1.13; whatever goes wrong, the program goes on.
+
+What a step is and which processes are recorded is told in docs/reference/recorder-pytorch.md, with all variables. That
+there are steps is known when the first is over: it is never recorded, and what was recorded until then is dropped.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+NAME, PREFIX, TAKEN = "_perfloom_torch", "PERFLOOM_TORCH_", "PERFLOOM_TORCH_TAKEN"
+STEPS, WHOLE = "1,1,3,1", "whole"
+OPTIONS = {"MEMORY": "profile_memory", "SHAPES": "record_shapes", "STACKS": "with_stack", "MODULES": "with_modules"}
+"""Options of torch.profiler.profile by the last word of their variables."""
+WHOLE_S = {False: 30.0, True: 10.0}
+"""How long a recording of the whole run may last; with stacks (True) every call of Python is in it."""
+MOST_SPANS, MOST_WORDS = 100, 5
+PATIENCE_BATCHES = 100
+"""So many batches may be taken before an optimizer that there is makes its first step."""
+PATIENCE_STEPS = 20
+"""An optimizer or DataLoader that goes on so often while the one that counts stands still, counts from then on."""
+OPTIMIZER, BATCH = "optimizer step", "batch"
+NOTHING: Any = None
+OPERATORS = (b'"cpu_op"', b'"kernel"', b'"Operator"')
+"""What stands in a trace in which anything of torch has run."""
+DEVICES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
+RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MPI_RANKID", "SLURM_PROCID", "LOCAL_RANK")
+"""Variables that tell a process its rank. The first that is set counts."""
+
+
+def steps_of(text: str) -> tuple[int, ...] | None:
+    """(wait, warmup, active, repeat) that a text asks for; None for "whole". Raises ValueError."""
+    if text.strip().lower() == WHOLE:
+        return None
+    found = [int(word) for word in text.split(",")]
+    wait, warmup, active, repeat = found if len(found) == 4 else (*found, 1)
+    if not (0 <= wait < 10**9 and 0 <= warmup < 10**6 and 0 < active < 10**6 and 0 < repeat <= MOST_SPANS):
+        raise ValueError(text)
+    return max(1, wait), warmup, active, repeat
+
+
+class Watch:
+    """Watches over a process that has imported torch. Not for use in its children, unless `after_fork` was called."""
+
+    def __init__(self, torch: Any, out: str) -> None:
+        self.torch, self.out, self.pid = torch, out, os.getpid()
+        self.host = "".join(sign if sign.isalnum() and ord(sign) < 128 else "-" for sign in os.uname().nodename)[:60]
+        self.options = {option: os.environ.get(PREFIX + name) == "1" for name, option in OPTIONS.items()}
+        self.steps = steps_of(STEPS)
+        self.unit, self.done = "", 0  # what a step is, as soon as that is known, and how many are over
+        self.clock, self.kind = NOTHING, ""  # whose steps count, and its class
+        self.others = self.optimizers = self.batches = self.depth = 0
+        self.prof = self.timer = self.call = self.hook = NOTHING
+        self.whole, self.seconds = False, 0.0  # whether the whole run is recorded, and how long at most
+        self.owner = 0  # the thread that the profiler is tied to
+        self.reason = ""  # why what it records is not all that was wanted
+        self.saved: dict[str, str] = {}  # files, and what a step is in each
+        self.off = self.child = self.used = False
+        self.busy = self.signal = self.words = 0
+
+    def attach(self) -> None:
+        """Have it told of steps, batches, the first call of a module, other profilers, forks and the end."""
+        import atexit
+        import warnings
+
+        torch = self.torch
+        try:
+            self.steps = steps_of(os.environ.get(PREFIX + "STEPS") or STEPS)
+        except ValueError:
+            self.say(f"{PREFIX}STEPS is not understood, and {STEPS} is taken.")
+        process: Any = sys.modules.get("multiprocessing.process")
+        self.child = process is not None and process.current_process().name != "MainProcess"
+        optimizers = torch.optim.Optimizer
+        name = "_patch_step_function" if hasattr(optimizers, "_patch_step_function") else "_hook_for_profile"
+        setattr(optimizers, name, self.around(getattr(optimizers, name), after=self.on_optimizer))
+        for place in ("amp", "cuda.amp"):
+            scaler = reach(torch, place + ".GradScaler")
+            if scaler is not None and "step" in vars(scaler):
+                scaler.step = self.around(scaler.step, self.before_step, self.on_step, 1)
+        __import__("torch.utils.data")
+        batches = torch.utils.data.dataloader._BaseDataLoaderIter
+        batches.__next__ = self.around(batches.__next__, before=self.on_batch)
+        profiler = torch.autograd.profiler.profile
+        profiler.__init__ = self.around(profiler.__init__, before=self.on_other_profiler)
+        # Of our hook, which is gone after the first call.
+        warnings.filterwarnings("ignore", message=".*global hooks on modules")
+        self.hook = torch.nn.modules.module.register_module_forward_pre_hook(lambda *_: self.safely(self.on_use))
+        if torch.distributed.is_available():
+            destroy = torch.distributed.destroy_process_group
+            torch.distributed.destroy_process_group = self.around(destroy, before=self.on_group_end)
+        atexit.register(self.at_end)
+        os._exit = self.around(os._exit, before=lambda *_: self.at_end())
+        os.register_at_fork(after_in_child=self.after_fork)
+        built = reach(torch, "version.cuda") or reach(torch, "version.hip")
+        if built and any(map(os.path.exists, DEVICES)):
+            # Until the program itself sets up a device it may still choose which ones it sees, and fork.
+            torch.cuda._lazy_init = self.around(torch.cuda._lazy_init, after=self.on_use)
+        elif self.steps is None or not self.options["with_stack"]:
+            # With stacks every import would be in it.
+            self.begin_whole()
+
+    def around(self, call: Any, before: Any = None, after: Any = None, place: int = 0) -> Any:
+        """The same call, with something done before and after it that is given one of its arguments."""
+        import functools
+
+        compiling = reach(self.torch, "compiler.is_compiling") or bool
+
+        @functools.wraps(call)
+        def outer(*arguments: Any, **named: Any) -> Any:
+            # What is compiled holds nothing of ours.
+            if compiling():
+                return call(*arguments, **named)
+            self.safely(before, *arguments[place : place + 1])
+            try:
+                return call(*arguments, **named)
+            finally:
+                self.safely(after, *arguments[place : place + 1])
+
+        setattr(outer, NAME, True)
+        return outer
+
+    def safely(self, do: Callable[..., object] | None, *arguments: Any) -> None:
+        """Do something for which the program must not suffer. Where it fails, nothing more is recorded."""
+        if do is None or os.getpid() != self.pid or (self.off and do != self.on_group_end):
+            return
+        try:
+            do(*arguments)
+        except Exception as error:
+            self.off = True
+            self.say(f"PyTorch is not recorded any more: {type(error).__name__}: {error}")
+            try:
+                self.finish(drop=True)
+            except Exception:
+                pass
+
+    def on_optimizer(self, optimizer: Any) -> None:
+        """There is an optimizer. Its class has just got what torch itself puts around a step."""
+        self.optimizers += 1
+        kind = type(optimizer)
+        if not getattr(kind.step, NAME, False):
+            kind.step = self.around(kind.step, self.before_step, self.on_step)
+
+    def on_use(self, *_: Any) -> None:
+        """A module is called for the first time, or a device was set up."""
+        self.hook.remove()
+        if not self.child:
+            self.use()
+            self.begin_whole()
+
+    def on_group_end(self, *_: Any) -> None:
+        """Its threads may still hold work of the last step, and want the interpreter to let go of it. Who takes them
+        down before waits for them forever (seen in 2.13 with gloo)."""
+        import time
+
+        time.sleep(0.05)
+
+    def on_other_profiler(self, *_: Any) -> None:
+        """The program records itself, which only one can at a time."""
+        if not self.busy:
+            self.reason = "From there on the program recorded itself."
+            self.finish()
+            self.off = True
+            self.say("The program uses a profiler of PyTorch itself: from there on nothing is recorded besides it.")
+
+    def before_step(self, optimizer: Any) -> None:
+        """An optimizer is about to make a step."""
+        self.depth += 1
+
+    def on_step(self, optimizer: Any) -> None:
+        """It has made it, or a gradient scaler has skipped it."""
+        self.depth -= 1
+        if not self.depth and self.counts(optimizer, OPTIMIZER):
+            self.over(OPTIMIZER)
+
+    def on_batch(self, batches: Any) -> None:
+        """A batch is asked for: waiting for it is part of its step."""
+        self.batches += 1
+        waits = self.optimizers and self.batches < PATIENCE_BATCHES
+        if not self.child and not waits and self.unit != OPTIMIZER and self.counts(batches, BATCH):
+            self.use()
+            if self.batches > 1:
+                self.over(BATCH)
+
+    def counts(self, one: Any, unit: str) -> bool:
+        """Whether it is this one whose steps count, and this thread in which they do."""
+        import threading
+        import weakref
+
+        if self.owner not in (0, threading.get_ident()):
+            return False
+        known = self.clock() if self.clock is not None else None
+        self.others = 0 if known is one else self.others + 1
+        free = known is None or unit != self.unit or self.others > PATIENCE_STEPS
+        # The threads of autograd are none of Python's, and no profiler can be tied to them.
+        if free and any(each.ident == threading.get_ident() for each in threading.enumerate()):
+            known, self.clock, self.kind = one, weakref.ref(one), type(one).__name__
+        return known is one
+
+    def use(self) -> None:
+        """The program has begun: what Python starts from here on are its children."""
+        if not self.used:
+            self.used = True
+            os.environ[TAKEN] = role()
+
+    def after_fork(self) -> None:
+        """This is a child now. It may be a rank, if nobody has begun; the profiler of its parent is not its own."""
+        recording, self.pid, self.child, self.owner = self.prof is not None, os.getpid(), True, 0
+        self.off = self.off or self.used or recording
+        if recording:
+            sys.setprofile(None)
+            (reach(self.torch, "autograd._enable_record_function") or bool)(False)
+
+    def over(self, unit: str) -> None:
+        """A step is over."""
+        self.use()
+        if self.steps is None:
+            return
+        if unit != self.unit:
+            # What was taken for the whole run, or for steps, was none of it.
+            self.finish(drop=True)
+            self.unit, self.done = unit, 0
+        self.done += 1
+        wait, warmup, active, repeat = self.steps
+        if self.prof is not None:
+            if self.prof.current_action.name == "RECORD_AND_SAVE":
+                self.tell()
+            self.alone(self.prof.step)
+        elif self.done == wait:
+            self.begin_steps()
+        if self.done >= (wait + warmup + active) * repeat:
+            self.finish()
+            self.off = True
+
+    def begin_whole(self) -> None:
+        """Record from here on, until it is known better or is too much, as all of it lies in memory."""
+        import ctypes
+        import threading
+
+        main = threading.current_thread() is threading.main_thread()
+        if self.prof is None and main and not (self.unit or self.child or self.saved):
+            self.whole = True
+            self.seconds = float(os.environ.get(PREFIX + "SECONDS") or WHOLE_S[self.options["with_stack"]])
+            self.begin(self.torch.profiler.profile(activities=self.activities(), **self.options))
+            # A profiler can be ended by its own thread alone.
+            self.call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self.at_limit)
+            self.timer = threading.Timer(self.seconds, ctypes.pythonapi.Py_AddPendingCall, (self.call, None))
+            self.timer.daemon = True
+            self.timer.start()
+
+    def at_limit(self, _: Any) -> int:
+        """The whole run was recorded for so long."""
+        if self.whole:
+            self.reason = f"It was ended after {self.seconds:g} seconds, the limit without steps."
+            self.safely(self.finish)
+        return 0
+
+    def begin_steps(self) -> None:
+        """Record by the schedule, of which the first steps are over."""
+        wait, warmup, active, repeat = self.steps or ()
+        schedule, profile = self.torch.profiler.schedule, self.torch.profiler.profile
+        plan = self.alone(lambda: schedule(wait=wait, warmup=warmup, active=active, repeat=repeat))
+        prof = profile(activities=self.activities(), schedule=plan, on_trace_ready=self.save, **self.options)
+        # Its steps have the numbers that the program's have.
+        prof.step_num = self.done
+        prof.current_action = prof._prev_schedule_action = plan(self.done)
+        self.begin(prof)
+
+    def begin(self, prof: Any) -> None:
+        """Start a profiler."""
+        import signal
+        import threading
+
+        self.prof, self.owner = prof, threading.get_ident()
+        replace_handler(signal.SIG_DFL, self.at_sigterm)
+        self.alone(prof.start)
+
+    def activities(self) -> list[Any]:
+        """What can be recorded without setting up a device that the program has not set up itself."""
+        kinds = self.torch.profiler.ProfilerActivity
+        ready = [name for name in ("CUDA", "XPU") if (reach(self.torch, name.lower() + ".is_initialized") or bool)()]
+        return [kinds.CPU, *(getattr(kinds, name) for name in ready)]
+
+    def alone(self, do: Callable[[], Any]) -> Any:
+        """Have the profiler do something that the end of the process must wait for, and of which nobody is warned."""
+        import warnings
+
+        self.busy += 1
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return do()
+        finally:
+            self.busy -= 1
+            if self.signal and not self.busy:
+                self.at_sigterm(self.signal)
+
+    def finish(self, *, drop: bool = False) -> None:
+        """End the profiler, and save what it has recorded, unless that is not wanted."""
+        import signal
+
+        prof, whole = self.prof, self.whole
+        if prof is None:
+            return
+        self.tell()
+        self.prof, self.whole = None, False
+        if whole:
+            self.timer.cancel()
+        if whole or drop:
+            prof.on_trace_ready = None if drop else self.save
+        self.alone(prof.stop)
+        replace_handler(self.at_sigterm, signal.SIG_DFL)
+
+    def at_end(self) -> None:
+        """The process ends."""
+        if os.getpid() == self.pid and not self.busy:
+            self.safely(self.save_rest)
+            self.off = True
+
+    def save_rest(self) -> None:
+        """Save what there is when the process ends, or say why there is nothing."""
+        self.reason = self.reason or ("The program ended before the schedule did." if self.unit else "")
+        self.finish()
+        if rank_of(self.torch) is not None:
+            self.on_group_end()
+        if self.saved or not self.used:
+            return
+        if self.unit and self.steps:
+            self.say(
+                f"Nothing was recorded: the program ended after {self.done} steps ({self.unit}), and the schedule "
+                f"records from step {sum(self.steps[:2]) + 1} on. Choose a shorter one, such as 1,0,1, or “whole”."
+            )
+        elif not self.child:
+            self.say("Nothing was recorded: no operator of PyTorch ran in this process.")
+
+    def at_sigterm(self, number: int, *_: Any) -> None:
+        """The process is told to end, which it would on the spot. What was recorded is saved first."""
+        import signal
+
+        if self.busy and os.getpid() == self.pid:
+            self.signal = number
+            return
+        self.reason = "The program was told to end."
+        self.at_end()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    def tell(self) -> None:
+        """Have the trace say what its steps are."""
+        import json
+
+        facts = {
+            "step": self.unit or "whole run",
+            "counted": self.kind if self.unit else None,
+            "schedule": ",".join(map(str, self.steps)) if self.unit and self.steps else WHOLE,
+            "reason": self.reason or None,
+            "rank": rank_of(self.torch),
+            "steps_over": self.done if self.unit else None,
+        }
+        try:
+            self.prof.add_metadata_json("perfloom", json.dumps({k: v for k, v in facts.items() if v is not None}))
+        except Exception:
+            pass  # Some builds have no place for it.
+
+    def save(self, prof: Any) -> None:
+        """Write what a profiler has recorded, under a name of its own. Where no operator ran, there is nothing."""
+        rank = rank_of(self.torch)
+        who = "process" if rank is None else f"rank{rank}"
+        name = f"{who}-{self.host}-{os.getpid()}-{len(self.saved)}"
+        plain = os.path.join(self.out, f".{name}.json")
+        try:
+            prof.export_chrome_trace(plain)
+            if packed(plain, plain + ".gz"):
+                for other in [path for path, unit in self.saved.items() if unit != self.unit]:
+                    os.remove(other)
+                    del self.saved[other]
+                final = os.path.join(self.out, f"{name}.pt.trace.json.gz")
+                os.rename(plain + ".gz", final)
+                self.saved[final] = self.unit
+        except Exception as error:
+            self.say(f"A trace could not be written to {self.out}: {type(error).__name__}: {error}")
+        finally:
+            for path in (plain, plain + ".gz"):
+                if os.path.exists(path):
+                    os.remove(path)
+
+    def say(self, text: str) -> None:
+        """Tell a person, on standard error and where the job looks. Never too often."""
+        self.words += 1
+        text = " ".join(text.split())
+        if self.words <= MOST_WORDS:
+            try:
+                with open(os.path.join(self.out, f"{self.host}-{os.getpid()}.note"), "a", encoding="utf-8") as file:
+                    file.write(text + "\n")
+                print("perfloom:", text, file=sys.stderr, flush=True)
+            except Exception:
+                pass
+
+
+def reach(start: Any, path: str) -> Any:
+    """What a path of attributes leads to; None where there is no such."""
+    for name in path.split("."):
+        start = getattr(start, name, None)
+    return start
+
+
+def packed(plain: str, target: str) -> bool:
+    """Pack a trace. Returns whether there is anything of torch in it."""
+    import gzip
+
+    found, tail = False, b""
+    with open(plain, "rb") as source, gzip.open(target, "wb", 1) as sink:
+        for piece in iter(lambda: source.read(1 << 20), b""):
+            found = found or any(word in tail + piece for word in OPERATORS)
+            tail = piece[-16:]
+            sink.write(piece)
+    return found
+
+
+def rank_of(torch: Any) -> int | None:
+    """The rank of this process, where it is one of several."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return int(torch.distributed.get_rank())
+    return next((int(os.environ[name]) for name in RANKS if os.environ.get(name, "").isdigit()), None)
+
+
+def replace_handler(there: Any, wanted: Any) -> None:
+    """Set what is done at SIGTERM, where it is nobody's but ours."""
+    import signal
+    import threading
+
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == there:
+        signal.signal(signal.SIGTERM, wanted)
+
+
+def role() -> str:
+    """What a launcher has said that this process is. A child has that of its parent."""
+    return "|".join(os.environ.get(name, "") for name in (*RANKS, "TORCHELASTIC_RESTART_COUNT"))
+
+
+class Finder:
+    """Asked by Python for each module that is imported, until torch was."""
+
+    def __init__(self, out: str) -> None:
+        self.out, self.asks = out, False
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """As others find it, but that it is watched over when it was loaded."""
+        if name != "torch" or self.asks:
+            return None
+        import importlib.util
+
+        self.asks = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self.asks = False
+        loader: Any = spec.loader if spec is not None else None
+        load = getattr(loader, "exec_module", None)
+        if load is not None:
+            loader.exec_module = lambda module: self.loaded(module, loader, load)
+        return spec
+
+    def loaded(self, module: Any, loader: Any, load: Callable[[Any], None]) -> None:
+        """Load torch, and watch over it."""
+        del loader.exec_module
+        load(module)
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        watch = Watch(module, self.out)
+        watch.safely(watch.attach)
+
+
+def main() -> None:
+    """Wait for torch, and let the sitecustomize.py that would have been found without us do what it does."""
+    out = os.environ.get(PREFIX + "OUT")
+    if out and os.environ.get(TAKEN) != role():
+        sys.meta_path.insert(0, Finder(out))
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]
+    ours = sys.modules[NAME] = sys.modules.pop("sitecustomize")
+    globals()["__name__"] = NAME
+    try:
+        __import__("sitecustomize")
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            raise
+        sys.modules["sitecustomize"] = ours
+
+
+if __name__ == "sitecustomize":
+    main()
