@@ -6,6 +6,7 @@ import re
 from .trace_grammar import Damaged, More, blank_end, shown, value
 
 _PHASE = re.compile(rb'"ph"\s*+:\s*+"')
+MANY_EVENTS_BYTES = 32 << 10
 _UNDERSTOOD = ("traceEvents", "schemaVersion", "deviceProperties", "distributedInfo", "displayTimeUnit")
 
 
@@ -32,6 +33,9 @@ def top_keys(head: bytes) -> list[str]:
                 return keys
             found = value(text, position)
             keys.append(shown(text[found.start + 1 : found.end - 1]))
+            if keys[-1] == "traceEvents" and len(text) - found.end > MANY_EVENTS_BYTES:
+                # Where there are so many their end is not in sight.
+                return keys
             position = value(text, text.index(b":", found.end) + 1).end
     except (Damaged, More, ValueError):
         return keys
