@@ -24,6 +24,7 @@ STOP, FULL, ODD, OTHER = 0, 1, 2, 3
 BAD = -1
 SLOTS = 128
 FARTHEST_US = FARTHEST_NS // 1000 - 1
+LARGEST = 2**63 - 1
 NEST = 60
 NAME, CATEGORY, PROCESS, THREAD, ID, BIND = range(6)
 FIELDS = 6
@@ -146,7 +147,7 @@ def _string_end(data: Array, p: int) -> int:
 
 @inlined
 def _number_end(data: Array, p: int) -> int:
-    """Where the number ends that begins at p; BAD where it is none, or has an exponent, or is very long."""
+    """Where the number ends that begins at p; BAD where it is none, or very long, or may be very large."""
     start = p
     if data[p] == 45:
         p += 1
@@ -165,8 +166,17 @@ def _number_end(data: Array, p: int) -> int:
             p += 1
         if p == begin:
             return BAD
-    if data[p] == 101 or data[p] == 69 or p - start >= LONGEST_NUMBER:
+    if p - start >= LONGEST_NUMBER:
         return BAD
+    if data[p] == 101 or data[p] == 69:
+        p += 1
+        if data[p] == 43 or data[p] == 45:
+            p += 1
+        begin = p
+        while 48 <= data[p] <= 57:
+            p += 1
+        if p == begin or p > begin + 2:
+            return BAD
     return p
 
 
@@ -346,13 +356,12 @@ def _whole(data: Array, p: int) -> tuple[int, int]:
     if negative:
         p += 1
     begin = p
-    number = 0
+    number = uint64(0)
     while 48 <= data[p] <= 57:
-        number = number * 10 + (data[p] - 48)
+        number = number * uint64(10) + uint64(data[p] - 48)
         p += 1
     length = p - begin
-    # The last 18-digit number fits; longer ones are left to the decoder.
-    if length == 0 or length > 18 or (data[begin] == 48 and length > 1):
+    if length == 0 or length > 19 or (data[begin] == 48 and length > 1) or number > uint64(LARGEST):
         return 0, BAD
     if data[p] == 46:
         begin = p + 1
@@ -363,7 +372,8 @@ def _whole(data: Array, p: int) -> tuple[int, int]:
             return 0, BAD
     if data[p] == 101 or data[p] == 69:
         return 0, BAD
-    return -number if negative else number, p
+    value: Any = np.int64(number)
+    return -value if negative else value, p
 
 
 @inlined

@@ -20,7 +20,6 @@ from tests.readers.trace_texts import EVENT, Event, listed, read
 from tests.real_traces import FOLDER
 
 RECORDED = Path(__file__).parents[1] / "data" / "pytorch"
-TRACES = sorted(RECORDED.glob("*.pt.trace.json.gz"))
 READERS = Path(compiled_cache.__file__).parent
 
 blanks = st.sampled_from(["", "", "", " ", "\n    ", "\t\r\n", " " * 70])
@@ -91,7 +90,7 @@ def texts(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(texts(), st.sampled_from([60, 300, 1 << 20]))
 @example('[{"args":{"a":[1]]}}]', 300)
 @example('[{"args":{"a":{"b":"]"}}}]', 300)
@@ -100,24 +99,17 @@ def test_both_ways_agree(text: str, pieces: int) -> None:
 
 
 def test_both_ways_agree_on_recordings() -> None:
-    for path in TRACES:
-        found = read(gzip.decompress(path.read_bytes()), 20_000)
+    for name in ("training", "workers"):
+        found = read(gzip.decompress((RECORDED / f"{name}.pt.trace.json.gz").read_bytes()), 20_000)
         assert len(found.events) > 200
         assert found.lost == {}
 
 
 @pytest.mark.skipif(not FOLDER.is_dir(), reason="the real traces lie outside of the checkout")
-@pytest.mark.parametrize("name", ["amd_mi250", "ddp_rank0"])
-def test_both_ways_agree_on_real_traces(name: str) -> None:
+@pytest.mark.parametrize("name", ["amd_mi250", "ddp_rank0", "nccl_a100"])
+def test_real_traces_are_read_as_they_are(name: str) -> None:
     text = gzip.decompress((FOLDER / f"{name}.pt.trace.json.gz").read_bytes())
-    assert read(text, 100_000).events == plain(text)
-
-
-@pytest.mark.skipif(not FOLDER.is_dir(), reason="the real traces lie outside of the checkout")
-@pytest.mark.parametrize("name", ["resnet50_v100", "nccl_a100"])
-def test_large_real_traces_are_read_as_they_are(name: str) -> None:
-    text = gzip.decompress((FOLDER / f"{name}.pt.trace.json.gz").read_bytes())
-    found = scanned(io.BytesIO(text), 1 << 20)
+    found = scanned(io.BytesIO(text), 1 << 18)
     assert (listed(found), found.lost) == (plain(text), [])
 
 
