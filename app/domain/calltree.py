@@ -155,10 +155,12 @@ def merge_children(parent: Array, label: Array) -> tuple[Array, Array, Array]:
     width = int(label.max()) + 2 if n else 1
     for d in range(1, levels.deepest + 1):
         nodes = levels.nodes(d)
-        # Hashing beats sorting here, and keeps the order of first appearance.
-        encoded = pa.array(merged[parent[nodes]] * width + label[nodes]).dictionary_encode()
-        merged[nodes] = count + encoded.indices.to_numpy()
-        distinct = encoded.dictionary.to_numpy()
+        # Hashing beats sorting here, and keeps the order of first appearance. Numpy and Arrow see the same bytes:
+        # what they have for that imports pandas.
+        keys = (merged[parent[nodes]] * width + label[nodes]).astype(np.int64, copy=False)
+        encoded = pa.Array.from_buffers(pa.int64(), len(keys), [None, pa.py_buffer(keys)]).dictionary_encode()
+        merged[nodes] = count + np.frombuffer(encoded.indices.buffers()[1], np.int32, len(keys))
+        distinct = np.frombuffer(encoded.dictionary.buffers()[1], np.int64, len(encoded.dictionary))
         parents.append(distinct // width)
         labels.append(distinct % width)
         count += len(distinct)
