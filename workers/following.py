@@ -86,14 +86,15 @@ def record(
     name: str,
     watch: Callable[[Job], None],
     *,
-    output: BinaryIO = sys.stderr.buffer,
+    output: BinaryIO | None = None,
     ask: Secrets = no_secrets,
 ) -> Job:
     """Record, wait, and return the job in its final state.
 
     watch: told whenever state or progress change. A first Ctrl-C (or SIGTERM) ends the program and keeps what was
-    recorded; a second one drops it. A program on this machine gets this process's environment. ask: asked for the
-    passwords of a target, in a thread of its own. Raises NotFound where there is no such target.
+    recorded; a second one drops it. A program on this machine gets this process's environment. output: where what it
+    prints is copied to; by default standard error. ask: asked for the passwords of a target, in a thread of its own.
+    Raises NotFound where there is no such target.
     """
     store = open_store(settings)
     queue = Queue(settings, store)
@@ -111,7 +112,7 @@ def record(
             job = store.jobs.create("record", spec.to_json(), name, id=id)
             if by_worker:
                 queue.ring_job(id)
-            tail = OutputTail(files, output)
+            tail = OutputTail(files, output or sys.stderr.buffer)
             return _follow(settings, store, queue, job, files, wishes, watch, tail, by_worker, host, ask)
     finally:
         queue.close()

@@ -15,19 +15,23 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from perfloom.config import Settings
 from perfloom.domain.errors import Unavailable, UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.readers import compiled_cache
-from perfloom.store import Result, Store, columns
+from perfloom.store import columns
 from perfloom.store.disk import disk_errors, remove_tree
 from perfloom.workers import processes, rank_archive
 from perfloom.workers.perf_tool import script_name
 from perfloom.workers.rank_folders import PLAN, STATE, folders
 from perfloom.workers.read_child import EXHAUSTED, too_much_memory
 from perfloom.workers.read_request import Input, Limits, Request, error_of
+
+if TYPE_CHECKING:
+    # Not imported: who reads a file without storing it does not need the catalogue.
+    from perfloom.store import Result, Store
 
 Progress = Callable[[float | None, str], None]
 POLL_S = 0.25
@@ -41,14 +45,14 @@ log = logging.getLogger(__name__)
 
 def read_to_result(
     settings: Settings,
-    store: Store,
+    store: "Store",
     job_id: str,
     files: Sequence[Path],
     *,
     name: str,
     meta_changes: Mapping[str, Any],
     progress: Progress,
-) -> Result:
+) -> "Result":
     """Read the files of one run into the result `job_id`, which keeps them; the result there is where it exists.
 
     A perf.data file beside which its text lies (see `symbolise`) is read from that. In place of files there may be one

@@ -18,6 +18,7 @@ from perfloom.queue import Queue
 from perfloom.store import open_store
 from perfloom.workers import following, processes, services
 from perfloom.workers.facts_probe import host_name
+from tests.cli.conftest import Run
 from tests.jobspecs import spec_of
 from tests.parts import require
 from tests.servers import OrdinaryUser, RedisServer
@@ -94,22 +95,22 @@ def test_the_command_runs_here_with_this_environment(settings: Settings, tmp_pat
         (("--no-such-option",), 2, "no-such-option"),
     ],
 )
-def test_exit_statuses(settings: Settings, arguments: tuple[str, ...], status: int, words: str) -> None:
-    done = perfloom(settings, "record", *arguments)
-    assert (done.returncode, done.stdout) == (status, "")
-    assert words in done.stderr.replace("\n", " ") and "Traceback" not in done.stderr
+def test_exit_statuses(run: Run, arguments: tuple[str, ...], status: int, words: str) -> None:
+    found, out, err = run("record", *arguments)
+    assert (found, out) == (status, "")
+    assert words in err.replace("\n", " ") and "Traceback" not in err
 
 
-def test_a_failing_command_with_samples_has_a_result(settings: Settings) -> None:
+def test_a_failing_command_with_samples_has_a_result(run: Run) -> None:
     code = "sum(i * i for i in range(3_000_000)); raise SystemExit(3)"
-    done = perfloom(settings, "record", *LIGHT, "--", sys.executable, "-S", "-c", code)
-    assert done.returncode == 0 and "exit status 3" in done.stderr and len(done.stdout) == 13
+    status, out, err = run("record", *LIGHT, "--", sys.executable, "-S", "-c", code)
+    assert status == 0 and "exit status 3" in err and len(out) == 13
 
 
-def test_the_duration_ends_it(settings: Settings) -> None:
+def test_the_duration_ends_it(run: Run) -> None:
     loop = (sys.executable, "-S", "-c", "while True: pass")
-    done = perfloom(settings, "record", *LIGHT, "--duration", "0.5", "--", *loop)
-    assert done.returncode == 0 and "limit of 0.5 s" in done.stderr
+    status, _, err = run("record", *LIGHT, "--duration", "0.5", "--", *loop)
+    assert status == 0 and "limit of 0.5 s" in err
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -147,10 +148,10 @@ def _size(path: Path) -> int:
         return 0
 
 
-def test_a_gigabyte_of_output_is_cut(settings: Settings) -> None:
-    done = perfloom(settings, "record", *LIGHT, "--", "head", "-c", "1000000000", "/dev/zero")
-    assert done.returncode == 0, done.stderr[-1000:]
-    assert len(done.stderr) < 2_200_000 and "bytes are left out here" in done.stderr
+def test_a_gigabyte_of_output_is_cut(run: Run) -> None:
+    status, _, err = run("record", *LIGHT, "--", "head", "-c", "1000000000", "/dev/zero")
+    assert status == 0, err[-1000:]
+    assert len(err) < 2_200_000 and "bytes are left out here" in err
 
 
 def test_a_reader_that_goes_away(settings: Settings) -> None:

@@ -1,0 +1,30 @@
+"""Commands in this process, for tests that are not about a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from perfloom import cli
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, short_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> Run:
+    """Run a command in this process: its status, standard output and standard error."""
+    monkeypatch.setenv("PERFLOOM_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("PERFLOOM_RUNTIME", str(short_path / "r"))
+    monkeypatch.setenv("PERFLOOM_RESERVE_BYTES", "0")
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        capfdbinary.readouterr()
+        status = cli.run(list(arguments))
+        out, err = capfdbinary.readouterr()
+        return status, out.decode(errors="replace"), err.decode(errors="replace")
+
+    return call
