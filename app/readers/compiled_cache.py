@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import __version__
 
-SHARED = ("compiled.py", "hashing.py", "trace_interning.py", "trace_masks.py")
+SHARED = ("compiled.py", "hashing.py", "trace_interning.py", "trace_masks.py", "trace_values.py")
 """Modules of which parts are compiled into loops of others: the compiler sees only that a loop's own module changes."""
 LOCK = "lock"
 READY = "ready"

@@ -12,20 +12,18 @@ from numba import uint64
 from ..domain.tables import NUMBERED
 from .compiled import inlined, lean
 from .trace_events import ID_TEXT, MISSING
-from .trace_grammar import FARTHEST_NS, LONGEST_NUMBER
+from .trace_grammar import FARTHEST_NS
 from .trace_interning import Table, forget, interned, joined
-from .trace_masks import bits, equal, first, special, unblank, word
+from .trace_masks import first, special, word
+from .trace_values import BAD, blank_end, literal_end, low, nested_end, number_end, string_end, value_end
 
 Array = np.ndarray[Any, Any]
 
 STOP, FULL, ODD, OTHER = 0, 1, 2, 3
 """Why a scan ended: it came to `stop`; there is no more room; an event that is not understood; no event."""
 
-BAD = -1
 SLOTS = 128
-FARTHEST_US = FARTHEST_NS // 1000 - 1
 LARGEST = 2**63 - 1
-NEST = 60
 NAME, CATEGORY, PROCESS, THREAD, ID, BIND = range(6)
 FIELDS = 6
 """The members of an event that are texts."""
@@ -95,229 +93,61 @@ def _place(key: str, factor: int) -> int:
 
 
 @inlined
-def _low(text: Any, length: int) -> Any:
-    """The first bytes of a word; `length` up to 8."""
-    return text if length >= 8 else text & ((uint64(1) << uint64(8 * length)) - uint64(1))
-
-
-@inlined
-def _blank_end(data: Array, p: int) -> int:
-    if data[p] > 32:
-        return p
-    if data[p] == 32 and data[p + 1] > 32:
-        return p + 1
-    while True:
-        mask = unblank(data, p)
-        if mask:
-            p += first(mask)
-            return p
-        p += 64
-
-
-@inlined
-def _hex(byte: int) -> bool:
-    return 48 <= byte <= 57 or 65 <= byte <= 70 or 97 <= byte <= 102
-
-
-@inlined
-def _string_end(data: Array, p: int) -> int:
-    """Where the closing quote of the string stands whose text begins at p; BAD where it is no strict string."""
-    while True:
-        mask = special(data, p)
-        if not mask:
-            p += 64
-            continue
-        p += first(mask)
-        byte = data[p]
-        if byte == 34:
-            return p
-        if byte != 92:
-            return BAD
-        byte = data[p + 1]
-        if byte == 117:
-            for i in range(2, 6):
-                if not _hex(data[p + i]):
-                    return BAD
-            p += 6
-        elif byte in (34, 92, 47, 98, 102, 110, 114, 116):
-            p += 2
-        else:
-            return BAD
-
-
-@inlined
-def _number_end(data: Array, p: int) -> int:
-    """Where the number ends that begins at p; BAD where it is none, or very long, or may be very large."""
-    start = p
-    if data[p] == 45:
-        p += 1
-    if data[p] == 48:
-        p += 1
-    else:
-        begin = p
-        while 48 <= data[p] <= 57:
-            p += 1
-        if p == begin:
-            return BAD
-    if data[p] == 46:
-        p += 1
-        begin = p
-        while 48 <= data[p] <= 57:
-            p += 1
-        if p == begin:
-            return BAD
-    if p - start >= LONGEST_NUMBER:
-        return BAD
-    if data[p] == 101 or data[p] == 69:
-        p += 1
-        if data[p] == 43 or data[p] == 45:
-            p += 1
-        begin = p
-        while 48 <= data[p] <= 57:
-            p += 1
-        if p == begin or p > begin + 2:
-            return BAD
-    return p
-
-
-@inlined
-def _value_end(data: Array, p: int) -> int:
-    """Where the strict JSON value ends that begins at p; BAD where there is none, or it is nested deep."""
-    inside = uint64(0)
-    depth = 0
-    while True:
-        byte = data[p]
-        if byte == 91 or byte == 123:
-            is_object = byte == 123
-            if depth == NEST:
-                return BAD
-            depth += 1
-            inside = (inside << uint64(1)) | uint64(is_object)
-            p = _blank_end(data, p + 1)
-            if data[p] != (125 if is_object else 93):
-                if is_object:
-                    p = _colon_end(data, p)
-                    if p < 0:
-                        return BAD
-                continue
-            p += 1
-            depth -= 1
-            inside >>= uint64(1)
-        elif byte == 34:
-            p = _string_end(data, p + 1) + 1
-            if p == 0:
-                return BAD
-        elif byte == 45 or 48 <= byte <= 57:
-            p = _number_end(data, p)
-            if p < 0:
-                return BAD
-        else:
-            p = _literal_end(data, p)
-            if p < 0:
-                return BAD
-        while depth:
-            p = _blank_end(data, p)
-            is_object = (inside & uint64(1)) == uint64(1)
-            if data[p] == 44:
-                p = _blank_end(data, p + 1)
-                if is_object:
-                    p = _colon_end(data, p)
-                    if p < 0:
-                        return BAD
-                break
-            if data[p] != (125 if is_object else 93):
-                return BAD
-            p += 1
-            depth -= 1
-            inside >>= uint64(1)
-        if depth == 0:
-            return p
-
-
-@inlined
-def _colon_end(data: Array, p: int) -> int:
-    """Where the value begins of the member whose key begins at p."""
-    if data[p] != 34:
-        return BAD
-    p = _string_end(data, p + 1)
-    if p < 0:
-        return BAD
-    p = _blank_end(data, p + 1)
-    if data[p] != 58:
-        return BAD
-    return _blank_end(data, p + 1)
-
-
-@inlined
-def _literal_end(data: Array, p: int) -> int:
-    text = word(data, p)
-    if (text & uint64(0xFFFFFFFF)) in (uint64(0x65757274), uint64(0x6C6C756E)):
-        return p + 4
-    if (text & uint64(0xFFFFFFFFFF)) == uint64(0x65736C6166):
-        return p + 5
-    return BAD
-
-
-@inlined
-def _nested_end(data: Array, start: int, end: int) -> int:
-    """Where the brackets are closed again that open at `start`. Nothing else is looked at but strings."""
-    p, depth = start, 0
-    in_string = uint64(0)
-    while p < end:
-        if equal(data, p, 92):
-            return _value_end(data, start)
-        strings = equal(data, p, 34)
-        for shift in (1, 2, 4, 8, 16, 32):
-            strings ^= strings << uint64(shift)
-        strings ^= in_string
-        opened = (equal(data, p, 91) | equal(data, p, 123)) & ~strings
-        closed = (equal(data, p, 93) | equal(data, p, 125)) & ~strings
-        count = bits(closed)
-        if count >= depth:
-            left, seen = closed, 0
-            while left:
-                at: int = first(left)
-                seen += 1
-                if depth + bits(opened & ((uint64(1) << uint64(at)) - uint64(1))) == seen:
-                    return p + at + 1
-                left &= left - uint64(1)
-        depth += bits(opened) - count
-        in_string = uint64(0) - (strings >> uint64(63))
-        p += 64
-    return BAD
-
-
-@inlined
 def _time(data: Array, p: int) -> tuple[int, int]:
     """(the nanoseconds of the number of microseconds that begins at p, where it ends, BAD for what is none)."""
     negative = data[p] == 45
     if negative:
         p += 1
     begin = p
-    number = 0
+    number = uint64(0)
     while 48 <= data[p] <= 57:
-        number = number * 10 + (data[p] - 48)
+        number = number * uint64(10) + uint64(data[p] - 48)
         p += 1
-    length = p - begin
-    if length == 0 or length > 17 or (data[begin] == 48 and length > 1) or number > FARTHEST_US:
+    digits = p - begin
+    if digits == 0 or digits > 19 or (data[begin] == 48 and digits > 1):
         return 0, BAD
-    number *= 1000
+    # By which power of ten the digits are to be multiplied.
+    power = 3
     if data[p] == 46:
         p += 1
         begin = p
-        scale = 100
         while 48 <= data[p] <= 57:
-            if scale:
-                number += (data[p] - 48) * scale
-                scale //= 10
-            elif p == begin + 3 and data[p] >= 53:
-                number += 1
+            number = number * uint64(10) + uint64(data[p] - 48)
             p += 1
-        if p == begin:
+        power -= p - begin
+        if p == begin or digits + p - begin > 19:
             return 0, BAD
     if data[p] == 101 or data[p] == 69:
+        p += 1
+        smaller = data[p] == 45
+        if smaller or data[p] == 43:
+            p += 1
+        begin = p
+        exponent = 0
+        while 48 <= data[p] <= 57 and p < begin + 4:
+            exponent = exponent * 10 + (data[p] - 48)
+            p += 1
+        if p == begin or p == begin + 4:
+            return 0, BAD
+        power += -exponent if smaller else exponent
+    while power > 0 and number:
+        if number > uint64(FARTHEST_NS):
+            return 0, BAD
+        number *= uint64(10)
+        power -= 1
+    if power < -19:
+        number = uint64(0)
+    elif power < 0:
+        divisor = uint64(1)
+        for _ in range(-power):
+            divisor *= uint64(10)
+        rest = number % divisor
+        # Half of a nanosecond goes away from zero.
+        number = number // divisor + uint64(rest >= divisor - rest)
+    if number >= uint64(FARTHEST_NS):
         return 0, BAD
-    return -number if negative else number, p
+    time: Any = np.int64(number)
+    return -time if negative else time, p
 
 
 @inlined
@@ -336,15 +166,15 @@ def _small(data: Array, p: int, length: int) -> int:
 @inlined
 def _numbered(data: Array, p: int, length: int, keys: Keys) -> int:
     """Which of NUMBERED a key is, or BAD."""
-    start = _low(word(data, p), length)
+    start = low(word(data, p), length)
     end = word(data, p + length - 8) if length > 8 else start
     ends = start ^ (uint64(3) * end) ^ uint64(length)
     key = keys.slots[(ends * keys.factor) >> uint64(57)]
     if key < 0 or keys.lengths[key] != length or keys.words[key, 0] != start:
         return BAD
-    if length > 8 and keys.words[key, 1] != _low(word(data, p + 8), length - 8):
+    if length > 8 and keys.words[key, 1] != low(word(data, p + 8), length - 8):
         return BAD
-    if length > 16 and keys.words[key, 2] != _low(word(data, p + 16), length - 16):
+    if length > 16 and keys.words[key, 2] != low(word(data, p + 16), length - 16):
         return BAD
     return int(key)
 
@@ -385,7 +215,7 @@ def _arguments(data: Array, p: int, end: int, keys: Keys, pieces: Array, numbers
     """
     seen = uint64(0)
     kept = 0
-    p = _blank_end(data, p + 1)
+    p = blank_end(data, p + 1)
     if data[p] == 125:
         return p + 1, 0, seen
     while True:
@@ -402,10 +232,10 @@ def _arguments(data: Array, p: int, end: int, keys: Keys, pieces: Array, numbers
         key = _numbered(data, start + 1, p - start - 1, keys)
         p += 1
         if data[p] != 58:
-            p = _blank_end(data, p)
+            p = blank_end(data, p)
             if data[p] != 58:
                 return BAD, 0, seen
-        p = _blank_end(data, p + 1)
+        p = blank_end(data, p + 1)
         byte = data[p]
         is_number = byte == 45 or 48 <= byte <= 57
         if key >= 0:
@@ -419,14 +249,14 @@ def _arguments(data: Array, p: int, end: int, keys: Keys, pieces: Array, numbers
             numbers[key], p = _whole(data, p)
         else:
             if byte == 34:
-                p = _string_end(data, p + 1)
+                p = string_end(data, p + 1)
                 p += p >= 0
             elif byte == 91 or byte == 123:
-                p = _nested_end(data, p, end)
+                p = nested_end(data, p, end)
             elif is_number:
-                p = _number_end(data, p)
+                p = number_end(data, p)
             else:
-                p = _literal_end(data, p)
+                p = literal_end(data, p)
             if kept == len(pieces) // 2:
                 return BAD, 0, seen
             pieces[2 * kept] = start
@@ -434,9 +264,9 @@ def _arguments(data: Array, p: int, end: int, keys: Keys, pieces: Array, numbers
             kept += 1
         if p < 0:
             return BAD, 0, seen
-        p = _blank_end(data, p)
+        p = blank_end(data, p)
         if data[p] == 44:
-            p = _blank_end(data, p + 1)
+            p = blank_end(data, p + 1)
             continue
         if data[p] != 125:
             return BAD, 0, seen
@@ -464,9 +294,9 @@ def scan(
     pieces, numbers = work[2 * FIELDS : 2 * FIELDS + 2 * MEMBERS], work[2 * FIELDS + 2 * MEMBERS :]
     p = start
     while True:
-        p = _blank_end(data, p)
+        p = blank_end(data, p)
         while data[p] == 44:
-            p = _blank_end(data, p + 1)
+            p = blank_end(data, p + 1)
         at[1] = p
         if p >= stop:
             return STOP
@@ -478,7 +308,7 @@ def scan(
         for field in range(FIELDS):
             lengths[field] = BAD
         arguments, seen = 0, uint64(0)
-        p = _blank_end(data, p + 1)
+        p = blank_end(data, p + 1)
         empty = data[p] == 125
         while not empty:
             if data[p] != 34:
@@ -493,11 +323,11 @@ def scan(
             length = p - key
             p += 1
             if data[p] != 58:
-                p = _blank_end(data, p)
+                p = blank_end(data, p)
                 if data[p] != 58:
                     return ODD
-            p = _blank_end(data, p + 1)
-            text = _low(word(data, key), length) if length < 8 else uint64(0)
+            p = blank_end(data, p + 1)
+            text = low(word(data, key), length) if length < 8 else uint64(0)
             byte = data[p]
             if text == _PH:
                 if byte != 34 or data[p + 2] != 34 or not 32 <= data[p + 1] < 127 or data[p + 1] == 92:
@@ -506,7 +336,7 @@ def scan(
                 p += 3
             elif text in (_TS, _DUR):
                 if byte == 110:
-                    time, p = MISSING, _literal_end(data, p)
+                    time, p = MISSING, literal_end(data, p)
                 else:
                     quoted = byte == 34
                     time, p = _time(data, p + quoted)
@@ -523,7 +353,7 @@ def scan(
                 if byte == 123:
                     p, arguments, seen = _arguments(data, p, end, keys, pieces, numbers)
                 elif byte == 110:
-                    p = _literal_end(data, p)
+                    p = literal_end(data, p)
                 else:
                     return ODD
             else:
@@ -544,17 +374,17 @@ def scan(
                 )
                 if byte == 34:
                     start = p + 1
-                    p = _string_end(data, start)
+                    p = string_end(data, start)
                     length = p - start
                     p += p > 0
                 elif byte == 45 or 48 <= byte <= 57:
                     start = p
-                    p = _number_end(data, p)
+                    p = number_end(data, p)
                     length = p - start
                 elif field < 0:
-                    p = _value_end(data, p)
+                    p = value_end(data, p)
                 elif byte == 110:
-                    p = _literal_end(data, p)
+                    p = literal_end(data, p)
                     length = BAD
                 else:
                     return ODD
@@ -563,9 +393,9 @@ def scan(
                     lengths[field] = length
             if p < 0:
                 return ODD
-            p = _blank_end(data, p)
+            p = blank_end(data, p)
             if data[p] == 44:
-                p = _blank_end(data, p + 1)
+                p = blank_end(data, p + 1)
                 continue
             if data[p] != 125:
                 return ODD
@@ -582,7 +412,7 @@ def scan(
         if arguments:
             known = at[2]
             code = joined(data, pieces, arguments, begin, table, at)
-            if code == known and _value_end(table.text, table.start[code]) != at[3]:
+            if code == known and value_end(table.text, table.start[code]) != at[3]:
                 # Brackets were closed, but not as they should.
                 forget(table, code, at)
                 return ODD

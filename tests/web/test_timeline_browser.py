@@ -87,8 +87,8 @@ class Shown:
         """Where in the window a row and a time are."""
         code = f"""(() => {{
           const place = shown.view.place({track!r}, {depth});
-          const box = document.querySelector('canvas[data-timeline="overlay"]').getBoundingClientRect();
-          return [box.left + shown.view.xOf({ns}), box.top + place.y + place.height / 2];
+          const {{ top }} = document.querySelector('.timeline__tracks').getBoundingClientRect();
+          return [shown.view.left + shown.view.xOf({ns}), top + place.y + place.height / 2];
         }})()"""
         x, y = self.ask(code)
         return x, y
@@ -98,7 +98,7 @@ def test_a_trace_is_looked_through(page: Page, server: Served) -> None:
     shown = Shown(page, server)
     shown.open(TRACE)
     assert shown.view == (0, 9_990_000)
-    assert shown.ask("shown.view.drawn.labels") > 20
+    shown.until("shown.view.drawn.labels > 20")
     # The wheel zooms where the pointer is, dragging moves along.
     x, y = shown.place("t0", 0, 5_300_000)
     page.mouse.move(x, y)

@@ -7,9 +7,11 @@ import { getJSON } from '../http.js';
 import { isTyping } from '../keys.js';
 import { State, link } from './flamegraph/state.js';
 import { Surroundings } from './surroundings.js';
-import { exactly, weight } from './flamegraph/format.js';
+import { weight } from './flamegraph/format.js';
+import { flowsIn, flowsOf } from './timeline/flows.js';
 import { listen, zoomPoint } from './timeline/input.js';
-import { Names } from './timeline/model.js';
+import { linksOf } from './timeline/links.js';
+import { Names, markOf } from './timeline/model.js';
 import { Fills } from './timeline/paint.js';
 import { TimelinePalette } from './timeline/palette.js';
 import { Panel } from './timeline/panel.js';
@@ -63,10 +65,10 @@ class Timeline {
     );
     this.panel = new Panel(root, {
       close: () => this.select(null),
-      go: (place) => this.go(place),
+      go: (place) => this.load(place.slice),
       zoom: () => this.zoomTo(this.view.selected),
       range: () => this.setRange(this.view.selected && [this.view.selected.start, this.view.selected.end]),
-      links: (details) => this.links(details),
+      links: (details) => linksOf(details, this.state.selection(), this.root.dataset),
     });
     this.form = root.querySelector('form[data-timeline="search"]');
     this.search = new Search(this.form, this.state, this.url, {
@@ -440,10 +442,6 @@ class Timeline {
     this.view.revealRow(selected.track, selected.depth);
   }
 
-  go(place) {
-    this.load(place.slice);
-  }
-
   goToHit(hit) {
     const { view } = this;
     if (hit.depth !== null) {
@@ -456,38 +454,6 @@ class Timeline {
     view.revealRow(hit.track, 0);
     view.redraw();
     this.announce(hit.name);
-  }
-
-  /** Pages that tell more of what is shown. */
-  links(details) {
-    const words = this.state.selection();
-    const found = [];
-    const add = (page, text, more) => {
-      const href = this.root.dataset[page];
-      if (!href) return;
-      const all = new URLSearchParams(words);
-      for (const [word, value] of Object.entries(more)) all.set(word, value);
-      found.push({ text, href: link(href, all) });
-    };
-    if (details.what === 'samples') {
-      const time = { thread: details.thread, 'start-ms': milliseconds(details.start_ns), 'end-ms': milliseconds(details.end_ns) };
-      add('flamegraph', 'Flame graph of this time and thread', time);
-      return found;
-    }
-    const device = details.work !== null;
-    if (device && details.work.kind !== 'memcpy' && details.work.kind !== 'memset') {
-      add('kernels', 'All launches of this kernel', { search: details.name });
-    } else if (['operator', 'annotation'].includes(details.kind)) {
-      // Steps are one annotation there.
-      add('operators', 'All calls of this', { search: details.name.replace(/#\d+$/, '') });
-    }
-    add('flamegraph', 'Flame graph of this time', {
-      event: device ? 'device time' : 'host time',
-      'start-ms': milliseconds(details.start_ns),
-      'end-ms': milliseconds(details.start_ns + Math.max(details.duration_ns, 1)),
-    });
-    add('flamegraph', 'Stacks with this', { focus: exactly(details.name), event: device ? 'device time' : 'host time' });
-    return found;
   }
 
   // --- flows of all that is in sight
@@ -512,45 +478,14 @@ class Timeline {
         const answer = await getJSON(`${this.url}/flows?${asked}`);
         if (asked !== this.flowsAsked) return;
         const own = this.details?.what === 'slice' ? flowsOf(this.details) : [];
-        const place = ([track, depth, start, end]) => ({ track, depth, start, end });
-        const all = (answer.flows ?? []).map((flow) => ({
-          kind: flow.kind,
-          source: place(flow.source),
-          target: place(flow.target),
-          isFaint: true,
-        }));
         told.textContent = answer.flows ? '' : `${answer.count.toLocaleString('en')} in sight: zoom in`;
-        this.view.flows = [...all, ...own];
+        this.view.flows = [...flowsIn(answer), ...own];
         this.view.redraw({ onlyMarks: true });
       } catch (error) {
         told.textContent = error.message;
       }
     }, FLOWS_AFTER_MS);
   }
-}
-
-/** Where a box is, for the marks. */
-function markOf({ entry, part, row, data, index }) {
-  return {
-    track: entry.track.id,
-    depth: part.what === 'rows' ? part.first + row : 0,
-    start: data.x0[index],
-    end: data.x1[index],
-  };
-}
-
-/** The flows of a slice, from the details of it. */
-function flowsOf(details) {
-  const place = ({ track, depth, start_ns: start, duration_ns: duration }) => ({ track, depth, start, end: start + duration });
-  const self = place(details);
-  const found = [];
-  if (details.work?.launch) found.push({ kind: 'launch', source: place(details.work.launch), target: self });
-  for (const one of details.launched?.first ?? []) found.push({ kind: 'launch', source: self, target: place(one) });
-  for (const flow of details.flows) {
-    const [source, target] = flow.direction === 'to' ? [self, place(flow)] : [place(flow), self];
-    found.push({ kind: flow.kind, source, target });
-  }
-  return found;
 }
 
 const root = document.querySelector('[data-timeline="root"]');

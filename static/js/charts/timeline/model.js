@@ -116,3 +116,13 @@ export class Names {
     });
   }
 }
+
+/** Where a box is, for the marks. */
+export function markOf({ entry, part, row, data, index }) {
+  return {
+    track: entry.track.id,
+    depth: part.what === 'rows' ? part.first + row : 0,
+    start: data.x0[index],
+    end: data.x1[index],
+  };
+}

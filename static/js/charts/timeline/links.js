@@ -1,0 +1,36 @@
+// Where to look further: links from what is shown of the timeline to other pages of the result.
+
+import { link } from '../flamegraph/state.js';
+import { exactly } from '../flamegraph/format.js';
+import { milliseconds } from './time.js';
+
+/** Pages that tell more of what is shown. words: of the selection. pages: their addresses by name. */
+export function linksOf(details, words, pages) {
+  const found = [];
+  const add = (page, text, more) => {
+    const href = pages[page];
+    if (!href) return;
+    const all = new URLSearchParams(words);
+    for (const [word, value] of Object.entries(more)) all.set(word, value);
+    found.push({ text, href: link(href, all) });
+  };
+  if (details.what === 'samples') {
+    const time = { thread: details.thread, 'start-ms': milliseconds(details.start_ns), 'end-ms': milliseconds(details.end_ns) };
+    add('flamegraph', 'Flame graph of this time and thread', time);
+    return found;
+  }
+  const device = details.work !== null;
+  if (device && details.work.kind !== 'memcpy' && details.work.kind !== 'memset') {
+    add('kernels', 'All launches of this kernel', { search: details.name });
+  } else if (['operator', 'annotation'].includes(details.kind)) {
+    // Steps are one annotation there.
+    add('operators', 'All calls of this', { search: details.name.replace(/#\d+$/, '') });
+  }
+  add('flamegraph', 'Flame graph of this time', {
+    event: device ? 'device time' : 'host time',
+    'start-ms': milliseconds(details.start_ns),
+    'end-ms': milliseconds(details.start_ns + Math.max(details.duration_ns, 1)),
+  });
+  add('flamegraph', 'Stacks with this', { focus: exactly(details.name), event: device ? 'device time' : 'host time' });
+  return found;
+}
