@@ -143,7 +143,9 @@ def _time(data: Array, p: int) -> tuple[int, int]:
             divisor *= uint64(10)
         rest = number % divisor
         # Half of a nanosecond goes away from zero.
-        number = number // divisor + uint64(rest >= divisor - rest)
+        number //= divisor
+        if rest >= divisor - rest:
+            number += uint64(1)
     if number >= uint64(FARTHEST_NS):
         return 0, BAD
     time: Any = np.int64(number)

@@ -43,8 +43,9 @@ class Timeline {
     this.viewWord = null;
     this.writing = 0;
     this.flowsAsked = '';
-    this.flowsTimer = 0;
+    this.asked = null;
     this.details = null;
+    this.stepWindow = null;
     this.part = (name) => root.querySelector(`[data-timeline="${name}"]`);
     this.source = new Source(this.url, () => this.state.selection(), this.names, (error) => this.came(error));
     this.tip = new Tip();
@@ -135,7 +136,7 @@ class Timeline {
     this.surroundings.update();
     const words = state.selection();
     const ofTracks = new URLSearchParams(words);
-    for (const word of ['start-ms', 'end-ms', 'focus', 'ignore', 'hide', 'invert', 'recursion', 'step']) ofTracks.delete(word);
+    for (const word of ['start-ms', 'end-ms', 'focus', 'ignore', 'hide', 'invert', 'recursion']) ofTracks.delete(word);
     const loaded = ofTracks.toString();
     const shown = ['focus', 'ignore', 'hide'].map((word) => words.get(word) ?? '').join('\n');
     if (this.loaded !== loaded || this.patterns !== shown) {
@@ -181,6 +182,7 @@ class Timeline {
     this.tracks.set(answer.tracks);
     this.view.extent = { start: answer.start_ns, end: answer.end_ns };
     this.view.busy = answer.busy;
+    this.stepWindow = answer.step;
     if (this.viewWord === null) {
       this.view.start = answer.start_ns;
       this.view.end = answer.end_ns;
@@ -246,7 +248,8 @@ class Timeline {
     const { extent } = this.view;
     const [from, to] = ['start-ms', 'end-ms'].map((word) => nanoseconds(this.state.get(word)));
     const some = !Number.isNaN(from) || !Number.isNaN(to);
-    this.view.range = some ? [Number.isNaN(from) ? extent.start : from, Number.isNaN(to) ? extent.end : to] : null;
+    if (some) this.view.range = [Number.isNaN(from) ? extent.start : from, Number.isNaN(to) ? extent.end : to];
+    else this.view.range = this.stepWindow;
   }
 
   showView() {
@@ -283,7 +286,8 @@ class Timeline {
     this.view.redraw({ onlyMarks: true });
     if (!isDone) return;
     const [from, to] = range ? [Math.round(range[0]), Math.max(Math.round(range[1]), Math.round(range[0]) + 1)] : [];
-    this.state.change({ 'start-ms': range ? milliseconds(from) : '', 'end-ms': range ? milliseconds(to) : '' });
+    if (range) this.state.change({ 'start-ms': milliseconds(from), 'end-ms': milliseconds(to) });
+    else this.state.change({ 'start-ms': '', 'end-ms': '', step: '' });
     this.announce(range ? `Selected ${weight(to - from, 'ns')}. The other pages show this time only.` : 'All time selected.');
   }
 
@@ -331,8 +335,10 @@ class Timeline {
     words.set('row', String(box.part.first + box.row));
     words.set('from', String(Math.floor(box.data.x0[box.index]) - slack));
     words.set('to', String(Math.ceil(box.data.x1[box.index]) + slack + 1));
+    const asked = (this.asked = { slice: this.state.get('slice') });
     try {
-      this.present(await getJSON(`${this.url}/at?${words}`));
+      const details = await getJSON(`${this.url}/at?${words}`);
+      if (asked === this.asked) this.present(details);
     } catch (error) {
       this.panel.fail(error.message);
     }
@@ -386,9 +392,8 @@ class Timeline {
     return true;
   }
 
-  // --- what is selected
-
   select(details) {
+    this.asked = null;
     this.view.selected = null;
     this.details = details;
     this.panel.hide();
@@ -402,6 +407,7 @@ class Timeline {
   present(details) {
     const { view } = this;
     this.details = details;
+    this.asked = { slice: String(details.slice ?? '') };
     if (details.what === 'slice') {
       const { start_ns: start, duration_ns: duration } = details;
       view.selected = { track: details.track, depth: details.depth, start, end: start + duration };
@@ -419,11 +425,14 @@ class Timeline {
   }
 
   async load(slice, { reveal = true } = {}) {
+    const asked = (this.asked = { slice: String(slice) });
     try {
       const details = await getJSON(`${this.url}/slices/${slice}`);
-      if (details.preparing) return;
-      this.present(details);
-      if (reveal) this.revealSelected();
+      // Something else may have been asked for, or all closed.
+      if (asked !== this.asked) return;
+      if (details.preparing) this.asked = null;
+      else this.present(details);
+      if (reveal && this.asked) this.revealSelected();
     } catch (error) {
       this.panel.fail(error.message);
     }
@@ -431,7 +440,7 @@ class Timeline {
 
   showSlice() {
     const asked = this.state.get('slice');
-    if (asked === String(this.details?.slice ?? '')) return;
+    if (asked === (this.asked?.slice ?? '')) return;
     if (/^\d{1,10}$/.test(asked)) this.load(asked, { reveal: this.state.get('view-ms') === '' });
     else if (asked === '' && this.details?.what === 'slice') this.select(null);
   }
@@ -455,8 +464,6 @@ class Timeline {
     view.redraw();
     this.announce(hit.name);
   }
-
-  // --- flows of all that is in sight
 
   askFlows() {
     clearTimeout(this.flowsTimer);
