@@ -37,8 +37,7 @@ class Timeline {
     this.tracks = new Tracks();
     this.names = new Names();
     this.palette = null;
-    this.found = null;
-    this.fills = null;
+    this.found = this.fills = null;
     this.loaded = null;
     this.viewWord = null;
     this.writing = 0;
@@ -291,8 +290,6 @@ class Timeline {
     this.announce(range ? `Selected ${weight(to - from, 'ns')}. The other pages show this time only.` : 'All time selected.');
   }
 
-  // --- pointer and keys
-
   hover(place) {
     const { view } = this;
     const box = place && !view.moving ? view.boxAt(place.x, place.y) : null;
@@ -403,7 +400,6 @@ class Timeline {
     this.view.redraw();
   }
 
-  /** Show the details of something. */
   present(details) {
     const { view } = this;
     this.details = details;
