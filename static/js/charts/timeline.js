@@ -181,7 +181,7 @@ class Timeline {
     this.tracks.set(answer.tracks);
     this.view.extent = { start: answer.start_ns, end: answer.end_ns };
     this.view.busy = answer.busy;
-    this.stepWindow = answer.step;
+    this.stepWindow = answer.step ?? null;
     if (this.viewWord === null) {
       this.view.start = answer.start_ns;
       this.view.end = answer.end_ns;
