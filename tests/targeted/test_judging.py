@@ -82,6 +82,14 @@ def test_what_has_written_no_end_is_given_the_time_to() -> None:
     assert judge(SPEC, seen(submission(BatchState.CANCELLED)), 0.0).over
 
 
+def test_what_was_told_to_end_waits_for_the_batch_system_to_say_why() -> None:
+    told = seen(submission(BatchState.RUNNING, exit_status=0, stopped="1"))
+    assert not judge(SPEC, told, judging.SETTLE_S - 0.1).over and judge(SPEC, told, judging.SETTLE_S).over
+    assert judge(SPEC, told, 0.0, asked=True).over
+    assert judge(SPEC, seen(submission(BatchState.TIME_LIMIT, exit_status=0, stopped="1")), 0.0).over
+    assert judge(SPEC, seen(submission(BatchState.RUNNING, exit_status=0)), 0.0).over
+
+
 def test_words_for_who_waits_and_who_runs() -> None:
     status = batch(BatchState.PENDING, reason="Priority", position=3)
     assert (

@@ -166,7 +166,9 @@ def test_a_killed_supervisor_ends_everything(road: Road, tmp_path: Path, moment:
     until(lambda: MOMENTS[moment](run, tmp_path / "starts"), moment)
     processes.send(supervisor_of(road, job), signal.SIGKILL)
     job = to_the_end(road, job)
-    assert nobody_left(job) and starts(tmp_path) <= 1 and job.reason
+    assert nobody_left(job) and starts(tmp_path) <= 1
+    # A command that ends soon may have ended, and the supervisor have written so, before it was killed.
+    assert job.reason or (ends and (run / "exit.json").exists())
     if job.state is JobState.STORED and not (run / "exit.json").exists():
         result = road.store.results.get(job.id)
         assert not result.complete and "killed" in result.reasons[-1]

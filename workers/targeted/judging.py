@@ -59,17 +59,20 @@ def quiet(sight: Sight) -> bool:
     return all(phase(one) in (Phase.SILENT, Phase.ENDED) for one in sight.submissions)
 
 
-def judge(spec: JobSpec, sight: Sight, quiet_s: float) -> Verdict:
-    """What is made of a sight. quiet_s: for how long all submissions have been seen `quiet`."""
+def judge(spec: JobSpec, sight: Sight, quiet_s: float, *, asked: bool = False) -> Verdict:
+    """What is made of a sight. quiet_s: for how long all submissions have been seen `quiet`. asked: a person asked for
+    its end, so that nobody else need say why it was told to end."""
     phases = [phase(one) for one in sight.submissions]
     waits = Phase.WAITS in phases and Phase.RUNS not in phases and Phase.UNKNOWN not in phases
-    over = quiet(sight) and quiet_s >= max((_patience(one, sight) for one in sight.submissions), default=0.0)
+    over = quiet(sight) and quiet_s >= max((_patience(one, sight, asked) for one in sight.submissions), default=0.0)
     return Verdict(waits, over, "" if over else _waiting(sight) if waits else _running(spec, sight))
 
 
-def _patience(one: SubmissionSight, sight: Sight) -> float:
+def _patience(one: SubmissionSight, sight: Sight, asked: bool) -> float:
     if phase(one) is not Phase.SILENT:
-        return 0.0
+        # What was told to end writes so before the batch system says that, and why, it has ended.
+        untold = one.batch is not None and one.batch.state in (BatchState.RUNNING, BatchState.SUSPENDED)
+        return SETTLE_S if one.stopped and untold and not asked else 0.0
     if one.batch is not None and one.batch.state is BatchState.GONE:
         return GONE_S
     never_began = not sight.runs and not one.host

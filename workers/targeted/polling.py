@@ -299,7 +299,7 @@ def _apply_alone(road: Road, job: Job, files: JobFiles, seen: Seen) -> None:
     _keep(files, seen.sight)
     quiet = judging.quiet(seen.sight)
     since = float(job.details.get("quiet") or now)
-    verdict = judging.judge(job.job_spec, seen.sight, now - since if quiet else 0.0)
+    verdict = judging.judge(job.job_spec, seen.sight, now - since if quiet else 0.0, asked=bool(ending.times))
     if quiet:
         details["quiet"] = since
     if ending.dropped and (verdict.over or now - ending.last > wishes.DROP_S):
