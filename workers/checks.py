@@ -2,17 +2,21 @@
 
 import os
 import pwd
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from perfloom.config import Settings
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.facts import HostFacts
-from perfloom.domain.jobs import JobSpec, Scope
+from perfloom.domain.jobs import JobSpec, RecorderName, Scope
 from perfloom.recorders.events import privileged
 from perfloom.recorders.preflight import Finding, Level, preflight
 from perfloom.workers import processes
 from perfloom.workers.jobfiles import JobFiles, command_path, working_directory
+
+TORCH_S = 2.0
+"""How long a Python may take to say whether it has PyTorch: somebody waits for it."""
 
 
 def check(
@@ -26,6 +30,7 @@ def check(
     own = files or JobFiles(settings.data)
     found = preflight(spec, facts)
     found += [*_directory(spec, host), *_inputs(spec, host), *_command(spec, host, environment, own)]
+    found += _torch(spec, host, environment, own)
     found += [*_process(spec, facts), *_disk(settings, host)]
     order = list(Level)
     return sorted(found, key=lambda finding: order.index(finding.level))
@@ -92,6 +97,27 @@ def _command(spec: JobSpec, host: str, environment: Mapping[str, str], files: Jo
         where = "does not exist" if "/" in name else "is not found in PATH"
         advice = "Check the spelling, or give the full path."
         yield Finding(Level.ERROR, "command", f"{name} {where} on {host}.", advice)
+
+
+def _torch(spec: JobSpec, host: str, environment: Mapping[str, str], files: JobFiles) -> Iterator[Finding]:
+    """Whether the Python of a command has what is to be recorded. It is not imported, which takes long."""
+    if spec.recorder is not RecorderName.PYTORCH or not spec.command or spec.modules:
+        return
+    cwd = working_directory(spec, files)
+    path = ":".join((*spec.path, environment.get("PATH", os.defpath)))
+    program = command_path(spec, cwd, {**environment, "PATH": path}) if spec.command[0] else None
+    if program is None or not Path(program).name.startswith("python"):
+        return
+    look = "import importlib.util, sys; sys.exit(9 if importlib.util.find_spec('torch') is None else 0)"
+    try:
+        done = subprocess.run(
+            [program, "-c", look], env=dict(environment), capture_output=True, timeout=TORCH_S, check=False
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return
+    if done.returncode == 9:
+        text = f"{spec.command[0]} on {host} has no PyTorch."
+        yield Finding(Level.WARNING, "command", text, "Name the Python of the environment that has it, by its path.")
 
 
 def _process(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from typing import IO, BinaryIO, cast
 
 from perfloom.domain import archive
 from perfloom.domain.errors import TooLarge, UnreadableInput
+from perfloom.domain.rank_notes import TRACE
 from perfloom.readers.compression import PlainStream
 from perfloom.store.disk import disk_errors
 from perfloom.workers.rank_folders import KEPT, PLAN, folders
@@ -19,7 +20,7 @@ NAME = "ranks.tar"
 FOLDER = "perfloom-ranks/"
 MOST_FILES = 1 << 20
 PIECE_BYTES = 1 << 20
-_PATH = re.compile(rf"run[0-9]{{1,6}}/[\w.-]{{1,220}}/(?:{'|'.join(map(re.escape, KEPT))})", re.ASCII)
+_PATH = re.compile(rf"run[0-9]{{1,6}}/[\w.-]{{1,220}}/(?:{'|'.join((*map(re.escape, KEPT), TRACE))})", re.ASCII)
 
 
 def sniff(head: bytes) -> bool:

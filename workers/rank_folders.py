@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfloom.domain.errors import UnreadableInput
-from perfloom.domain.rank_notes import Rank, is_place, parse_state, run_of
+from perfloom.domain.rank_notes import Rank, is_place, is_trace, parse_state, run_of
 
 PLAN = "plan.json"
 STATE = "state"
@@ -22,10 +22,15 @@ STATE_BYTES = 64 << 10
 
 @dataclass(frozen=True)
 class Folder:
-    """What lies of a rank. files: those of KEPT that there are, by name."""
+    """What lies of a rank. files: those of KEPT that there are, by name, and traces."""
 
     rank: Rank
     files: dict[str, Path]
+
+    @property
+    def traces(self) -> list[Path]:
+        """Of each process that PyTorch's profiler recorded, in the order of their names."""
+        return [path for name, path in self.files.items() if is_trace(name)]
 
     def one_of(self, names: tuple[str, ...]) -> Path | None:
         """The first of these files that is there."""
@@ -39,7 +44,8 @@ def folders(root: Path) -> Iterator[Folder]:
         found = []
         for path in _below(runs[run]):
             if is_place(path.name):
-                files = {name: path / name for name in KEPT if _plain(path / name)}
+                names = (*KEPT, *sorted(name for name in _names(path) if is_trace(name)))
+                files = {name: path / name for name in names if _plain(path / name)}
                 state = parse_state(small_file(files[STATE], STATE_BYTES)) if STATE in files else None
                 found.append(Folder(Rank(run, path.name, state), files))
         yield from sorted(found, key=lambda folder: folder.rank.order)
@@ -49,6 +55,12 @@ def _below(folder: Path) -> list[Path]:
     """The folders in a folder, links left out."""
     with suppress(OSError), os.scandir(folder) as entries:
         return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return []
+
+
+def _names(folder: Path) -> list[str]:
+    with suppress(OSError):
+        return os.listdir(folder)
     return []
 
 

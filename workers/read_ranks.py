@@ -48,12 +48,14 @@ def read_planned(request: Request, answers: Answers, spill: Spill) -> tuple[list
 
 
 def _inputs(folder: Folder, ranks: Ranks) -> Iterator[Input]:
-    """The texts and counts of a rank."""
+    """The texts, counts and traces of a rank."""
     text, counts = folder.one_of(TEXTS), folder.one_of(COUNTS)
     if counts is not None:
         yield Input(str(counts), ranks.name(folder.rank, counts.name))
     if text is not None:
         yield Input(str(text), ranks.name(folder.rank, text.name), script=str(text))
+    for trace in folder.traces:
+        yield Input(str(trace), ranks.name(folder.rank, trace.name))
 
 
 def _take(found: Found, folder: Folder, ranks: Ranks) -> bool:

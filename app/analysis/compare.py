@@ -14,7 +14,8 @@ from ..domain.tables import ROOT, texts
 from .functions import functions_of
 from .hotspots import function_weights, percent
 from .matching import NOWHERE, function_map, paired_events, places_of
-from .picking import call_weights, event_names
+from .picking import event_names
+from .piles import call_weights
 from .reshaping import call_tree
 from .schema import Column, frame
 from .shapes import shape_of

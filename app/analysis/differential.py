@@ -12,7 +12,7 @@ from .drawing import FlameTree, drawn
 from .grouping import Group, groups_of, split_by
 from .layout import Order, subtree_totals
 from .matching import NOWHERE, function_map, label_map, main_pair, places_of
-from .picking import picked, weights_of
+from .piles import call_weights
 from .shapes import Shape, shape_of
 from .spread import by_group
 
@@ -67,8 +67,7 @@ def _weights_beside(
     distinct, which = np.unique(tree.function, return_inverse=True)
     mapped = np.full(len(distinct), NOWHERE, np.int64)
     mapped[distinct >= 0] = function_map(shown, beside, distinct[distinct >= 0])
-    rows = picked(beside, selection, event)
-    calls = weights_of(beside, selection, rows)
+    calls = call_weights(beside, selection, event)
     count, whole = len(tree.id), int(calls.sum())
     if tree.group is Group.NONE:
         places = places_of(there, tree.parent, tree.depth, mapped[which], np.ones(count, bool))
@@ -81,7 +80,7 @@ def _weights_beside(
         group = of_label[(tree.id - 1) // shape.frames]
         places = places_of(there, tree.parent, tree.depth - 1, mapped[which], group != NOWHERE)
         kept = np.unique(np.append(places.row[places.row >= 0], ROOT))
-        split = by_group(beside, selection, rows, there, groups, kept)
+        split = by_group(beside, selection, event, there, groups, kept)
         own, total = np.zeros(count, np.int64), np.zeros(count, np.int64)
         for these, own_of, total_of in split.tables():
             number = np.full(len(groups.labels) + 1, NOWHERE, np.int64)

@@ -75,7 +75,6 @@ def drawn(
     group = split_by(profile, group)
     groups = None if group is Group.NONE else groups_of(profile, group)
     labels = (ROOT_LABEL, *(groups.labels if groups else ()))
-    rows = picked(profile, selection, event)
     facts: dict[str, Any] = {
         "event": event_names(profile)[event] if event != NO_ID else "",
         "unit": texts(profile.events, "unit")[event] if event != NO_ID else "count",
@@ -85,12 +84,17 @@ def drawn(
     }
     if order is Order.TIME:
         return FlameTree(
-            **facts, **_by_time(in_time(profile, selection, rows, shape, groups, zoom, least), shape, groups)
+            **facts,
+            **_by_time(
+                in_time(profile, selection, picked(profile, selection, event), shape, groups, zoom, least),
+                shape,
+                groups,
+            ),
         )
     if groups:
-        view = grouped(profile, selection, rows, shape, groups, zoom, least)
+        view = grouped(profile, selection, event, shape, groups, zoom, least)
     else:
-        view = ungrouped(profile, selection, rows, shape, zoom, least)
+        view = ungrouped(profile, selection, event, shape, zoom, least)
     frames = laid_out(view.runs)
     function, kind = _named(shape, view.row[frames.run], frames.depth - (1 if groups else 0))
     place = reordered(frames.parent, frames.end, sibling_order(profile, order, function, frames.total, labels))

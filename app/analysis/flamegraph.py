@@ -15,7 +15,8 @@ from .drawing import FlameTree, drawn
 from .functions import NAMES, function_id, functions_matching, functions_of
 from .grouping import Group
 from .layout import Order
-from .picking import below, event_id, picked, weights_of
+from .picking import below, event_id
+from .piles import call_weights
 from .shapes import sandwich_shapes, shape_of
 
 __all__ = ["FlameTree", "Group", "Matches", "Order", "flame_diff", "flame_tree", "sandwich", "search"]
@@ -90,7 +91,7 @@ def search(profile: Profile, selection: Selection, pattern: str) -> Matches:
     found = functions_matching(profile, pattern, "search", NAMES)
     if selection.hide is not None:
         found = found & ~functions_matching(profile, selection.hide, "hide")
-    weights = weights_of(profile, selection, picked(profile, selection, event))
+    weights = call_weights(profile, selection, event)
     matched = int(weights[below(profile, found)].sum())
     total = int(weights.sum())
     functions = np.unique(functions_of(profile).canonical[found])

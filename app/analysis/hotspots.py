@@ -12,17 +12,8 @@ from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import ROOT, column, texts
 from .functions import KIND_WORDS, functions_of
-from .picking import (
-    call_weights,
-    event_names,
-    events_selected,
-    samples_kept,
-    samples_of,
-    sums_on,
-    threads_of,
-    weights_in,
-    weights_on,
-)
+from .picking import event_names, events_selected, sums_on, threads_of
+from .piles import call_weights, piles_kept
 from .remember import remembered
 from .reshaping import CallTree, call_tree
 from .schema import Column, frame
@@ -159,9 +150,8 @@ def _places(
 
 
 def _threads(profile: Profile, selection: Selection, event: int) -> dict[str, Any]:
-    samples, threads = samples_of(profile), threads_of(profile)
-    rows = samples_kept(profile, selection, event)
-    weight = weights_on(samples.thread[rows], weights_in(profile, selection, rows), len(threads.key), samples.peak)
+    threads, found = threads_of(profile), piles_kept(profile, selection, event)
+    weight = sums_on(found.thread, found.weight, len(threads.key))
     shown = np.flatnonzero(weight)
     order = shown[np.lexsort((shown, -weight[shown]))]
     return {

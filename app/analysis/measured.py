@@ -14,13 +14,11 @@ from .picking import (
     event_id,
     events_selected,
     in_ranks,
-    samples_kept,
-    samples_of,
+    sums_on,
     threads_of,
     threads_selected,
-    weights_in,
-    weights_on,
 )
+from .piles import piles_kept
 from .remember import remembered
 
 Array = np.ndarray[Any, Any]
@@ -71,15 +69,10 @@ def running_percent(rows: Iterable[Measured]) -> float | None:
 
 def sampled(profile: Profile, selection: Selection) -> list[Measured]:
     """What was sampled, by event and thread."""
-    samples, chosen = samples_of(profile), events_selected(profile, selection)
-    rows = samples_kept(profile, selection, chosen[0] if len(chosen) == 1 else None)
     size = profile.threads.num_rows
-    where = samples.event[rows].astype(np.int64) * size + samples.thread[rows]
-    cells = size * profile.events.num_rows
-    weight = weights_on(where, weights_in(profile, selection, rows), cells, samples.peak)
-    number = np.bincount(where, minlength=cells)
-    shown = np.flatnonzero(number)
-    event, thread = np.divmod(shown, max(size, 1))
+    found = [(e, piles_kept(profile, selection, e)) for e in events_selected(profile, selection)]
+    weight = {e: sums_on(piles.thread, piles.weight, size) for e, piles in found}
+    number = {e: sums_on(piles.thread, piles.count, size) for e, piles in found}
     threads, run = threads_of(profile), profile.threads.column("run").to_pylist()
     return [
         Measured(
@@ -93,9 +86,9 @@ def sampled(profile: Profile, selection: Selection) -> list[Measured]:
             value=w,
             source="sampled",
         )
-        for e, t, n, w in zip(
-            event.tolist(), thread.tolist(), number[shown].tolist(), weight[shown].tolist(), strict=True
-        )
+        for e, _ in found
+        for t in np.flatnonzero(number[e]).tolist()
+        for n, w in ((int(number[e][t]), int(weight[e][t])),)
     ]
 
 

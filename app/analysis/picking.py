@@ -237,20 +237,16 @@ def picked(profile: Profile, selection: Selection, event: int | None) -> Rows:
     """
     samples = samples_of(profile)
     threads = threads_selected(profile, selection)
-    whole = event is None or (event != NO_ID and samples.per_event[event] == len(samples.event))
     rows: Rows
     if selection.step is not None:
         rows = _in_step(profile, selection).row
-        if not whole:
+        if event is not None:
             rows = rows[samples.event[rows] == event]
     else:
-        rows = window(profile, selection)
-        before = _reaching_into(profile, selection)
-        if not whole:
-            before = before[samples.event[before] == event]
-            of_event = _of_event(profile, event)
-            # In its own type, else numpy would convert all of it.
-            low, high = np.searchsorted(of_event, np.array([rows.start, rows.stop], of_event.dtype))
+        if event is None or (event != NO_ID and samples.per_event[event] == len(samples.event)):
+            before, rows = crossing_rows(profile, selection.start_ns), window(profile, selection)
+        else:
+            before, of_event, low, high = event_rows(profile, selection, event)
             rows = of_event[low:high]
         if len(before):
             rows = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
@@ -294,12 +290,23 @@ def _lasting(profile: Profile) -> Lasting | None:
     return remembered(profile, "lasting", lambda: lasting(profile), pin=True)
 
 
-def _reaching_into(profile: Profile, selection: Selection) -> Array:
-    """The rows of `samples` that begin before the window and are over after its start, ascending."""
+def crossing_rows(profile: Profile, at_ns: int | None) -> Array:
+    """The rows of `samples` that begin before a moment (None: none do) and are over after it, ascending."""
     last = _lasting(profile)
-    if last is None or selection.start_ns is None:
-        return np.zeros(0, np.int64)
-    return crossing(profile, last, selection.start_ns)
+    return np.zeros(0, np.int64) if last is None or at_ns is None else crossing(profile, last, at_ns)
+
+
+def event_rows(profile: Profile, selection: Selection, event: int) -> tuple[Array, Array, int, int]:
+    """(rows that reach into the window from before, all rows of `samples` of an event, where among them those begin and
+    end that begin in the window)."""
+    samples, span = samples_of(profile), window(profile, selection)
+    before = crossing_rows(profile, selection.start_ns)
+    rows = remembered(
+        profile, ("of event", event), lambda: np.flatnonzero(samples_of(profile).event == event).astype(np.int32)
+    )
+    # In its own type, else numpy would convert all of it.
+    low, high = np.searchsorted(rows, np.array([span.start, span.stop], rows.dtype)).tolist()
+    return before[samples.event[before] == event], rows, low, high
 
 
 def _in_step(profile: Profile, selection: Selection) -> Parts:
@@ -307,15 +314,6 @@ def _in_step(profile: Profile, selection: Selection) -> Parts:
     name = checked_step(profile, selection.step or "")
     edges = _edges(selection)
     return remembered(profile, ("step", name, *edges), lambda: in_step(profile, _lasting(profile), name, *edges))
-
-
-def _of_event(profile: Profile, event: int | None) -> Array:
-    """The rows of `samples` of one event, ascending."""
-
-    def build() -> Array:
-        return np.flatnonzero(samples_of(profile).event == event).astype(np.int32)
-
-    return remembered(profile, ("of event", event), build)
 
 
 def calls_kept(profile: Profile, selection: Selection) -> Array | None:
@@ -368,22 +366,6 @@ def sums_on(index: Array, sums: Array, size: int) -> Array:
     """Σ sums by index, exact, for int64 sums whose total is below 2**63: int64[size]."""
     total = np.abs(sums).sum(dtype=np.float64)
     return weights_on(index, sums, size, 0 if total < EXACT / 2 else EXACT)
-
-
-def call_weights(profile: Profile, selection: Selection, event: int) -> Array:
-    """What the selected samples of an event weigh on each node of `calls` themselves: int64, in its unit."""
-    return weights_of(profile, selection, picked(profile, selection, event))
-
-
-def weights_of(profile: Profile, selection: Selection, rows: Rows) -> Array:
-    """What these rows, picked for the selection, weigh on each node of `calls`, as far as its patterns keep them."""
-    samples = samples_of(profile)
-    stacks = weights_on(samples.stack[rows], weights_in(profile, selection, rows), len(samples.call), samples.peak)
-    weights = sums_on(samples.call, stacks, profile.calls.num_rows)
-    kept = calls_kept(profile, selection)
-    if kept is not None:
-        weights[~kept] = 0
-    return weights
 
 
 def samples_kept(profile: Profile, selection: Selection, event: int | None) -> Rows:

@@ -12,7 +12,8 @@ from ..domain.selection import Selection
 from ..domain.tables import ROOT
 from .grouping import Groups
 from .layout import Runs, subtree_totals
-from .picking import Rows, calls_kept, samples_of, weights_in, weights_of, weights_on
+from .picking import samples_kept, sums_on, weights_on
+from .piles import Piles, call_weights, piles_kept, piles_of
 from .shapes import Shape
 from .trees import nearest_above
 
@@ -34,8 +35,8 @@ class View:
     pruned: int
 
 
-def ungrouped(profile: Profile, selection: Selection, rows: Rows, shape: Shape, zoom: int, least: float) -> View:
-    own = shape.weights(weights_of(profile, selection, rows))
+def ungrouped(profile: Profile, selection: Selection, event: int, shape: Shape, zoom: int, least: float) -> View:
+    own = shape.weights(call_weights(profile, selection, event))
     total = subtree_totals(own, shape.end)
     kept, zoom, _, pruned = _wide_enough(shape, total, zoom, least)
     runs = _runs(shape, kept, own[kept], total[kept])
@@ -79,18 +80,18 @@ def _runs(shape: Shape, kept: Array, own: Array, total: Array) -> Runs:
 
 
 def grouped(
-    profile: Profile, selection: Selection, rows: Rows, shape: Shape, groups: Groups, zoom: int, least: float
+    profile: Profile, selection: Selection, event: int, shape: Shape, groups: Groups, zoom: int, least: float
 ) -> View:
     """The root, below it the groups, and in each the tree of its samples without its root.
 
     Frame v of group g has the id 1 + g · frames + v; the group stands for the frame 0, the tree's root.
     """
-    everything = weights_of(profile, selection, rows)
+    everything = call_weights(profile, selection, event)
     group, inner = divmod(zoom - 1, shape.frames)
     if zoom > 0 and group < len(groups.labels):
-        numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-        mine = numbers[groups.of(profile, rows) == group]
-        own = shape.weights(weights_of(profile, selection, mine))
+        found, of_pile = _in_groups(profile, selection, event, groups)
+        mine = found.at(of_pile == group)
+        own = shape.weights(sums_on(mine.call, mine.weight, profile.calls.num_rows))
         total = subtree_totals(own, shape.end)
         if total[ROOT]:
             kept, inner, _, pruned = _wide_enough(shape, total, inner, least)
@@ -99,7 +100,7 @@ def grouped(
             return View(runs, row, 1 + group * shape.frames + inner, pruned)
     total = subtree_totals(shape.weights(everything), shape.end)
     kept, _, narrowest, pruned = _wide_enough(shape, total, ROOT, least)
-    runs, kept, group_of, cut = _split(profile, selection, rows, shape, groups, kept, narrowest)
+    runs, kept, group_of, cut = _split(profile, selection, event, shape, groups, kept, narrowest)
     runs, row = _under_root(shape, runs, kept, group_of, int(total[ROOT]))
     return View(runs, row, 0, pruned + cut)
 
@@ -168,41 +169,44 @@ class ByGroup:
         return own, subtree_totals(own + table[:, 1:-1:2], self.end)
 
 
-def by_group(profile: Profile, selection: Selection, rows: Rows, shape: Shape, groups: Groups, kept: Array) -> ByGroup:
+def by_group(profile: Profile, selection: Selection, event: int, shape: Shape, groups: Groups, kept: Array) -> ByGroup:
     """What the rows `kept` of a shape weigh in each group: a sample counts for the innermost of them on its stack."""
-    samples = samples_of(profile)
     wide = np.zeros(len(shape), bool)
     wide[kept] = True
     elsewhere = 2 * len(kept)
     column = 2 * (np.cumsum(wide, dtype=np.int32) - 1)[nearest_above(shape.parent, shape.end, wide)] + ~wide
     of_call = column if shape.row_of_call is None else np.append(column, elsewhere)[shape.row_of_call]
-    left = calls_kept(profile, selection)
-    if left is not None:
-        of_call = np.where(left, of_call, elsewhere)
-    of_sample = of_call[samples.call][samples.stack[rows]]
-    group, weight = groups.of(profile, rows), weights_in(profile, selection, rows)
-    if left is not None:
-        weight = np.where(of_sample < elsewhere, weight, 0)
+    found, group = _in_groups(profile, selection, event, groups)
     return ByGroup(
         kept=kept,
         end=np.searchsorted(kept, shape.end[kept]),
         groups=len(groups.labels),
         group=group,
-        column=of_sample,
-        weight=weight,
-        peak=samples.peak,
+        column=of_call[found.call],
+        weight=found.weight,
+        peak=found.peak,
     )
 
 
+def _in_groups(profile: Profile, selection: Selection, event: int, groups: Groups) -> tuple[Piles, Array]:
+    """(what the selection leaves of an event, the group of each pile)."""
+    if groups.of_sample is None:
+        found = piles_kept(profile, selection, event)
+        return found, groups.of_thread[found.thread]
+    # Threads that change their names: every sample by itself.
+    rows = samples_kept(profile, selection, event)
+    return piles_of(profile, selection, rows), groups.of(profile, rows)
+
+
 def _split(
-    profile: Profile, selection: Selection, rows: Rows, shape: Shape, groups: Groups, kept: Array, narrowest: int
+    profile: Profile, selection: Selection, event: int, shape: Shape, groups: Groups, kept: Array, narrowest: int
 ) -> tuple[Runs, Array, Array, int]:
     """(runs, their rows of the shape, their groups, frames left out), group after group.
 
     kept: the rows that are wide enough without groups; no other can be so in a group.
     """
     found: list[tuple[Array, ...]] = [(np.zeros(0, np.int64),) * 4]
-    split = by_group(profile, selection, rows, shape, groups, kept)
+    split = by_group(profile, selection, event, shape, groups, kept)
     cut = 0
     for these, own, total in split.tables(narrowest):
         wide = total >= narrowest

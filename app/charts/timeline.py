@@ -1,8 +1,9 @@
 """The wire form of a timeline: what can be seen of some tracks in a window, as columns of numbers.
 
 A band is a part of a track: some rows of slices (`t12.0-15`), the lane of samples (`t12.l`), instants (`t12.i`), steps
-(`s0`), a counter (`c3`). A row never has more boxes than the window has pixels; where all together were more than
-`MOST_BOXES`, or more than `WIRE_BYTES` compressed, cells twice as long are taken until they are not.
+(`s0`), a counter (`c3`), how busy a device was (`u0`; `e0`: its multiprocessors). A row never has more boxes than the
+window has pixels; where all together were more than `MOST_BOXES`, or more than `WIRE_BYTES` compressed, cells twice as
+long are taken until they are not.
 """
 
 import gzip
@@ -14,11 +15,12 @@ from typing import Any
 import numpy as np
 import orjson
 
+from ..analysis.devices import devices_of
 from ..analysis.functions import functions_of
 from ..analysis.picking import calls_kept, samples_of
 from ..analysis.remember import remembered
 from ..analysis.timeline.levels import Items, Level, Stretch, alone, joined
-from ..analysis.timeline.series import Values, values
+from ..analysis.timeline.series import Values, share, values
 from ..analysis.timeline.sources import KINDS, NOTHING, Timeline, code_names
 from ..analysis.timeline.tracks import lane_event
 from ..domain.errors import InvalidRequest
@@ -37,6 +39,7 @@ MOST_ROWS = 500
 NAME_CHARACTERS = 120
 WIDTHS = (16, 16_000)
 COARSEST = 60
+SHARES = {"u": "utilization", "e": "efficiency"}
 PACKED_LEVEL = 1
 """Of numbers as these, packing harder takes four times as long and saves a tenth."""
 LABELLED_PX = 12
@@ -47,7 +50,7 @@ NONE = Stretch(
     ),
     slice(0, 0),
 )
-_BAND = re.compile(r"([tsc])(-1|\d{1,9})(?:\.(l|i|(\d{1,6})-(\d{1,6})))?", re.ASCII)
+_BAND = re.compile(r"([tscue])(-1|\d{1,9})(?:\.(l|i|(\d{1,6})-(\d{1,6})))?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,9 @@ def parse_bands(texts: Sequence[str], profile: Profile, timeline: Timeline) -> l
 
 def _band(text: str, found: re.Match[str], profile: Profile, timeline: Timeline) -> Band | None:
     letter, number, part = found[1], int(found[2]), found[3]
+    if letter in SHARES:
+        known = part is None and 0 <= number < len(devices_of(profile))
+        return Band(text, SHARES[letter], number) if known else None
     if letter == "c":
         return Band(text, "counter", number) if part is None and 0 <= number < profile.series.num_rows else None
     if letter == "s":
@@ -177,6 +183,10 @@ class _View:
         for band in self.bands:
             if band.what == "counter":
                 found = values(self.profile, band.number, self.start, self.end, cell, self.width)
+                data[band.text] = self._values(found, unit)
+            elif band.what in SHARES.values():
+                of_efficiency = band.what == SHARES["e"]
+                found = share(self.profile, band.number, of_efficiency, self.start, self.end, cell)
                 data[band.text] = self._values(found, unit)
         return {
             "start_ns": self.start,

@@ -14,7 +14,7 @@ from ..domain.jobs import CallGraph, JobSpec, Mpi, MpiFlavour, RecorderName, Sco
 from ..domain.targets import LOCAL, Target
 from ..forms.check import check
 from ..forms.preset_file import from_file, to_file
-from ..forms.relevance import BATCH_FIELDS, MPI_FIELDS, relevant
+from ..forms.relevance import BATCH_FIELDS, MPI_FIELDS, PYTORCH_FIELDS, relevant
 from ..forms.values import wall_time
 from ..schedulers import scheduler_of
 from ..store import Store, open_store
@@ -41,6 +41,15 @@ _BATCH = {
     "exclusive": "exclusive",
     "batch_arg": "arguments",
 }
+_PYTORCH = {
+    "torch_steps": "steps",
+    "torch_memory": "memory",
+    "torch_shapes": "shapes",
+    "torch_stacks": "stacks",
+    "torch_modules": "modules",
+    "torch_seconds": "seconds",
+}
+"""Names in PyTorch by names of options."""
 _SAME = {
     "name": "name",
     "target": "target",
@@ -74,12 +83,14 @@ _OPTION = {
     "environment": "--env",
     "modules": "--module",
     "splitting": "--split",
+    "steps": "--torch-steps",
     "keep_recordings": "--no-recordings",
 }
 """Options by fields of the form, where they are called otherwise."""
 _NEEDS_MEANING = {
     **{option: MPI_FIELDS[name] for option, name in _MPI.items()},
     **{option: BATCH_FIELDS[name] for option, name in _BATCH.items()},
+    **{option: PYTORCH_FIELDS[name] for option, name in _PYTORCH.items()},
     "events_per_run": "events_per_run",
     "sudo": "sudo",
 }
@@ -144,8 +155,15 @@ def _with_options(spec: JobSpec, given: Mapping[str, Any], command: tuple[str, .
         changes |= {"scope": Scope.COMMAND, "pid": None}
     if command:
         changes["command"] = command
+    if "count" in given and given.get("recorder", RecorderName.PERF_STAT) != RecorderName.PERF_STAT:
+        raise click.UsageError(f"--count means --recorder {RecorderName.PERF_STAT}: leave one of the two out.")
     if "count" in given:
         changes["recorder"] = RecorderName.PERF_STAT
+    if "recorder" in given:
+        changes["recorder"] = RecorderName(given["recorder"])
+    pytorch = {_PYTORCH[name]: value for name, value in given.items() if name in _PYTORCH}
+    if pytorch:
+        changes["pytorch"] = replace(spec.pytorch, **pytorch)
     if "call_graph" in given:
         changes["call_graph"] = CallGraph(given["call_graph"])
     if "split" in given:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..domain.errors import JobFailed
-from ..domain.jobs import CallGraph, JobSpec, JobState, MpiFlavour, Scope, Splitting
+from ..domain.jobs import CallGraph, JobSpec, JobState, MpiFlavour, RecorderName, Scope, Splitting
 from .grouped import GroupedCommand, in_group
 from .options import data_option, settings_of
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _positive = click.IntRange(min=1)
 _what = in_group("What is recorded")
+_torch = in_group("With --recorder pytorch")
 _where = in_group("Where it runs")
 _mpi = in_group("MPI")
 _batch = in_group("Batch system")
@@ -26,6 +27,11 @@ _kept = in_group("Settings and files")
 
 @click.command(cls=GroupedCommand, context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @_what("--name", help="Name of the result.  [default: the command]")
+@_what(
+    "--recorder",
+    type=click.Choice([str(name) for name in RecorderName]),
+    help="What records.  [default: perf-record]",
+)
 @_what("--event", "-e", "events", multiple=True, metavar="EVENT", help="What to measure; may be repeated.")
 @_what("--frequency", "-F", type=_positive, metavar="HZ", help="Samples a second.  [default: 199]")
 @_what("--period", "-c", type=_positive, metavar="COUNT", help="A sample every so many events.")
@@ -39,7 +45,7 @@ _kept = in_group("Settings and files")
 @_what("--system-wide", "-a", is_flag=True, help="Observe the whole machine (while the command runs).")
 @_what("--per-cpu", is_flag=True, help="Tell the CPUs apart.")
 @_what("--duration", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End it after this.")
-@_what("--count", is_flag=True, help="Count events (perf stat) instead of sampling.")
+@_what("--count", is_flag=True, help="Count events instead of sampling: --recorder perf-stat.")
 @_what("--interval", type=_positive, metavar="MS", help="With --count: print every so many ms.")
 @_what("--repeat", type=_positive, metavar="TIMES", help="With --count: run the command so often.")
 @_what(
@@ -49,6 +55,21 @@ _kept = in_group("Settings and files")
     "run after another or all at once.",
 )
 @_what("--events-per-run", type=_positive, metavar="NUMBER", help="With --split.  [default: as many as counters]")
+@_torch(
+    "--torch-steps",
+    metavar="STEPS",
+    help="Which steps: wait,warmup,active,repeat, or “whole”.  [default: 1,1,3,1]",
+)
+@_torch("--torch-memory", is_flag=True, help="Each allocation of memory too.")
+@_torch("--torch-shapes", is_flag=True, help="The shapes of the operators' inputs too.")
+@_torch("--torch-stacks", is_flag=True, help="Each call of Python too; the program is slower.")
+@_torch("--torch-modules", is_flag=True, help="The modules of scripted models too.")
+@_torch(
+    "--torch-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Without steps: how long the run is recorded.  [default: 30]",
+)
 @_where("--on", "target", metavar="TARGET", help="Where to record: one of “perfloom target list”.  [default: local]")
 @_where(
     "--cwd",

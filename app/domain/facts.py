@@ -24,6 +24,8 @@ class HostFacts:
     options: names of `perf record` options that this perf offers and that Perfloom may use ("-z", "--no-bpf-event");
     "--call-graph dwarf" where it can unwind. stat_options: the same for `perf stat`.
     lbr: whether the CPU records call stacks by itself.
+    python: the interpreter that is found first; torch: the version of PyTorch that it has ("": none, or not looked
+    for).
     hardware_counters: whether cycles and instructions can be counted here (virtual machines often have none).
     checked_at: seconds since the epoch.
     """
@@ -49,6 +51,8 @@ class HostFacts:
     lbr: bool | None = None
     options: tuple[str, ...] = ()
     stat_options: tuple[str, ...] = ()
+    python: str = ""
+    torch: str = ""
     events: tuple[PerfEvent, ...] = ()
     limits: dict[str, str] = field(default_factory=dict)
 

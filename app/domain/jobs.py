@@ -62,6 +62,7 @@ class RecorderName(StrEnum):
 
     PERF_RECORD = "perf-record"
     PERF_STAT = "perf-stat"
+    PYTORCH = "pytorch"
 
 
 class MpiFlavour(StrEnum):
@@ -114,6 +115,23 @@ class Batch:
     arguments: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class PyTorch:
+    """What the recorder of PyTorch records.
+
+    steps: "wait,warmup,active,repeat" as torch.profiler.schedule takes them, or "whole" for the whole run. memory,
+    shapes, stacks, modules: what is recorded besides (profile_memory, record_shapes, with_stack, with_modules).
+    seconds: how long the whole run is recorded (null: 30, with stacks 10); steps are not limited by it.
+    """
+
+    steps: str = "1,1,3,1"
+    memory: bool = False
+    shapes: bool = False
+    stacks: bool = False
+    modules: bool = False
+    seconds: float | None = None
+
+
 class Splitting(StrEnum):
     """What is done with more events than the CPU has counters."""
 
@@ -161,6 +179,7 @@ class JobSpec:
     repeat: int | None = None
     mpi: Mpi | None = None
     batch: Batch = Batch()
+    pytorch: PyTorch = PyTorch()
     modules: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     library_path: tuple[str, ...] = ()
@@ -191,6 +210,7 @@ class JobSpec:
                 kept["mpi"] = Mpi(**mpi | lists)
             batch = known(Batch, kept.get("batch", {}))
             kept["batch"] = Batch(**batch | {"arguments": _texts(batch.get("arguments", ()))})
+            kept["pytorch"] = PyTorch(**known(PyTorch, kept.get("pytorch", {})))
             return cls(**kept)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise InvalidRequest(f"This job description cannot be used: {error}.") from None

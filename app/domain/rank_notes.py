@@ -25,6 +25,9 @@ INCOMPLETE = "incomplete"
 recorded."""
 _RUN = re.compile(r"run(0|[1-9][0-9]{0,5})", re.ASCII)
 _PLACE = re.compile(r"0|[1-9][0-9]{0,6}|all|on-[\w.-]{1,200}", re.ASCII)
+TRACE = r"(?:rank[0-9]{1,7}|process)-[A-Za-z0-9-]{1,120}\.pt\.trace\.json\.gz"
+"""How the file of a process that PyTorch's profiler recorded is called, as a regular expression."""
+_TRACE = re.compile(TRACE, re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 
@@ -104,6 +107,11 @@ def run_of(folder: str) -> int | None:
 def is_place(folder: str) -> bool:
     """Whether the folder of a rank may be called so: its number, "all", or "on-HOST" for one without."""
     return _PLACE.fullmatch(folder) is not None
+
+
+def is_trace(name: str) -> bool:
+    """Whether a file of a rank may be called so that holds a trace of PyTorch's profiler."""
+    return _TRACE.fullmatch(name) is not None
 
 
 def parse_plan(text: bytes) -> RankPlan:

@@ -4,14 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..domain.errors import InvalidRequest
-from ..domain.jobs import JobSpec, Mpi, MpiFlavour, Scope
+from ..domain.jobs import JobSpec, Mpi, MpiFlavour, RecorderName, Scope
 from ..domain.selection import parse_ranks
 from ..domain.targets import SchedulerName, Target
+from ..recorders.torch_inject import steps_of
 from .fit import first, number, path, switch, text
 
 MAX_RANKS = 1_000_000
 MAX_WALL_TIME_S = 366 * 86_400
 MAX_CPUS = 100_000
+MAX_SECONDS = 3600
 Messages = list[tuple[str, str | None]]
 
 
@@ -37,6 +39,7 @@ def place_messages(spec: JobSpec) -> Messages:
     return [
         *_mpi(spec),
         *_batch(spec),
+        *_pytorch(spec),
         ("modules", _each(spec.modules, _module)),
         ("path", _each(spec.path, lambda value: _listed(value, "A directory of PATH"))),
         ("library_path", _each(spec.library_path, lambda value: _listed(value, "A directory of LD_LIBRARY_PATH"))),
@@ -111,6 +114,36 @@ def _batch(spec: JobSpec) -> Messages:
         ("exclusive", switch(batch.exclusive)),
         ("batch_arguments", _each(batch.arguments, lambda value: text(value, "A word of the arguments"))),
     ]
+
+
+def _pytorch(spec: JobSpec) -> Messages:
+    asked = spec.pytorch
+    wrong = spec.recorder is RecorderName.PYTORCH and spec.scope is not Scope.COMMAND
+    return [
+        ("scope", "PyTorch is recorded in a command that is started. Choose a command." if wrong else None),
+        ("steps", _steps(asked.steps)),
+        ("torch_memory", switch(asked.memory)),
+        ("torch_shapes", switch(asked.shapes)),
+        ("torch_stacks", switch(asked.stacks)),
+        ("torch_modules", switch(asked.modules)),
+        ("torch_seconds", _seconds(asked.seconds)),
+    ]
+
+
+def _steps(value: Any) -> str | None:
+    try:
+        steps_of(value)
+    except (ValueError, AttributeError):
+        return f"“{str(value)[:40]}” is no schedule. Write wait,warmup,active,repeat, as in 1,1,3,1, or “whole”."
+    return None
+
+
+def _seconds(value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0.1 <= value <= MAX_SECONDS:
+        return f"Give a time between 0.1 seconds and {MAX_SECONDS // 60} minutes: all that is recorded lies in memory."
+    return None
 
 
 def _wall_time(value: Any) -> str | None:

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ..domain.errors import InvalidRequest
-from ..domain.jobs import Batch, CallGraph, JobSpec, Mpi, MpiFlavour, RecorderName, Scope, Splitting
+from ..domain.jobs import Batch, CallGraph, JobSpec, Mpi, MpiFlavour, PyTorch, RecorderName, Scope, Splitting
 from ..domain.targets import Target
 from ..recorders.preflight import Finding, Level
 from . import words
 from .check import check
 from .events import split_events
-from .relevance import BATCH_FIELDS, FIELD_OF, HERE, MADE_BY_FORM, MPI_FIELDS, normalised, relevant
+from .relevance import BATCH_FIELDS, FIELD_OF, HERE, MADE_BY_FORM, MPI_FIELDS, PYTORCH_FIELDS, normalised, relevant
 from .values import (
     duration,
     lines,
@@ -54,6 +54,12 @@ class JobFields:
     repeat: str = ""
     splitting: str = "one-run"
     events_per_run: str = ""
+    steps: str = PyTorch.steps
+    torch_memory: bool = False
+    torch_shapes: bool = False
+    torch_stacks: bool = False
+    torch_modules: bool = False
+    torch_seconds: str = ""
     mpi: str = NO_MPI
     ranks: str = ""
     ranks_per_node: str = ""
@@ -150,7 +156,8 @@ def to_fields(spec: JobSpec) -> JobFields:
         keep_recordings=spec.keep_recordings,
         leave_files=spec.leave_files,
     )
-    return replace(fields, **_batch_fields(spec.batch), **(_mpi_fields(spec.mpi) if spec.mpi else {}))
+    fields = replace(fields, **_batch_fields(spec.batch), **(_mpi_fields(spec.mpi) if spec.mpi else {}))
+    return replace(fields, **_pytorch_fields(spec.pytorch))
 
 
 def _batch_fields(batch: Batch) -> dict[str, Any]:
@@ -164,6 +171,11 @@ def _batch_fields(batch: Batch) -> dict[str, Any]:
         "exclusive": batch.exclusive,
         "batch_arguments": words.join(batch.arguments),
     }
+
+
+def _pytorch_fields(asked: PyTorch) -> dict[str, Any]:
+    values = {field: getattr(asked, name) for name, field in PYTORCH_FIELDS.items()}
+    return values | {"torch_seconds": number_text(asked.seconds)}
 
 
 def _mpi_fields(mpi: Mpi) -> dict[str, Any]:
@@ -210,6 +222,7 @@ def parse(typed: JobFields, targets: Mapping[str, Target] = HERE, *, complete: b
 
     plain = {name: name for name in _CONVERTERS if name in JobSpec.__dataclass_fields__}
     values = take(plain | FIELD_OF) | {"target": typed.target, "batch": Batch(**take(BATCH_FIELDS))}
+    values["pytorch"] = PyTorch(**take(PYTORCH_FIELDS))
     if chosen.mpi is not None:
         values["mpi"] = replace(chosen.mpi, **take(MPI_FIELDS))
     if "sampling" in used:
@@ -245,6 +258,12 @@ _CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "interval": whole,
     "repeat": whole,
     "events_per_run": whole,
+    "steps": lambda text: text.replace(" ", "") or PyTorch.steps,
+    "torch_memory": bool,
+    "torch_shapes": bool,
+    "torch_stacks": bool,
+    "torch_modules": bool,
+    "torch_seconds": duration,
     "sudo": bool,
     "keep_recordings": bool,
     "leave_files": bool,

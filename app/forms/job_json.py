@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from ..domain.errors import InvalidRequest
-from ..domain.jobs import LISTS, Batch, JobSpec, Mpi, MpiFlavour
+from ..domain.jobs import LISTS, Batch, JobSpec, Mpi, MpiFlavour, PyTorch
 from ..domain.targets import Target
 from . import words
 from .check import check
@@ -51,7 +51,8 @@ def _unknown(data: Mapping[Any, Any]) -> dict[str, str]:
     if found:
         return found
     mpi, batch = data.get("mpi"), data.get("batch", {})
-    for name, inner, kind in (("mpi", mpi, Mpi), ("batch", batch, Batch)):
+    pytorch = data.get("pytorch", {})
+    for name, inner, kind in (("mpi", mpi, Mpi), ("batch", batch, Batch), ("pytorch", pytorch, PyTorch)):
         if inner is None and name == "mpi":
             continue
         if not isinstance(inner, dict):

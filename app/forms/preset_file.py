@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..domain.errors import InvalidRequest
-from ..domain.jobs import Batch, JobSpec, Mpi
+from ..domain.jobs import Batch, JobSpec, Mpi, PyTorch
 from ..domain.targets import Target
 from . import exchange
 from .check import check
@@ -40,6 +40,8 @@ def to_file(spec: JobSpec, form: str, title: str = "") -> str:
         data["mpi"] = {"flavour": str(spec.mpi.flavour), "ranks": spec.mpi.ranks} | changed
     if spec.batch != Batch():
         data["batch"] = _changed(vars(spec.batch), vars(Batch()))
+    if spec.pytorch != PyTorch():
+        data["pytorch"] = _changed(vars(spec.pytorch), vars(PyTorch()))
     if form == "json":
         return exchange.to_json(data)
     heading = [f"Settings of a Perfloom job{': ' + _plain(title) if title else ''}."]

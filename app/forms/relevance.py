@@ -10,13 +10,13 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any
 
-from ..domain.jobs import Batch, CallGraph, JobSpec, Mpi, MpiFlavour, RecorderName, Scope, Splitting
+from ..domain.jobs import Batch, CallGraph, JobSpec, Mpi, MpiFlavour, PyTorch, RecorderName, Scope, Splitting
 from ..domain.targets import LOCAL, SchedulerName, Target
 
 HERE: Mapping[str, Target] = MappingProxyType({LOCAL: Target(LOCAL)})
 """The targets where nobody has added one."""
 
-ALWAYS = frozenset({"name", "target", "recorder", "scope", "events", "duration", "leave_files"})
+ALWAYS = frozenset({"name", "target", "recorder", "scope", "duration", "leave_files"})
 STARTED = frozenset({"command", "cwd", "environment", "inputs", "modules", "path", "library_path", "preload"})
 """Fields of what is started, and of how."""
 
@@ -45,6 +45,15 @@ BATCH_FIELDS = {
     "arguments": "batch_arguments",
 }
 """Fields of the form by names in Batch."""
+PYTORCH_FIELDS = {
+    "steps": "steps",
+    "memory": "torch_memory",
+    "shapes": "torch_shapes",
+    "stacks": "torch_stacks",
+    "modules": "torch_modules",
+    "seconds": "torch_seconds",
+}
+"""Fields of the form by names in PyTorch."""
 _SCHEDULER_FIELDS = {
     SchedulerName.NONE: frozenset[str](),
     SchedulerName.SLURM: frozenset(BATCH_FIELDS.values()) - {"resources"},
@@ -56,32 +65,39 @@ def field_of(name: str) -> str:
     """The field of the form for a name in JobSpec, such as duration_s, mpi.ranks or batch.queue."""
     whole, _, part = name.partition(".")
     if part:
-        return {"mpi": MPI_FIELDS, "batch": BATCH_FIELDS}.get(whole, {}).get(part, whole)
+        parts = {"mpi": MPI_FIELDS, "batch": BATCH_FIELDS, "pytorch": PYTORCH_FIELDS}
+        return parts.get(whole, {}).get(part, whole)
     return FIELD_OF.get(name, name)
 
 
 def relevant(spec: JobSpec, target: Target | None = HERE[LOCAL]) -> frozenset[str]:
     """The fields of the form that count for the choices of `spec` at `target`. None: at any target."""
+    perf = spec.recorder is not RecorderName.PYTORCH
     used = set(ALWAYS)
-    used |= {"pid"} if spec.scope is Scope.PROCESS else STARTED | {"splitting"}
+    used |= {"pid"} if spec.scope is Scope.PROCESS else STARTED
     if spec.recorder is RecorderName.PERF_RECORD:
         used |= {"sampling", "frequency", "period", "call_graph", "keep_recordings"}
         if spec.call_graph is CallGraph.DWARF:
             used |= {"stack_bytes"}
-    else:
+    elif spec.recorder is RecorderName.PERF_STAT:
         used |= {"interval"}
         if spec.scope is not Scope.PROCESS:
             used |= {"repeat"}
-    if spec.scope is Scope.SYSTEM:
-        used |= {"per_cpu"}
-    if spec.scope is not Scope.PROCESS and spec.splitting is not Splitting.ONE_RUN:
-        used |= {"events_per_run"}
+    else:
+        used |= set(PYTORCH_FIELDS.values())
+    if perf:
+        used |= {"events"}
+        if spec.scope is Scope.SYSTEM:
+            used |= {"per_cpu"}
+        if spec.scope is not Scope.PROCESS:
+            used |= {"splitting"} if spec.splitting is Splitting.ONE_RUN else {"splitting", "events_per_run"}
+        if target is None or target.sudo:
+            used |= {"sudo"}
     if spec.scope is Scope.COMMAND:
         used |= {"mpi"}
         if spec.mpi is not None:
             used |= set(MPI_FIELDS.values()) - ({"every", "only"} if spec.mpi.per_host else set())
-    if target is None or target.sudo:
-        used |= {"sudo"}
+            used -= set() if perf else {"recorded"}
     schedulers = (target.scheduler,) if target else tuple(SchedulerName)
     return frozenset(used).union(*(_SCHEDULER_FIELDS[name] for name in schedulers))
 
@@ -93,10 +109,12 @@ def normalised(spec: JobSpec, target: Target | None = HERE[LOCAL]) -> JobSpec:
     changes: dict[str, Any] = {
         name: getattr(plain, name)
         for name in spec.to_json()
-        if name not in ("mpi", "batch") and FIELD_OF.get(name, name) not in used
+        if name not in ("mpi", "batch", "pytorch") and FIELD_OF.get(name, name) not in used
     }
     unused = {name: getattr(Batch(), name) for name, field in BATCH_FIELDS.items() if field not in used}
     changes["batch"] = replace(spec.batch, **unused)
+    if spec.recorder is not RecorderName.PYTORCH:
+        changes["pytorch"] = PyTorch()
     if spec.mpi is not None:
         unused = {name: getattr(_MPI, name) for name, field in MPI_FIELDS.items() if field not in used}
         changes["mpi"] = replace(spec.mpi, **unused) if "mpi" in used else None

@@ -3,7 +3,7 @@
 import re
 
 from ..domain.errors import UnreadableInput
-from ..domain.rank_notes import is_place, run_of
+from ..domain.rank_notes import is_place, is_trace, run_of
 from .quoting import quote
 from .starting import MARK, _full, _script
 
@@ -34,7 +34,7 @@ pl_read_rest '*' '' || echo more"""
 
 def list_script(directory: str) -> str:
     """sh: print the artefacts of all ranks that hold anything, with their sizes."""
-    names = " ".join(f"./run*/*/{name}" for name in ARTEFACTS)
+    names = " ".join(f"./run*/*/{name}" for name in (*ARTEFACTS, "*.pt.trace.json.gz"))
     return _script(f"cd {quote(_full(directory))} || exit 1", _FRESH, f"for pl_file in {names}; do", _LIST)
 
 
@@ -63,7 +63,8 @@ def listed(stdout: bytes) -> tuple[tuple[str, int], ...]:
         steps = match[2].split("/")
         if not steps[0] or ".." in steps:
             raise UnreadableInput(f"The target names a file that is none of the job's: {match[2][:100]}")
-        if len(steps) == 3 and run_of(steps[0]) is not None and is_place(steps[1]) and steps[2] in ARTEFACTS:
+        known = steps[-1] in ARTEFACTS or is_trace(steps[-1])
+        if len(steps) == 3 and run_of(steps[0]) is not None and is_place(steps[1]) and known:
             found[match[2]] = int(match[1])
     return tuple(sorted(found.items()))
 

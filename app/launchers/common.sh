@@ -87,7 +87,7 @@ pl_full() {
 pl_bring() {
     [ "$1" != "$2" ] || return 0
     pl_kept=''
-    for pl_each in "$1"/perf.script* "$1"/perf-stat.txt "$1"/perf.data; do
+    for pl_each in "$1"/perf.script* "$1"/perf-stat.txt "$1"/perf.data "$1"/*.pt.trace.json.gz; do
         [ -f "$pl_each" ] || continue
         if pl_said=$(cp "$pl_each" "$2/.part" 2>&1) && mv -f "$2/.part" "$2/${pl_each##*/}"; then
             rm -f "$pl_each"

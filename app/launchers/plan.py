@@ -5,6 +5,7 @@ At the target a job has a directory of its own (0700), in the target's directory
     .perfloom           marks it as ours: nothing else is ever removed
     plan.sh             the job, as shell functions and variables: the only text that is made, and all its quoting
     job.sh, rank.sh     POSIX sh, the same for every job, with common.sh; no other program is needed there but perf
+    sitecustomize.py    what the recorder of PyTorch puts into programs
     work/               where the command runs, unless the job says otherwise
     output              what the command printed
     sub<k>.begun/       made exclusively by who starts the k-th submission, so that it is started at most once
@@ -28,6 +29,7 @@ from ..domain.facts import HostFacts
 from ..domain.jobs import JobSpec, Scope, Splitting
 from ..domain.rank_notes import MOST_RUNS
 from ..domain.targets import Target, TargetFacts
+from ..recorders import recorder_of
 from . import base
 from .around import text
 from .collecting import list_script, listed, remove_script, symbolise_script
@@ -61,7 +63,9 @@ def planned(spec: JobSpec, target: Target) -> bool:
     of_target = target.modules or target.environment or target.perf or target.scratch or target.directory
     of_job = spec.modules or spec.path or spec.library_path or spec.preload or spec.sudo or spec.leave_files
     more = spec.mpi is not None or spec.splitting is not Splitting.ONE_RUN or not spec.keep_recordings
-    return not target.here or bool(of_target or of_job or more)
+    # What is put into a program has to lie somewhere.
+    injected = recorder_of(spec).injection(spec) is not None
+    return not target.here or injected or bool(of_target or of_job or more)
 
 
 def plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: str, directory: str) -> Plan:
@@ -75,6 +79,8 @@ def plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: str, 
     starters = base.programs(starter_of(spec.mpi.flavour), spec.mpi, target, facts) if spec.mpi else ()
     files = {name: "".join(map(text, names)) for name, names in SCRIPTS.items()}
     files["plan.sh"] = plan_text(spec, host, job_id, target, found, parts, starters)
+    if (injection := recorder_of(spec).injection(spec)) is not None:
+        files |= injection.files
     return Plan(files, parts, tuple(run.events for run in found), found)
 
 
@@ -100,6 +106,9 @@ def check(spec: JobSpec, target: Target) -> None:
         if mpi.ranks < 1 or mpi.every < 1 or (mpi.ranks_per_node or 1) < 1:
             raise InvalidRequest("Numbers of ranks begin at 1.", "ranks")
         chosen(mpi.only)
+    injection = recorder_of(spec).injection(spec)
+    if injection is not None and (spec.scope is not Scope.COMMAND or spec.sudo or (mpi is not None and mpi.per_host)):
+        raise InvalidRequest("PyTorch is recorded in a command that is started, as you. Choose that.", "scope")
     if len(spec.events) > MOST_EVENTS:
         raise InvalidRequest(f"These are {len(spec.events):,} events; at most {MOST_EVENTS:,} are taken.", "events")
     if spec.sudo and not target.sudo:

@@ -14,7 +14,7 @@ from ..domain.facts import HostFacts
 from ..domain.jobs import JobSpec, RecorderName, Scope
 from ..domain.rank_notes import INCOMPLETE
 from ..domain.targets import Target
-from ..recorders import recorder_of
+from ..recorders import Injection, recorder_of
 from ..recorders.base import program
 from ..recorders.perf_script import FIELDS, OPTIONS
 from .around import function
@@ -23,6 +23,8 @@ from .mpi import Words, starter_of
 from .quoting import Shell, join, quote, word
 from .runs import Run, repeated_by_runs
 
+PATIENCE_S = {False: 2, True: 25}
+"""How long who was told to end may take, once more, before it is killed. True: it has a recording to write itself."""
 GRACE_S = 45
 """How long what was told to end twice, 20 s apart, may take to complete its files before all of it is killed."""
 _PLACE = PurePath("/the/recording's/own/directory")
@@ -43,6 +45,7 @@ def plan_text(
     ranks may be called."""
     mpi = spec.mpi
     observed = recorded(spec)
+    injection = recorder_of(spec).injection(spec)
     values = {
         "id": job_id,
         "flavour": str(mpi.flavour) if mpi else "",
@@ -56,6 +59,8 @@ def plan_text(
         "has_command": "1" if spec.command else "",
         "keep": "1" if spec.keep_recordings else "",
         "artefact": recorder_of(spec).artefacts(spec)[0].name,
+        "injects": "1" if injection else "",
+        "patience": str(PATIENCE_S[injection is not None]),
         "grace": str(GRACE_S),
         "perf": program(facts),
         "fields": ",".join(FIELDS),
@@ -77,7 +82,10 @@ def plan_text(
     lines += function("pl_prefixes", [f"pl_prefix {name} {quote(':'.join(d))}" for name, d in before if d])
     lines += function("pl_preload", [f"pl_prefix LD_PRELOAD {quote(':'.join(spec.preload))}"] if spec.preload else [])
     lines += _by_run("pl_command", runs, lambda run: _words(_command(run.command)))
-    lines += _by_run("pl_record", runs, lambda run: _words(recording(run.of(observed), facts)))
+    if injection is None:
+        lines += _by_run("pl_record", runs, lambda run: _words(recording(run.of(observed), facts)))
+    else:
+        lines += function("pl_inject", _injected(injection))
     if mpi:
         starter = starter_of(mpi.flavour)
         values = {"starter_says": starter.says, "starter_title": starter.title, "ranks": str(mpi.ranks)}
@@ -139,6 +147,13 @@ def _module(name: str) -> str:
     if not name or name.startswith("-"):
         raise InvalidRequest(f"“{name[:80]}” is no name of a module, such as openmpi/4.1.", "modules")
     return name
+
+
+def _injected(injection: Injection) -> list[str]:
+    """What is put into the environment of a program that is recorded from within."""
+    lines = [f'pl_prefix {name} "$pl_directory"' for name in injection.paths]
+    lines += [f"{name}={quote(value)}; export {name}" for name, value in injection.variables.items()]
+    return [*lines, f"{injection.folder}=$pl_out; export {injection.folder}"]
 
 
 def _exports(environment: Mapping[str, str]) -> str:

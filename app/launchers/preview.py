@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import PurePath
 
 from ..domain.facts import HostFacts
 from ..domain.jobs import JobSpec
 from ..domain.targets import Target, TargetFacts
+from ..recorders import recorder_of
 from ..schedulers import scheduler_of
 from . import base
 from .mpi import starter_of
@@ -65,8 +67,12 @@ def _run(spec: JobSpec, target: Target, facts: TargetFacts | None, host: HostFac
         starter = starter_of(spec.mpi.flavour)
         yield f"{join(base.programs(starter, spec.mpi, target, facts)[:1])} {_plain(starter.words(spec, spec.mpi))}"
     place = PurePath(f"run{run.number}", "RANK" if spec.mpi is not None else "all")
-    words = join(recording(run.of(recorded(spec)), host)).replace('"$pl_out"', str(place))
-    yield ("sudo -n " if spec.sudo else "") + words + (" --" if run.command else "")
+    recorder = recorder_of(spec)
+    if recorder.injection(spec) is not None:
+        yield join(recorder.argv(replace(run.of(spec), command=()), host, place))
+    else:
+        words = join(recording(run.of(recorded(spec)), host)).replace('"$pl_out"', str(place))
+        yield ("sudo -n " if spec.sudo else "") + words + (" --" if run.command else "")
     if run.command:
         yield join(run.command)
 

@@ -183,7 +183,7 @@ pl_ask() {
 
 pl_press_on() {
     pl_kill TERM "PERFLOOM_PART=$pl_part" "$pl_child" "$pl_recorder_pid"
-    pl_doze 2
+    pl_doze "$pl_patience"
     pl_kill KILL "PERFLOOM_PART=$pl_part" "$pl_child" "$pl_recorder_pid"
     pl_doze 30
     pl_kill KILL "PERFLOOM_PART=$pl_part"
@@ -201,6 +201,10 @@ pl_enter_program() {
 
 pl_recording() {
     pl_enter_program
+    if [ -n "$pl_injects" ]; then
+        pl_inject
+        pl_command "$pl_run" pl_plain
+    fi
     command -v "$pl_perf" >/dev/null 2>&1 || {
         echo "perfloom: There is no perf on $pl_host under the name $pl_perf. Install it there, load the module that" \
             "has it, or name its path in the target." >&2
@@ -326,6 +330,8 @@ elif [ -z "$pl_sudo" ]; then
     { head -c 131072 /dev/zero >"$pl_out/.reserve"; } 2>/dev/null
     (pl_recording) &
     pl_begun=$!
+    # What records itself is told to end as any program is.
+    [ -z "$pl_injects" ] || pl_program=$pl_begun
 fi
 if [ -n "$pl_duration" ]; then
     pl_later "$pl_duration" kill -s ALRM $$
@@ -378,6 +384,11 @@ if [ -n "$pl_outer" ] && [ "$pl_ended" -ne 0 ] && [ -z "$pl_stopped" ]; then
     kill -s USR1 "$pl_outer" 2>/dev/null
 fi
 
+for pl_each in "$pl_out"/*.note; do
+    [ -f "$pl_each" ] || continue
+    while IFS='' read -r pl_line; do pl_note "$pl_line"; done <"$pl_each"
+    rm -f "$pl_each"
+done
 if [ -s "$pl_out/perf.data" ]; then
     pl_say state reading
     if pl_full "$pl_out"; then

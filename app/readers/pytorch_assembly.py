@@ -30,6 +30,8 @@ FORMAT = "pytorch"
 TRACKS = frozenset({"-1", "Spans", "Traces", ""})
 """Processes that are none: Kineto puts its own overhead and the spans of the profiler there."""
 BACKWARD_FLOWS = ("fwdbwd", "forward_backward")
+NUMBERS = ("bytes", "Bytes", "Addr", "Total Allocated", "Total Reserved", "Sequence number")
+"""The numbers that are looked at once those of slices are in their table, and work has found what launched it."""
 MOST_FACT = 20_000
 NO_PHASE = "event that does not say what it is"
 NO_LAUNCH = "device work that no call on the host is known of"
@@ -65,12 +67,12 @@ def assembled(events: TraceEvents, source: str, defect: str | None) -> Profile:
     rows = slices_of(events, Phases(events), Meaning(meaning, TRACKS), builder)
     del events
     with ThreadPoolExecutor(1) as aside:
-        # It is of nobody's concern until the end.
         numbers = aside.submit(numbers_table, rows)
         work = joined(rows)
-        outline, nodes, arguments, zero = _outlined(rows, work, builder, defect)
         slice_numbers = numbers.result()
         del numbers
+    rows.forget_numbers(NUMBERS)
+    outline, nodes, arguments, zero = _outlined(rows, work, builder, defect)
     rows.forget_events()
     stack = nodes[rows.node]
     stretches, line = rows.stretches.with_more(work.slice, rows), rows.line

@@ -80,6 +80,10 @@ class Losses:
         return [(reason, count, first) for reason, (count, first) in self.found.items()]
 
 
+class _Gone(Exception):
+    """What is damaged goes on to the end of the file."""
+
+
 class Documents:
     """Goes through the documents of a file, and has what stands in their lists of events taken in."""
 
@@ -98,6 +102,8 @@ class Documents:
                 self._document()
         except EOFError:
             self._losses.note(CUT_OFF, window.place + window.length)
+        except _Gone:
+            pass
         return self._block.finish(self._shifts, self._top, self._losses)
 
     def _blank(self, what: re.Pattern[bytes]) -> bool:
@@ -246,7 +252,7 @@ class Documents:
         window.at += 1
 
     def _odd_event(self) -> None:
-        """Go on where the block reader did not: read on, or pass over what is damaged. Raises EOFError."""
+        """Go on where the block reader did not: read on, or pass over what is damaged. Raises EOFError, _Gone."""
         window = self._window
         if not self._block.damaged(window.data, window.at) and len(window.data) - window.at < LONGEST_BYTES:
             if window.more():
@@ -257,7 +263,7 @@ class Documents:
         self._skip()
 
     def _skip(self) -> None:
-        """Note something damaged and go to the next event, or the end of the list. Raises EOFError."""
+        """Note something damaged and go to the next event, or the end of the list. Raises _Gone."""
         window = self._window
         self._note(DAMAGED, window.at)
         window.at += 1
@@ -271,7 +277,7 @@ class Documents:
             if not window.more():
                 break
         if found is None:
-            raise EOFError
+            raise _Gone
         window.at = found
 
     def _next_event(self, start: int) -> int | None:

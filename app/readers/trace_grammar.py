@@ -7,12 +7,13 @@ no JSON (NaN, Infinity), which become null.
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 Text = bytes | memoryview
 PLAUSIBLE_BYTES = 1 << 20
-"""Longer events are not looked for."""
+"""Longer events, or such that are nested deeper than arguments may be, are not looked for."""
 DEEPEST = 64
 """How deep an argument's value may be nested to be kept."""
 TOO_DEEP = 1000
@@ -62,7 +63,7 @@ class Value:
     depth: int
 
 
-def value(data: Text, start: int) -> Value:
+def value(data: Text, start: int, deepest: int = TOO_DEEP) -> Value:
     """The value that begins at `start`, or behind the blanks there. Raises Damaged, More."""
     closers = bytearray()
     depth, bent = 0, False
@@ -108,7 +109,7 @@ def value(data: Text, start: int) -> Value:
         if sign in (b"{", b"["):
             closers += b"}" if sign == b"{" else b"]"
             depth = max(depth, len(closers))
-            if depth > TOO_DEEP:
+            if depth > deepest:
                 raise Damaged
             expected, comma = "key" if sign == b"{" else "value", False
             continue
@@ -157,12 +158,15 @@ def members(data: bytes, start: int) -> Iterator[tuple[bytes, bytes, bytes, int]
         yield (content(name) if b"\\" in name else name), data[begin:position], text, depth
 
 
-def event_starts(data: Text, start: int, end: int, *, last: bool = False) -> Iterator[int]:
-    """Where events begin in data[start:end], as far as can be told without what is before. last: from the end on."""
+def event_starts(data: Text, start: int, end: int, *, last: int = 0) -> Iterator[int]:
+    """Where events begin in data[start:end], as far as can be told without what is before.
+
+    last: from the end on, and no more than so many places are looked at.
+    """
     found: Iterable[int] = (one.start(1) for one in _START.finditer(data, start, end))
-    for position in reversed(list(found)) if last else found:
+    for position in reversed(deque(found, last)) if last else found:
         try:
-            one = value(data[position : position + PLAUSIBLE_BYTES], 0)
+            one = value(data[position : position + PLAUSIBLE_BYTES], 0, DEEPEST + 2)
         except (Damaged, More):
             continue
         raw = bytes(data[position : position + one.end])

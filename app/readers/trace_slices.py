@@ -3,7 +3,7 @@
 What a category or a name means is the format's to say: see `Meaning`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from .nesting import DEEPEST, OPEN, grow_tree, in_order, lay_in_lanes, nest
 from .trace_events import MISSING, TraceEvents
 from .trace_lines import THREAD, TRACK, Line, lines_of
 from .trace_pairs import Pairs, pairs_of_ids, pairs_of_threads
-from .trace_phases import ASYNC_BEGIN, ASYNC_END, BEGIN, COMPLETE, END, Phases
+from .trace_phases import ASYNC_BEGIN, ASYNC_END, BEGIN, COMPLETE, COUNTER, END, Phases
 
 Array = np.ndarray[Any, Any]
 WORK = ("kernel", "memcpy", "memset")
@@ -114,6 +114,13 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.event)
+
+    def forget_numbers(self, kept: Collection[str]) -> None:
+        """Let go of the numbers of events but for a few, unless there are counters, which may count any."""
+        self.numbers.clear()
+        if not len(self.phases.of(COUNTER)):
+            given = self.events.numbers
+            self.events = replace(self.events, numbers={key: given[key] for key in kept if key in given})
 
     def forget_events(self) -> None:
         """Let go of the events: all is known of them."""

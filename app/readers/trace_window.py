@@ -18,6 +18,8 @@ PIECE_BYTES = 4 << 20
 ROOM_BYTES = 1 << 20
 """Before what is read, for what is left of the piece before."""
 AHEAD = 2
+TRIES = 50
+"""At how many places an event is looked for there."""
 LONGEST_BYTES = 64 << 20
 """An event that is longer is none."""
 PAD = 128
@@ -149,7 +151,7 @@ class Window:
             return None
         high = min(self._end, self.at + 2 * self._piece_bytes)
         for near in (*NEAR_BYTES, high):
-            found = next(event_starts(self.data, max(high - near, self.at + 1), high, last=True), None)
+            found = next(event_starts(self.data, max(high - near, self.at + 1), high, last=TRIES), None)
             if found is not None:
                 return found
         return None

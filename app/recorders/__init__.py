@@ -1,11 +1,14 @@
 """Recorders: each turns a JobSpec and the facts of a host into argv. A new one is one file and one entry here."""
 
 from ..domain.jobs import JobSpec, RecorderName
-from .base import Artefact, Recorder
+from .base import Artefact, Injection, Recorder
 from .perf_record import PerfRecord
 from .perf_stat import PerfStat
+from .pytorch import PyTorchProfiler
 
-RECORDERS: dict[RecorderName, Recorder] = {recorder.name: recorder for recorder in (PerfRecord(), PerfStat())}
+RECORDERS: dict[RecorderName, Recorder] = {
+    recorder.name: recorder for recorder in (PerfRecord(), PerfStat(), PyTorchProfiler())
+}
 
 
 def recorder_of(spec: JobSpec) -> Recorder:
@@ -13,4 +16,4 @@ def recorder_of(spec: JobSpec) -> Recorder:
     return RECORDERS[spec.recorder]
 
 
-__all__ = ["RECORDERS", "Artefact", "Recorder", "recorder_of"]
+__all__ = ["RECORDERS", "Artefact", "Injection", "Recorder", "recorder_of"]

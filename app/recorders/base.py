@@ -1,5 +1,6 @@
 """What a recorder is: a JobSpec and the facts of a host become argv and the names of what comes out."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Protocol
@@ -21,6 +22,21 @@ class Artefact:
     text: bool
 
 
+@dataclass(frozen=True)
+class Injection:
+    """What is put into the program itself, where no program is put around it.
+
+    files: texts that are laid down in the job's directory, by name. variables: what the program finds in its
+    environment. folder: the variable that gets the directory for what is recorded. paths: variables of search paths,
+    before which the job's directory is put.
+    """
+
+    files: Mapping[str, str]
+    variables: Mapping[str, str]
+    folder: str
+    paths: tuple[str, ...]
+
+
 class Recorder(Protocol):
     """Runs nothing and asks nothing: `argv` is what to start, `artefacts` what it will have left."""
 
@@ -37,6 +53,9 @@ class Recorder(Protocol):
 
     def artefacts(self, spec: JobSpec) -> tuple[Artefact, ...]:
         """What a recording leaves, the main one first."""
+
+    def injection(self, spec: JobSpec) -> Injection | None:
+        """What is put into the program, for a recorder that is no program; None for one that is."""
 
 
 USUAL = frozenset(f"{root}/{folder}" for root in ("", "/usr", "/usr/local") for folder in ("bin", "sbin"))

@@ -36,6 +36,9 @@ class PerfRecord:
     def artefacts(self, spec: JobSpec) -> tuple[Artefact, ...]:
         return (Artefact("perf.data", "Recording of perf record", text=False),)
 
+    def injection(self, spec: JobSpec) -> None:
+        """It is a program itself."""
+
 
 def rate(spec: JobSpec, facts: HostFacts) -> list[str]:
     """How often: the user's frequency or period, else the default; every occurrence of tracepoints."""

@@ -30,3 +30,6 @@ class PerfStat:
 
     def artefacts(self, spec: JobSpec) -> tuple[Artefact, ...]:
         return (Artefact("perf-stat.txt", "Counts of perf stat", text=True),)
+
+    def injection(self, spec: JobSpec) -> None:
+        """It is a program itself."""

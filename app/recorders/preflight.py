@@ -12,10 +12,12 @@ from typing import Any
 from ..domain.facts import HostFacts
 from ..domain.jobs import CallGraph, JobSpec, RecorderName, Scope
 from .events import group_of, parts, privileged, split, to_sample, user_space_only
+from .torch_inject import steps_of
 
 STACK_LIMIT = 65528
 """perf keeps the size of a stack copy in 16 bits, a multiple of 8 (get_stack_size in tools/perf/util/callchain.c)."""
 REPEAT_LIMIT = 100
+MANY_STEPS = 50
 
 
 class Level(StrEnum):
@@ -81,7 +83,7 @@ def preflight(spec: JobSpec, facts: HostFacts | None) -> list[Finding]:
     facts None: no worker has described its host yet, so only the description itself is looked at.
     """
     found = list(_description(spec))
-    if facts is not None:
+    if facts is not None and spec.recorder is not RecorderName.PYTORCH:
         for look in _LOOKS:
             found += look(spec, facts)
     order = list(Level)
@@ -108,8 +110,10 @@ def _description(spec: JobSpec) -> Iterator[Finding]:
         yield _error("duration_s", "The duration must be longer than nothing.", "Give seconds, or leave it empty.")
     if spec.recorder is RecorderName.PERF_RECORD:
         yield from _sampling(spec)
-    else:
+    elif spec.recorder is RecorderName.PERF_STAT:
         yield from _counting(spec)
+    else:
+        yield from _profiled(spec)
 
 
 def _sampling(spec: JobSpec) -> Iterator[Finding]:
@@ -148,6 +152,21 @@ def _counting(spec: JobSpec) -> Iterator[Finding]:
     if spec.per_cpu and spec.scope is not Scope.SYSTEM:
         text = "Counts can be told apart by CPU only for the whole system."
         yield _warning("per_cpu", text, "Choose the whole system, or leave it off.")
+
+
+def _profiled(spec: JobSpec) -> Iterator[Finding]:
+    if spec.scope is not Scope.COMMAND:
+        yield _error("scope", "PyTorch is recorded in a command that is started.", "Choose a command.")
+    steps = steps_of(spec.pytorch.steps)
+    if steps is not None and steps[2] > MANY_STEPS:
+        text = f"{steps[2]:,} steps in one recording lie in the program's memory until they are written."
+        yield _hint("pytorch.steps", text, "A few steps show what all do: 1,1,3,1 is usual.")
+    elif steps is not None and steps[1] == 0:
+        text = "Without a step to warm up the first one recorded pays for the profiler's own beginning."
+        yield _hint("pytorch.steps", text, "Let at least one step warm it up, as in 1,1,3,1.")
+    if spec.pytorch.modules and not spec.pytorch.stacks:
+        text = "Modules alone are those of models in TorchScript."
+        yield _hint("pytorch.modules", text, "Record stacks too: the modules of other models come with them.")
 
 
 def _perf(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:

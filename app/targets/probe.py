@@ -253,6 +253,7 @@ def _host(one: _Sections, now: float) -> HostFacts:
     settings = _fields(one.text("settings"), " ")
     cpu = _fields(one.text("cpu"), ":")
     perf, version, problem = _perf(one)
+    python, torch = _python(one)
     capabilities = rights.from_status(one.text("rights")) | rights.from_getcap(one.good("capabilities"))
     paranoid = _number(settings.get("perf_event_paranoid"))
     if perf is not None and paranoid is None:
@@ -290,7 +291,15 @@ def _host(one: _Sections, now: float) -> HostFacts:
         stat_options=perf_list.stat_options(one.text("stat-help")) if perf else (),
         events=_events(one) if perf else (),
         limits=limits,
+        python=python,
+        torch=torch,
     )
+
+
+def _python(one: _Sections) -> tuple[str, str]:
+    """(path, version of its PyTorch) of the Python that is found first; empty where there is none."""
+    lines = [*map(_short, one.text("python").splitlines()), "", ""]
+    return (lines[0], lines[1] if one.good("python") else "") if lines[0].startswith("/") else ("", "")
 
 
 def _perf(one: _Sections) -> tuple[str | None, str | None, str | None]:

@@ -109,6 +109,21 @@ try_perf() {
     case $probe_version in *'perf version '*) probe_perf=$probe_path ;; *) return 1 ;; esac
 }
 
+# ---- Python ----
+
+# Which is found first, and which PyTorch it has: asked of its packages, as importing it takes long.
+for probe_program in python3 python; do
+    if command -v "$probe_program" >/dev/null 2>&1; then
+        say python "$probe_program" -c 'import sys
+print(sys.executable)
+from importlib.metadata import version
+print(version("torch"))'
+        break
+    fi
+done
+
+# ---- which perf ----
+
 probe_found=
 for probe_program in "$probe_perf" /usr/lib/linux-tools/*/perf; do
     if try_perf "$probe_program"; then

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..domain.jobs import Batch, JobSpec, Mpi, RecorderName, Scope, Splitting
+from ..domain.jobs import Batch, JobSpec, Mpi, PyTorch, RecorderName, Scope, Splitting
 from ..domain.targets import LOCAL
 from ..domain.units import quantity
 from ..forms import words
 from ..forms.check_place import FLAVOURS
 from ..forms.values import wall_time_text
+from ..recorders.torch_inject import WHOLE
 from ..store import Job
 
 
@@ -41,7 +42,10 @@ def _recorded(spec: JobSpec) -> Iterator[Fact]:
         yield Fact("Process", f"PID {spec.pid}")
     elif spec.scope is Scope.SYSTEM:
         yield Fact("Scope", "the whole system")
-    yield Fact("Events", ", ".join(spec.events) or "default", bool(spec.events))
+    if spec.recorder is RecorderName.PYTORCH:
+        yield from _pytorch(spec.pytorch)
+    else:
+        yield Fact("Events", ", ".join(spec.events) or "default", bool(spec.events))
     if spec.splitting is not Splitting.ONE_RUN:
         most = f" of {spec.events_per_run} events" if spec.events_per_run else ""
         order = "at once" if spec.splitting is Splitting.AT_ONCE else "one after another"
@@ -57,6 +61,16 @@ def _recorded(spec: JobSpec) -> Iterator[Fact]:
         yield Fact("Environment", f"{', '.join(sorted(spec.environment))} (values not shown)")
     if spec.duration_s is not None:
         yield Fact("Time limit", quantity(spec.duration_s * 1e9, "ns").text)
+
+
+def _pytorch(asked: PyTorch) -> Iterator[Fact]:
+    yield Fact("Recorder", "PyTorch")
+    yield Fact("Steps", "the whole run" if asked.steps == WHOLE else asked.steps)
+    besides = [name for name in ("memory", "shapes", "stacks", "modules") if getattr(asked, name)]
+    if besides:
+        yield Fact("With", ", ".join(besides))
+    if asked.seconds is not None:
+        yield Fact("At most", quantity(asked.seconds * 1e9, "ns").text)
 
 
 def _placed(spec: JobSpec) -> Iterator[Fact]:

@@ -37,6 +37,7 @@ SCOPES = (
 RECORDER_TEXTS = {
     RecorderName.PERF_RECORD: ("perf record", "Sample call stacks: where the time goes, as a flame graph."),
     RecorderName.PERF_STAT: ("perf stat", "Count events exactly: how much of each, without stacks."),
+    RecorderName.PYTORCH: ("PyTorch", "Operators, kernels and memory of a program that uses it, step by step."),
 }
 CALL_GRAPHS = (
     (CallGraph.DWARF, "dwarf", "Copies a piece of the stack with each sample. Works for any program."),

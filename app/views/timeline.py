@@ -4,11 +4,12 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import orjson
 from flask import Blueprint, jsonify, request
 from werkzeug.wrappers import Response
 
-from ..analysis.picking import event_id, samples_of
+from ..analysis.picking import event_id, in_ranks, samples_of
 from ..analysis.timeline.details import (
     instants_in,
     place_of,
@@ -22,11 +23,13 @@ from ..analysis.timeline.flows import flows_in
 from ..analysis.timeline.search import search, step
 from ..analysis.timeline.sources import KINDS, Timeline
 from ..analysis.timeline.tracks import Track, extent, lane_event, tracks
+from ..analysis.windows import checked_step, step_windows
 from ..charts.timeline import Band, parse_bands, viewport
 from ..charts.timeline_svg import draw
 from ..domain.errors import InvalidRequest, NotFound
 from ..domain.profile import Profile
 from ..domain.selection import flag
+from ..domain.tables import NO_ID
 from ..domain.units import Quantity, quantity
 from ..rendering import Page, render, shell
 from ..services import services
@@ -132,8 +135,8 @@ def _row(frame: Frame, track: Track) -> TrackRow:
 
 @blueprint.get("/api/v1/results/<id>/timeline")
 def as_json(id: str) -> Response:
-    """`{"start_ns", "end_ns", "tracks", "left_out", "busy", "kinds"}`; 202 `{"preparing": sentence}` while there is
-    none yet. search: in the names of tracks."""
+    """`{"start_ns", "end_ns", "tracks", "left_out", "busy", "step", "kinds"}`; 202 `{"preparing": sentence}` while
+    there is none yet. search: in the names of tracks."""
     profile, timeline = _opened(id)
     if timeline is None:
         return _preparing()
@@ -150,9 +153,22 @@ def as_json(id: str) -> Response:
                 "host": (whole.host * 255).astype(int).tolist(),
                 "device": None if device is None else (device * 255).astype(int).tolist(),
             },
+            "step": _step_window(profile),
             "kinds": KINDS,
         }
     )
+
+
+def _step_window(profile: Profile) -> list[int] | None:
+    """From when to when the step selected goes, over the ranks selected; None for no step."""
+    selection = selected()
+    if selection.step is None:
+        return None
+    windows = step_windows(profile, checked_step(profile, selection.step))
+    ranks = np.array([NO_ID if rank is None else rank for rank, _, _ in windows])
+    shown = in_ranks(ranks, selection) if selection.ranks else np.ones(len(windows), bool)
+    chosen = [window for window, inside in zip(windows, shown, strict=True) if inside]
+    return [min(start for _, start, _ in chosen), max(end for _, _, end in chosen)] if chosen else None
 
 
 @blueprint.get("/api/v1/results/<id>/timeline/view")

@@ -2,22 +2,26 @@
 
 from collections import defaultdict
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfloom.analysis import piles
 from perfloom.analysis.compare import differences
 from perfloom.analysis.flamegraph import Group, Order, flame_tree
 from perfloom.analysis.hotspots import hotspots
-from perfloom.analysis.picking import call_weights, event_id, picked, weights_in
+from perfloom.analysis.picking import event_id, picked, weights_in
+from perfloom.analysis.piles import call_weights
 from perfloom.analysis.tables import TABLES, records
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.exporters import collapsed, stored
 from tests.analysis import brute
+from tests.profiles import profiles
 from tests.traced import Trace, traces
 
 
@@ -84,6 +88,26 @@ def test_exports_hold_the_part_inside(data: st.DataObject, profile: Profile) -> 
     time_ns = narrowed.samples["time_ns"].to_pylist()
     assert sum(narrowed.samples["weight"].to_pylist()) == sum(sample.weight for sample in expected)
     assert time_ns == sorted(time_ns)
+
+
+@settings(max_examples=60)
+@given(st.data(), traces() | profiles())
+def test_of_many_samples_blocks_are_added_up_before(data: st.DataObject, profile: Profile) -> None:
+    selection = data.draw(windows(profile))
+
+    def told() -> list[object]:
+        event = event_id(profile, selection.event)
+        chosen = selection.only(event=profile.events["name"][event].as_py() if event >= 0 else None)
+        graphs = [flame_tree(profile, chosen, group=group) for group in (Group.NONE, Group.THREAD, Group.COMM)]
+        return [
+            call_weights(profile, chosen, event).tolist(),
+            [[getattr(g, c).tolist() for c in ("id", "self_weight", "total_weight")] for g in graphs],
+            records(TABLES["threads"].compute(profile, chosen)),
+        ]
+
+    one_by_one = told()
+    with patch.multiple(piles, MANY=1, BLOCKS=data.draw(st.integers(1, 6)), DENSE=data.draw(st.sampled_from([1, 999]))):
+        assert told() == one_by_one
 
 
 def test_a_step_has_its_own_window_on_each_rank_and_what_was_launched_in_it() -> None:

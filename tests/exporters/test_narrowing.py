@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.picking import call_weights
+from perfloom.analysis.piles import call_weights
 from perfloom.analysis.slices import slices_of, slices_selected, work_of, work_selected
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection

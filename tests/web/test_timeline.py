@@ -55,10 +55,7 @@ def test_a_trace_and_what_is_asked_of_it(stored: Callable[..., str], browser_cli
     assert [kind for kind, _ in kinds] == [
         "steps",
         "steps",
-        "stream",
-        "thread",
-        "stream",
-        "thread",
+        *("stream", "counter", "thread") * 2,
         "counter",
         "counter",
     ]
@@ -68,6 +65,10 @@ def test_a_trace_and_what_is_asked_of_it(stored: Callable[..., str], browser_cli
     assert len(told["busy"]["host"]) == len(told["busy"]["device"])
     host, stream = (next(t["id"] for t in told["tracks"] if t["kind"] == kind) for kind in ("thread", "stream"))
     bands = f"{host}.0-15,{host}.l,{host}.i,{stream}.0-15,s0,c0"
+    busy = ask("/view?from=0&to=1000000&width=1000&bands=u0,u1")["bands"]
+    assert busy["u0"] == busy["u1"] and busy["u0"]["low"] and busy["u0"]["high"] == busy["u0"]["low"]
+    assert (busy["u0"]["high"][0], max(busy["u0"]["high"]), busy["u0"]["high"][-1]) == (0, 100, 0)
+    ask("/view?from=0&to=1000000&width=1000&bands=u2", 400)
     view = ask(f"/view?from=0&to=1000000&width=1000&bands={bands}")
     assert set(view["bands"]) == set(bands.split(","))
     assert view["names"]["name"][view["bands"]["s0"]["name"][0]] == "ProfilerStep#1"

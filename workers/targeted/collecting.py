@@ -33,8 +33,16 @@ SYMBOLISE_S = 600.0
 """How long one look-up of names may take; it pauses by itself long before, to be gone on with."""
 LIST_S = 120.0
 PIECE_BYTES = 1 << 20
-RECORDERS = {RecorderName.PERF_RECORD: "perf record", RecorderName.PERF_STAT: "perf stat"}
+RECORDERS = {
+    RecorderName.PERF_RECORD: "perf record",
+    RecorderName.PERF_STAT: "perf stat",
+    RecorderName.PYTORCH: "The command",
+}
 MOST_NOTES = 5
+NO_TORCH = (
+    "The command has ended well, and no operator of PyTorch was seen. Does it use PyTorch, in a Python that heeds "
+    "PYTHONPATH (not one started with -I, -E or -S)?"
+)
 OURS = "perfloom: "
 """Before what our own scripts say in the output of a job."""
 
@@ -180,7 +188,8 @@ def nothing(road: Road, job: Job, files: JobFiles) -> None:
         reason = _why(job, files)
         # A program that is not there explains everything else that went wrong.
         more = [_looked_for(job.job_spec)] if "cannot be executed" in reason else [*sight.notes[:MOST_NOTES], *notes]
-        steps.end(road, job, files, JobState.FAILED, " ".join((reason, *filter(None, more))))
+        more = [text for text in more if text and text not in reason]
+        steps.end(road, job, files, JobState.FAILED, " ".join((reason, *more)))
 
 
 def _looked_for(spec: JobSpec) -> str:
@@ -204,6 +213,8 @@ def _why(job: Job, files: JobFiles) -> str:
     own = [line.removeprefix(OURS) for line in said.splitlines() if line.startswith(OURS)]
     if own:
         return " ".join(dict.fromkeys(own))
+    if spec.recorder is RecorderName.PYTORCH and outcome.exit_status == 0:
+        return NO_TORCH
     starter = f"The starter of the ranks ({spec.mpi.flavour})" if spec.mpi else RECORDERS[spec.recorder]
     wrote = any(path.name != STATE for path in files.brought())
     return no_recording(Ending(outcome, outcome.reasons), said, starter, wrote=wrote)

@@ -226,7 +226,7 @@ def _see_to_wishes(
         ending = wishes.of(job)
         if not ending.times or job.id not in seen or judging.quiet(seen[job.id].sight):
             continue
-        if ending.wants_hard(now):
+        if ending.wants_hard(now, job.job_spec):
             # Said again each time, until it has ended.
             hard.append(job)
         elif not ending.gentle:

@@ -8,11 +8,15 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
+from perfloom.domain.jobs import JobSpec
+from perfloom.recorders import recorder_of
 from perfloom.store.jobs import Job
 from perfloom.workers.road import Road
 
 HARD_S = 20.0
 """How long a job that was asked to end may take to complete its recordings."""
+OWN_HARD_S = 60.0
+"""The same where the program itself writes what was recorded of it."""
 DROP_S = 30.0
 """How long a job that is dropped is watched for its end."""
 TEXT = "Is being ended"
@@ -33,9 +37,10 @@ class Ending:
         """Whether nothing of what was recorded is wanted any more."""
         return self.times > 1
 
-    def wants_hard(self, now: float) -> bool:
-        """Whether it is time to be hard."""
-        return self.dropped or now - self.since > HARD_S
+    def wants_hard(self, now: float, spec: JobSpec) -> bool:
+        """Whether it is time to be hard to the job `spec`."""
+        patience = HARD_S if recorder_of(spec).injection(spec) is None else OWN_HARD_S
+        return self.dropped or now - self.since > patience
 
 
 def of(job: Job) -> Ending:

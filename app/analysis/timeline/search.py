@@ -9,7 +9,8 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, column
 from ..functions import NAMES, functions_matching, functions_of
-from ..picking import below, call_weights, event_id, picked, samples_of, threads_selected
+from ..picking import below, event_id, picked, samples_of, threads_selected
+from ..piles import call_weights
 from ..remember import remembered
 
 Array = np.ndarray[Any, Any]

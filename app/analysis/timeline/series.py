@@ -7,6 +7,7 @@ import numpy as np
 
 from ...domain.profile import Profile
 from ...domain.tables import column
+from ..devices import devices_of, efficiency_of
 from ..remember import remembered
 from .tracks import series_bounds
 
@@ -58,6 +59,23 @@ def values(profile: Profile, series: int, start_ns: int, end_ns: int, cell: int,
         _extremes(profile, first, after, np.maximum, "high"),
         value[after - 1],
     )
+
+
+def share(profile: Profile, device: int, efficiency: bool, start_ns: int, end_ns: int, cell: int) -> Values:
+    """How much of its time (0–100) a device of `devices_of` was busy with kernels, or with `efficiency` how much of its
+    multiprocessors was, in cells of four times 2^`cell` ns: narrower ones would tell single kernels."""
+    cell += 2
+    edges = np.arange(start_ns >> cell, (end_ns >> cell) + 2) << cell
+    low, high = edges[:-1], edges[1:]
+    found = devices_of(profile)[device]
+    rate = efficiency_of(profile, found) if efficiency else None
+    covered = rate.within(low, high) if rate else found.kernels.within(low, high)
+    percent = 100.0 * covered / (1 << cell)
+    # What stays the same needs no value of its own.
+    new = np.ones(len(low), bool)
+    new[1:] = percent[1:] != percent[:-1]
+    percent = np.round(percent[new], 2)
+    return Values(low[new], percent, percent, percent)
 
 
 def _extremes(profile: Profile, first: Array, after: Array, of: Any, word: str) -> Array:

@@ -9,9 +9,11 @@ import numpy as np
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, column, texts
+from ..devices import devices_of, efficiency_of
 from ..grouping import Group, groups_of, rank_label
 from ..picking import event_id, event_names, in_ranks, samples_of, threads_of, threads_selected, weights_on
 from ..remember import remembered
+from ..slices import work_of
 from ..windows import lasting
 from .sources import Timeline
 
@@ -194,17 +196,13 @@ def _of_threads(profile: Profile, timeline: Timeline, selection: Selection) -> l
         if not (sampled or slices[t] or instants[t]):
             continue
         kind = {"gpu_stream": "stream", "track": "track"}.get(threads.kind[t], "thread")
-        group = process.labels[process.of_thread[t]]
-        rank = int(threads.rank[t])
-        if rank >= 0 and "rank" not in group:
-            group = f"{rank_label(rank)} · {group}"
         found.append(
             Track(
                 id=f"t{t}",
                 key=threads.key[t] if often[threads.key[t]] == 1 else f"{threads.key[t]}/{t}",
                 kind=kind,
                 name=_name(threads.name[t] or threads.process[t], threads.tid[t], kind),
-                group=group,
+                group=_group(process.labels[process.of_thread[t]], int(threads.rank[t])),
                 thread=threads.key[t],
                 rows=int(timeline.depths[t]),
                 lane=sampled > 0,
@@ -215,9 +213,39 @@ def _of_threads(profile: Profile, timeline: Timeline, selection: Selection) -> l
                 unit=units[of] if of != NO_ID else "",
             )
         )
+    found += _of_devices(profile, selection, process.labels, process.of_thread) if not selection.threads else []
     if NO_ID in column(profile.instants, "thread") and chosen is None:
         found.append(Track("t-1", "instants", "track", "Instants", OTHER, instants=True))
     return _in_order(found, profile)
+
+
+def _of_devices(profile: Profile, selection: Selection, labels: tuple[str, ...], of_thread: Array) -> list[Track]:
+    """How busy devices were: in the group of their streams."""
+    found = []
+    for place, device in enumerate(devices_of(profile)):
+        if selection.ranks and not in_ranks(np.array([device.rank]), selection)[0]:
+            continue
+        thread = int(work_of(profile).thread[device.work[0]])
+        name = "device" if device.row == NO_ID else _device(profile, device.row)
+        shown = [("u", "busy")] + ([("e", "SM efficiency, estimated")] if efficiency_of(profile, device) else [])
+        found += [
+            Track(
+                id=f"{letter}{place}",
+                key=f"{letter}/{'-' if device.rank == NO_ID else device.rank}/{device.row}",
+                kind="counter",
+                name=f"{name} {what}",
+                group=_group(labels[of_thread[thread]], device.rank),
+                unit="percent",
+                low=0.0,
+                high=100.0,
+            )
+            for letter, what in shown
+        ]
+    return found
+
+
+def _group(label: str, rank: int) -> str:
+    return f"{rank_label(rank)} · {label}" if rank >= 0 and "rank" not in label else label
 
 
 def _name(name: str, tid: int | None, kind: str) -> str:
@@ -233,17 +261,17 @@ def _in_order(found: list[Track], profile: Profile) -> list[Track]:
     for track in found:
         busiest[track.group] += track.weight
     place = {group: n for n, group in enumerate(dict.fromkeys(t.group for t in found))}
-    kinds = ("stream", "thread", "track")
+    kinds = ("stream", "counter", "thread", "track")
 
     def key(track: Track) -> tuple[Any, ...]:
         of_group = (_rank_of(track) if ranked else 0, -busiest[track.group], place[track.group])
-        return (*of_group, kinds.index(track.kind), 0 if track.kind == "stream" else -track.weight)
+        return (*of_group, kinds.index(track.kind), -track.weight if track.kind in ("thread", "track") else 0)
 
     return sorted(found, key=key)
 
 
 def _rank_of(track: Track) -> int:
-    rank = track.thread.partition("/")[0]
+    rank = (track.thread or track.key.partition("/")[2]).partition("/")[0]
     return int(rank) if rank.isdecimal() else 1 << 31
 
 

@@ -8,7 +8,7 @@ import { isTyping } from '../keys.js';
 import { State, link } from './flamegraph/state.js';
 import { Surroundings } from './surroundings.js';
 import { weight } from './flamegraph/format.js';
-import { flowsIn, flowsOf } from './timeline/flows.js';
+import { Flows } from './timeline/flows.js';
 import { listen, zoomPoint } from './timeline/input.js';
 import { linksOf } from './timeline/links.js';
 import { Names, markOf } from './timeline/model.js';
@@ -27,7 +27,6 @@ const SURROUNDINGS = ['.tabs', '.selection'];
 const NONE = '-';
 const SETTLED_MS = 250;
 const AGAIN_MS = 700;
-const FLOWS_AFTER_MS = 150;
 
 class Timeline {
   constructor(root) {
@@ -41,7 +40,6 @@ class Timeline {
     this.loaded = null;
     this.viewWord = null;
     this.writing = 0;
-    this.flowsAsked = '';
     this.asked = null;
     this.details = null;
     this.stepWindow = null;
@@ -80,6 +78,7 @@ class Timeline {
       go: (hit) => this.goToHit(hit),
       from: () => this.view.selected?.start ?? this.view.start,
     });
+    this.flows = new Flows(this.view, this.state, this.url, this.part('flows-told'));
     this.surroundings = new Surroundings(this.state, SURROUNDINGS);
     this.listen();
     this.update();
@@ -154,7 +153,7 @@ class Timeline {
     this.showView();
     this.search.update();
     this.showSlice();
-    this.askFlows();
+    this.flows.update(this.details);
     view.redraw();
   }
 
@@ -277,7 +276,7 @@ class Timeline {
       this.viewWord = word;
       this.state.change({ 'view-ms': word });
     }, SETTLED_MS);
-    this.askFlows();
+    this.flows.update(this.details);
   }
 
   setRange(range, isDone = true) {
@@ -394,9 +393,8 @@ class Timeline {
     this.view.selected = null;
     this.details = details;
     this.panel.hide();
-    this.view.flows = [];
     this.state.change({ slice: '' });
-    this.askFlows();
+    this.flows.update(this.details);
     this.view.redraw();
   }
 
@@ -407,16 +405,14 @@ class Timeline {
     if (details.what === 'slice') {
       const { start_ns: start, duration_ns: duration } = details;
       view.selected = { track: details.track, depth: details.depth, start, end: start + duration };
-      view.flows = flowsOf(details);
       this.state.change({ slice: String(details.slice) });
       this.announce(`${details.name}, ${weight(duration, 'ns')}`);
     } else {
-      view.flows = [];
       this.state.change({ slice: '' });
       this.announce(details.name ?? `${details.samples ?? details.count} ${details.what}`);
     }
     this.panel.show(details);
-    this.askFlows();
+    this.flows.update(this.details);
     view.redraw();
   }
 
@@ -459,35 +455,6 @@ class Timeline {
     view.revealRow(hit.track, 0);
     view.redraw();
     this.announce(hit.name);
-  }
-
-  askFlows() {
-    clearTimeout(this.flowsTimer);
-    const told = this.part('flows-told');
-    if (!this.state.flag('flows')) {
-      told.textContent = '';
-      this.flowsAsked = '';
-      this.view.flows = this.details?.what === 'slice' ? flowsOf(this.details) : [];
-      return;
-    }
-    this.flowsTimer = setTimeout(async () => {
-      const words = this.state.selection();
-      words.set('from', String(Math.floor(this.view.start)));
-      words.set('to', String(Math.ceil(this.view.end)));
-      const asked = words.toString();
-      if (asked === this.flowsAsked) return;
-      this.flowsAsked = asked;
-      try {
-        const answer = await getJSON(`${this.url}/flows?${asked}`);
-        if (asked !== this.flowsAsked) return;
-        const own = this.details?.what === 'slice' ? flowsOf(this.details) : [];
-        told.textContent = answer.flows ? '' : `${answer.count.toLocaleString('en')} in sight: zoom in`;
-        this.view.flows = [...flowsIn(answer), ...own];
-        this.view.redraw({ onlyMarks: true });
-      } catch (error) {
-        told.textContent = error.message;
-      }
-    }, FLOWS_AFTER_MS);
   }
 }
 

@@ -12,6 +12,8 @@ export class Overlay {
   #canvas;
   #ruler;
   #overview;
+  #cursor;
+  #busyShown = null;
   #ratio = 1;
   #font = '';
 
@@ -21,12 +23,14 @@ export class Overlay {
     this.#canvas = part('overlay');
     this.#ruler = part('ruler');
     this.#overview = part('overview');
+    this.#cursor = root.querySelector('[data-timeline="cursor"]');
   }
 
   measure(ratio) {
     this.#ratio = ratio;
     const style = getComputedStyle(this.#ruler);
     this.#font = `${style.fontSize} ${style.fontFamily}`;
+    this.#canvas.hidden = false;
     for (const canvas of [this.#canvas, this.#ruler, this.#overview]) {
       const [w, h] = [canvas.clientWidth, canvas.clientHeight].map((n) => Math.max(1, Math.round(n * ratio)));
       if (canvas.width !== w || canvas.height !== h) {
@@ -93,17 +97,7 @@ export class Overlay {
     const wide = this.#overview.clientWidth;
     const high = this.#overview.clientHeight;
     const x = (ns) => ((ns - extent.start) / (extent.end - extent.start)) * wide;
-    const rows = [busy?.host, busy?.device].filter(Boolean);
-    rows.forEach((values, row) => {
-      const bottom = ((row + 1) * high) / rows.length;
-      const room = high / rows.length - 2;
-      context.fillStyle = row === 0 ? palette.series : palette.device;
-      values.forEach((value, n) => {
-        const left = (n * wide) / values.length;
-        const tall = (value / 255) * room;
-        context.fillRect(left, bottom - tall, wide / values.length + 0.5, tall);
-      });
-    });
+    context.drawImage(this.#busy(palette, busy, wide, high), 0, 0, wide, high);
     if (range) {
       context.fillStyle = palette.accent;
       context.fillRect(x(range[0]), high - 3, Math.max(2, x(range[1]) - x(range[0])), 3);
@@ -117,9 +111,41 @@ export class Overlay {
     context.strokeRect(left + 0.5, 0.5, Math.max(2, right - left - 1), high - 1);
   }
 
+  /** How busy all was, drawn once. */
+  #busy(palette, busy, wide, high) {
+    const known = this.#busyShown;
+    if (known?.palette === palette && known.busy === busy && known.wide === wide && known.ratio === this.#ratio) {
+      return known.canvas;
+    }
+    const canvas = document.createElement('canvas');
+    canvas.width = this.#overview.width;
+    canvas.height = this.#overview.height;
+    const context = canvas.getContext('2d');
+    context.setTransform(this.#ratio, 0, 0, this.#ratio, 0, 0);
+    const rows = [busy?.host, busy?.device].filter(Boolean);
+    rows.forEach((values, row) => {
+      const bottom = ((row + 1) * high) / rows.length;
+      const room = high / rows.length - 2;
+      context.fillStyle = row === 0 ? palette.series : palette.device;
+      values.forEach((value, n) => {
+        const left = (n * wide) / values.length;
+        const tall = (value / 255) * room;
+        context.fillRect(left, bottom - tall, wide / values.length + 0.5, tall);
+      });
+    });
+    this.#busyShown = { palette, busy, wide, ratio: this.#ratio, canvas };
+    return canvas;
+  }
+
   #paintMarks(palette) {
-    const context = this.#context(this.#canvas);
     const view = this.#view;
+    this.#cursor.hidden = view.pointer === null;
+    if (view.pointer) this.#cursor.style.transform = `translateX(${Math.round(view.pointer.x - view.left)}px)`;
+    // As large as the tracks, so that it costs most of a frame: away where there is nothing to mark.
+    const isNeeded = view.range !== null || view.flows.length > 0 || view.hovered !== null || view.selected !== null;
+    this.#canvas.hidden = !isNeeded;
+    if (!isNeeded) return;
+    const context = this.#context(this.#canvas);
     const high = this.#canvas.clientHeight;
     if (view.range) {
       const [left, right] = view.range.map((ns) => view.xOf(ns));
@@ -129,10 +155,6 @@ export class Overlay {
       context.fillStyle = palette.accent;
       context.fillRect(left - 1, 0, 1, high);
       context.fillRect(right, 0, 1, high);
-    }
-    if (view.pointer) {
-      context.fillStyle = palette.line;
-      context.fillRect(Math.round(view.pointer.x - view.left), 0, 1, high);
     }
     for (const flow of view.flows) this.#flow(context, palette, flow);
     this.#box(context, palette, view.hovered, 1);
