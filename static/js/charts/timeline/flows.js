@@ -47,6 +47,8 @@ export class Flows {
       this.#view.flows = [...flowsIn(answer), ...own];
       this.#view.redraw({ onlyMarks: true });
     } catch (error) {
+      if (asked !== this.#asked) return;
+      this.#asked = '';
       this.#told.textContent = error.message;
     }
   }
