@@ -238,7 +238,8 @@ class Watch:
             self.begin_steps()
         if self.done >= (wait + warmup + active) * repeat:
             self.finish()
-            self.off = True
+            # After batches, as of a validation that goes before, there may be steps of an optimizer yet.
+            self.off = unit == OPTIMIZER
 
     def begin_whole(self) -> None:
         """Record from here on, until it is known better or is too much, as all of it lies in memory."""

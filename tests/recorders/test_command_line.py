@@ -141,5 +141,7 @@ def test_every_recorder_says_what_it_leaves() -> None:
     for name, recorder in RECORDERS.items():
         spec = JobSpec(recorder=name, command=("x",))
         main = recorder.artefacts(spec)[0]
-        assert f"/d/artefacts/{main.name}" in words(spec)
-        assert main.text == (name is RecorderName.PERF_STAT) and main.title and recorder.title
+        # Who is injected is told a folder, and names its files itself.
+        injection = recorder.injection(spec)
+        assert (f"{injection.folder}=/d/artefacts" if injection else f"/d/artefacts/{main.name}") in words(spec)
+        assert main.text == (name is not RecorderName.PERF_RECORD) and main.title and recorder.title
