@@ -95,6 +95,13 @@ _NEEDS_MEANING = {
     "sudo": "sudo",
 }
 """Fields of the form by options that mean nothing at some targets, or together with some others."""
+_OF_PERF = {name: name for name in ("events", "frequency", "period", "call_graph", "stack_bytes", "per_cpu")} | {
+    "interval": "interval",
+    "repeat": "repeat",
+    "split": "splitting",
+    "no_recordings": "keep_recordings",
+}
+"""Fields of the form by options that mean something to perf alone."""
 
 
 def spec_of(settings: Settings, given: Mapping[str, Any], command: tuple[str, ...]) -> JobSpec:
@@ -223,11 +230,17 @@ def _places(spec: JobSpec, given: Mapping[str, Any], target: Target) -> JobSpec:
 def _check_meaning(spec: JobSpec, given: Mapping[str, Any], target: Target) -> None:
     """Raise UsageError for an option that the target, or another option, leaves without meaning."""
     used = relevant(spec, target)
+    perf = spec.recorder is not RecorderName.PYTORCH
+    looked_at = _NEEDS_MEANING if perf else _NEEDS_MEANING | _OF_PERF
     for name in given:
-        field = _NEEDS_MEANING.get(name)
+        field = looked_at.get(name)
         if field is None or field in used:
             continue
         option = option_of(field)
+        if name in _PYTORCH:
+            raise click.UsageError(f"{option} means --recorder {RecorderName.PYTORCH}: give that too, or leave it out.")
+        if not perf and (name in _OF_PERF or name == "sudo"):
+            raise click.UsageError(f"{option} has no meaning with --recorder {spec.recorder}: leave it out.")
         if name in _BATCH:
             scheduler = scheduler_of(target.scheduler)
             system = f"{scheduler.title} as its batch system" if scheduler else "no batch system"

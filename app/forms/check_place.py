@@ -7,7 +7,7 @@ from ..domain.errors import InvalidRequest
 from ..domain.jobs import JobSpec, Mpi, MpiFlavour, RecorderName, Scope
 from ..domain.selection import parse_ranks
 from ..domain.targets import SchedulerName, Target
-from ..recorders.torch_inject import steps_of
+from ..recorders.torch_inject import MOST_SPANS, WHOLE, steps_of
 from .fit import first, number, path, switch, text
 
 MAX_RANKS = 1_000_000
@@ -118,9 +118,12 @@ def _batch(spec: JobSpec) -> Messages:
 
 def _pytorch(spec: JobSpec) -> Messages:
     asked = spec.pytorch
-    wrong = spec.recorder is RecorderName.PYTORCH and spec.scope is not Scope.COMMAND
+    chosen = spec.recorder is RecorderName.PYTORCH
+    observed = chosen and spec.scope is not Scope.COMMAND
+    hosts = chosen and spec.mpi is not None and spec.mpi.per_host is True
     return [
-        ("scope", "PyTorch is recorded in a command that is started. Choose a command." if wrong else None),
+        ("scope", "PyTorch is recorded in a command that is started. Choose a command." if observed else None),
+        ("recorded", "PyTorch is recorded in the ranks themselves. Choose ranks." if hosts else None),
         ("steps", _steps(asked.steps)),
         ("torch_memory", switch(asked.memory)),
         ("torch_shapes", switch(asked.shapes)),
@@ -133,9 +136,16 @@ def _pytorch(spec: JobSpec) -> Messages:
 def _steps(value: Any) -> str | None:
     try:
         steps_of(value)
+        # Python takes more for a number than people do, such as 1_0 and digits of every script.
+        fit = value.strip().lower() == WHOLE or not value.strip(" ,0123456789")
     except (ValueError, AttributeError):
-        return f"“{str(value)[:40]}” is no schedule. Write wait,warmup,active,repeat, as in 1,1,3,1, or “whole”."
-    return None
+        fit = False
+    if fit:
+        return None
+    return (
+        f"“{str(value)[:40]}” is no schedule. Write wait,warmup,active,repeat, as in 1,1,3,1, with 1 active step or "
+        f"more, and {MOST_SPANS} repeats or fewer; or “whole”."
+    )
 
 
 def _seconds(value: Any) -> str | None:

@@ -258,7 +258,7 @@ _CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "interval": whole,
     "repeat": whole,
     "events_per_run": whole,
-    "steps": lambda text: text.replace(" ", "") or PyTorch.steps,
+    "steps": lambda text: ",".join(map(str.strip, text.split(","))) or PyTorch.steps,
     "torch_memory": bool,
     "torch_shapes": bool,
     "torch_stacks": bool,

@@ -97,7 +97,6 @@ def relevant(spec: JobSpec, target: Target | None = HERE[LOCAL]) -> frozenset[st
         used |= {"mpi"}
         if spec.mpi is not None:
             used |= set(MPI_FIELDS.values()) - ({"every", "only"} if spec.mpi.per_host else set())
-            used -= set() if perf else {"recorded"}
     schedulers = (target.scheduler,) if target else tuple(SchedulerName)
     return frozenset(used).union(*(_SCHEDULER_FIELDS[name] for name in schedulers))
 

@@ -11,7 +11,7 @@ import pytest
 
 from perfloom import cli
 from perfloom.config import Settings
-from perfloom.domain.jobs import Batch, JobSpec, JobState, Mpi, MpiFlavour, RecorderName, Scope, Splitting
+from perfloom.domain.jobs import Batch, JobSpec, JobState, Mpi, MpiFlavour, PyTorch, RecorderName, Scope, Splitting
 from perfloom.domain.targets import SchedulerName, Ssh, Target
 from perfloom.forms.preset_file import to_file
 from perfloom.store import open_store
@@ -107,6 +107,17 @@ def test_every_word_of_a_job_can_be_said(asked: Asked, tmp_path: Path) -> None:
     assert asked("--on farm -R 'select[mem>1]' -q normal -- x").batch == Batch("normal", resources="select[mem>1]")
 
 
+def test_every_word_of_pytorch_can_be_said(asked: Asked, tmp_path: Path) -> None:
+    line = (
+        "--recorder pytorch --torch-steps 20,2,5,1 --torch-memory --torch-shapes --torch-stacks --torch-modules "
+        "--torch-seconds 60 --save-preset torch.toml -- python train.py"
+    )
+    spec = asked(line)
+    assert (spec.recorder, spec.pytorch) == (RecorderName.PYTORCH, PyTorch("20,2,5,1", True, True, True, True, 60))
+    assert asked("--preset torch.toml") == spec
+    assert asked("--preset torch.toml --torch-steps whole -- x").pytorch == PyTorch("whole", True, True, True, True, 60)
+
+
 def test_where_it_runs(asked: Asked, tmp_path: Path) -> None:
     """Here in this directory; elsewhere, and with input files, in the job's own."""
     assert asked("-- ./x").cwd == str(tmp_path)
@@ -177,6 +188,12 @@ def test_settings_are_saved_and_given_away(asked: Asked, tmp_path: Path) -> None
         ("--on cluster --path bin -- x", "no absolute path"),
         ("--events-per-run 2 -- x", "--events-per-run has no meaning"),
         ("-a --mpi openmpi -n 2 -- x", "--ranks has no meaning together"),
+        ("--recorder pytorch --torch-steps 1,1,0,1 -- x", "--torch-steps: “1,1,0,1” is no schedule"),
+        ("--torch-memory -- x", "--torch-memory means --recorder pytorch"),
+        ("--recorder pytorch --sudo -- x", "--sudo has no meaning"),
+        ("--recorder pytorch -a -- x", "Choose a command"),
+        ("--recorder pytorch --count -- x", "--count means --recorder perf-stat"),
+        ("--recorder pytorch -e cycles -- x", "--event has no meaning"),
         ("--env A -- x", "NAME=VALUE"),
         ("--env 1=2 -- x", "cannot name a variable"),
         ("--module 'a b' -- x", "--module"),

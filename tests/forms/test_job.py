@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.domain.jobs import Batch, CallGraph, JobSpec, Mpi, MpiFlavour, RecorderName, Scope, Splitting
+from perfloom.domain.jobs import Batch, CallGraph, JobSpec, Mpi, MpiFlavour, PyTorch, RecorderName, Scope, Splitting
 from perfloom.domain.targets import SchedulerName, Ssh, Target
 from perfloom.forms.check import check
 from perfloom.forms.job import JobFields, parse, to_fields
@@ -60,10 +60,21 @@ BATCHES = st.builds(
     exclusive=st.booleans(),
     arguments=ARGUMENTS,
 )
+PYTORCHS = st.builds(
+    PyTorch,
+    steps=st.sampled_from(("1,1,3,1", "whole", "20,2,5", "0,0,1,100", "Whole")),
+    memory=st.booleans(),
+    shapes=st.booleans(),
+    stacks=st.booleans(),
+    modules=st.booleans(),
+    seconds=st.none() | st.floats(0.1, 3600),
+)
 
 
 def reachable(spec: JobSpec) -> bool:
-    """Whether what is observed can be: no process behind a batch system."""
+    """Whether what is observed can be: no process behind a batch system, PyTorch in what is started itself."""
+    if spec.recorder is RecorderName.PYTORCH:
+        return spec.scope is Scope.COMMAND and not (spec.mpi and spec.mpi.per_host)
     return spec.scope is not Scope.PROCESS or TARGETS[spec.target].scheduler is SchedulerName.NONE
 
 
@@ -89,6 +100,7 @@ SPECS = st.builds(
     repeat=NUMBER,
     mpi=st.none() | MPIS,
     batch=BATCHES,
+    pytorch=PYTORCHS,
     modules=st.lists(WHOLE_WORD.filter(lambda text: not text.startswith("-")), max_size=3).map(tuple),
     path=st.lists(ENTRY, max_size=3).map(tuple),
     library_path=st.lists(ENTRY, max_size=3).map(tuple),
@@ -213,6 +225,29 @@ def errors(**typed: Any) -> dict[str, str]:
         ("modules", {"modules": "-l"}, "hyphen"),
         ("path", {"path": "bin"}, "no absolute path"),
         ("preload", {"preload": "/a b.so"}, "blank or colon"),
+        ("scope", {"recorder": "pytorch", "scope": "system"}, "Choose a command"),
+        ("recorded", {"recorder": "pytorch", "mpi": "srun", "ranks": "4", "recorded": "hosts"}, "Choose ranks"),
+        *(
+            ("steps", {"recorder": "pytorch", "steps": steps}, f"“{steps[:40]}” is no schedule")
+            for steps in (
+                "x",
+                "3",
+                "1,1",
+                "1,1,0,1",
+                "1,1,3,0",
+                "1,1,3,101",
+                "1,-1,3,1",
+                "1,1,3,1,1",
+                "1 1 3 1",
+                "1_0,1,3",
+            )
+        ),
+        ("steps", {"recorder": "pytorch", "steps": "٣,1,3,1"}, "is no schedule"),
+        ("steps", {"recorder": "pytorch", "steps": "9" * 5000}, "is no schedule"),
+        ("steps", {"recorder": "pytorch", "steps": "$(touch /tmp/x),1,3,1"}, "is no schedule"),
+        ("torch_seconds", {"recorder": "pytorch", "torch_seconds": "2 h"}, "60 minutes"),
+        ("torch_seconds", {"recorder": "pytorch", "torch_seconds": "0"}, "0.1 seconds"),
+        ("torch_seconds", {"recorder": "pytorch", "torch_seconds": "long"}, "no duration"),
         ("name", {"name": "x" * 201}, "at most 200"),
         ("name", {"name": "a\x1b[31m"}, "cannot be shown"),
     ],
@@ -227,6 +262,10 @@ def test_nothing_invisible_can_be_wrong() -> None:
     """Fields that recorder and scope leave unused are not looked at, and come into no spec."""
     typed = JobFields(command="true", recorder="perf-stat", frequency="often", stack_bytes="x", call_graph="y", pid="z")
     assert parse(typed).spec == JobSpec(recorder=RecorderName.PERF_STAT, command=("true",))
+    torch = JobFields(command="a", recorder="pytorch", events="cpu/x", splitting="?", sudo=True, stack_bytes="x")
+    assert parse(torch).spec == JobSpec(recorder=RecorderName.PYTORCH, command=("a",))
+    perf = JobFields(command="a", steps="x", torch_memory=True, torch_seconds="?")
+    assert parse(perf).spec == JobSpec(command=("a",))
     process = JobFields(scope="process", pid="7", command="echo 'a", environment="?", repeat="x")
     assert parse(process).spec == JobSpec(scope=Scope.PROCESS, pid=7)
 
@@ -314,6 +353,13 @@ def test_ticked_events_join_the_typed_ones() -> None:
     assert fields.events == "cycles\nfaults\ncs"
 
 
+def test_steps_as_people_write_them() -> None:
+    for typed, steps in (("", "1,1,3,1"), (" 2, 1,3 , 1 ", "2,1,3,1"), ("whole", "whole")):
+        spec = parse(JobFields(command="a", recorder="pytorch", steps=typed, torch_seconds="1.5 min")).spec
+        assert spec is not None
+        assert spec.pytorch == PyTorch(steps=steps, seconds=90)
+
+
 def test_hints_leave_the_spec_as_it_is() -> None:
     parsed = parse(JobFields(command="echo $HOME"))
     assert parsed.spec is not None and parsed.spec.command == ("echo", "$HOME")
@@ -362,6 +408,20 @@ def test_values_of_another_type_are_said_not_raised() -> None:
         described = {"command": ["true"], "target": "farm", "batch": {word: value}}
         field = {"wall_time_s": "wall_time", "arguments": "batch_arguments"}.get(word, word)
         assert set(from_json(described, TARGETS).errors) == {field}, word
+    for word, value in (
+        ("steps", 3),
+        ("steps", None),
+        ("memory", 1),
+        ("stacks", "yes"),
+        ("seconds", "10"),
+        ("seconds", math.nan),
+        ("seconds", True),
+        ("hooks", True),
+    ):
+        described = {"command": ["true"], "recorder": "pytorch", "pytorch": {word: value}}
+        field = {"steps": "steps", "hooks": "pytorch"}.get(word, f"torch_{word}")
+        assert set(from_json(described).errors) == {field}, word
+    assert set(from_json({"command": ["true"], "recorder": "pytorch", "pytorch": "whole"}).errors) == {"pytorch"}
     assert check(JobSpec(command=("a",), frequency=1, period=1)) == {
         "frequency": "Frequency and period exclude each other. Give one of the two."
     }

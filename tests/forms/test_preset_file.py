@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour, Splitting
+from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour, PyTorch, RecorderName, Splitting
 from perfloom.forms.preset_file import FORMATS, from_file, secrets_in, to_file
 from tests.forms.test_job import SPECS
 
@@ -31,6 +31,8 @@ def test_only_what_is_not_as_usual_is_written() -> None:
         batch=Batch(queue="long"),
         splitting=Splitting.SEQUENTIAL,
         keep_recordings=False,
+        recorder=RecorderName.PYTORCH,
+        pytorch=PyTorch("20,2,5,1", stacks=True),
     )
     assert json.loads(to_file(spec, "json")) == {
         "command": ["a", HOSTILE],
@@ -38,6 +40,8 @@ def test_only_what_is_not_as_usual_is_written() -> None:
         "batch": {"queue": "long"},
         "splitting": "sequential",
         "keep_recordings": False,
+        "recorder": "pytorch",
+        "pytorch": {"steps": "20,2,5,1", "stacks": True},
     }
     toml = to_file(spec, "toml", "mine\nand = 3")
     assert toml.startswith("# Settings of a Perfloom job: mine and = 3.\n# ") and from_file(toml) == spec
@@ -76,6 +80,9 @@ def test_what_looks_like_a_secret_is_left_out_and_named() -> None:
         ("[mpi]\nranks = 4", "flavour"),
         ("[mpi]\nflavour = 'openmpi'\nranks = 4\nfast = true", "no word “fast”"),
         ("batch = 'x'", "object with words"),
+        ("recorder = 'pytorch'\n[pytorch]\nsteps = '1,1,0,1'", "no schedule"),
+        ("recorder = 'pytorch'\n[pytorch]\nhooks = true", "no word “hooks”"),
+        ("pytorch = 'whole'", "object with words"),
         ("[environment]\nA = 1", "is a text"),
         ("scope = 'galaxy'", "galaxy"),
         ("target = 3", "is a text"),
