@@ -141,6 +141,13 @@ def test_a_trace_is_looked_through(page: Page, server: Served) -> None:
     page.mouse.dblclick(*shown.place("t1", 0, 6_600_000))
     shown.until("!shown.view.moving && shown.view.end - shown.view.start < 6e5")
     page.keyboard.press("Escape")
+    # Arrows of all that is in sight, and those of what is told of; its row stays above the panel.
+    page.set_viewport_size({"width": 1280, "height": 480})
+    shown.open(TRACE, "?flows=1&view-ms=0-3&slice=5")
+    panel.get_by_role("heading", name="cudaLaunchKernel").wait_for()
+    shown.until("shown.view.flows.length === 4")
+    scroll = page.locator('[data-timeline="scroll"]').bounding_box()
+    assert scroll is not None and shown.place("t0", 2, 0)[1] < scroll["y"] + scroll["height"]
 
 
 def test_time_is_selected_searched_and_carried_to_other_pages(page: Page, server: Served) -> None:

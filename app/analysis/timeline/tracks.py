@@ -227,7 +227,7 @@ def _of_devices(profile: Profile, selection: Selection, labels: tuple[str, ...],
             continue
         thread = int(work_of(profile).thread[device.work[0]])
         name = "device" if device.row == NO_ID else _device(profile, device.row)
-        shown = [("u", "busy")] + ([("e", "SM efficiency, estimated")] if efficiency_of(profile, device) else [])
+        shown = [("u", "busy")] + ([("e", "SM efficiency")] if efficiency_of(profile, device) else [])
         found += [
             Track(
                 id=f"{letter}{place}",

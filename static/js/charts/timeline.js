@@ -412,6 +412,8 @@ class Timeline {
       this.announce(details.name ?? `${details.samples ?? details.count} ${details.what}`);
     }
     this.panel.show(details);
+    // The panel may stand where it was.
+    if (details.what === 'slice') view.revealRow(details.track, details.depth);
     this.flows.update(this.details);
     view.redraw();
   }
@@ -424,7 +426,7 @@ class Timeline {
       if (asked !== this.asked) return;
       if (details.preparing) this.asked = null;
       else this.present(details);
-      if (reveal && this.asked) this.revealSelected();
+      if (reveal && this.asked) this.view.reveal(this.view.selected.start, this.view.selected.end);
     } catch (error) {
       this.panel.fail(error.message);
     }
@@ -435,12 +437,6 @@ class Timeline {
     if (asked === (this.asked?.slice ?? '')) return;
     if (/^\d{1,10}$/.test(asked)) this.load(asked, { reveal: this.state.get('view-ms') === '' });
     else if (asked === '' && this.details?.what === 'slice') this.select(null);
-  }
-
-  revealSelected() {
-    const { selected } = this.view;
-    this.view.reveal(selected.start, selected.end);
-    this.view.revealRow(selected.track, selected.depth);
   }
 
   goToHit(hit) {
