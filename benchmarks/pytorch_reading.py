@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks.make_trace import FIXTURE, make, size_of
 from benchmarks.reading import Run, reader, run
-from perfloom.workers import reading
+from perfloom.workers import read_spare
 
 SCAN, STORED, COMMAND = "Perfloom, scan alone", "Perfloom, file to stored columns", "perfloom import, the whole command"
 PANDAS, HTA, PERFESSOR, NODE = "json.load + pandas", "HTA, loading", "Perfessor's worker, Node", "JSON.parse, Node"
@@ -111,7 +111,7 @@ def once(name: str, trace: Path, given: argparse.Namespace, folder: Path) -> Run
         return "node is not installed"
     if name in (PANDAS, HTA, PERFESSOR, NODE) and trace.suffix == ".gz" and name != HTA:
         return "it reads plain files"
-    environment = reading.child_environment(str(folder))
+    environment = read_spare.environment()
     here = [sys.executable, "-m", "benchmarks.pytorch_reading", "--inside"]
     said = folder / "said"
     if name in (SCAN, STORED):

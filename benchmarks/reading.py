@@ -28,7 +28,7 @@ from typing import Any
 from perfloom.config import Settings
 from perfloom.readers import perf_script
 from perfloom.store import columns
-from perfloom.workers import processes, reading
+from perfloom.workers import processes, read_spare
 from perfloom.workers.read_request import Input, Limits, Request
 
 FIELDS = "comm,pid,tid,time,period,event,ip,sym,symoff,dso"
@@ -112,7 +112,7 @@ def measure(text: Path, tool: Path | None, rounds: int, folder: Path) -> dict[st
         if tool is not None:
             commands["stackcollapse-perf.pl"] = (["perl", tool, text], folder / "theirs")
         for name, (command, out) in commands.items():
-            own = reading.child_environment(str(folder)) if name == "text to stored columns" else environment
+            own = read_spare.environment() if name == "text to stored columns" else environment
             runs.setdefault(name, []).append(run(command, out, own))
             print(f"  round {number + 1}: {name}: {runs[name][-1].wall_s:.2f} s", file=sys.stderr)
     return runs

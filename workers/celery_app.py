@@ -14,7 +14,7 @@ from celery.platforms import SecurityWarning
 
 from perfloom.config import Settings
 from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, TARGET_QUEUE, celery_app
-from perfloom.workers import processes, secrets, tasks, warming
+from perfloom.workers import processes, read_spare, secrets, tasks, warming
 from perfloom.workers.facts_probe import host_name
 from perfloom.workers.logs import set_up_logging
 
@@ -32,6 +32,7 @@ def work(settings: Settings, queue: str, count: int) -> int:
         # Once for all processes rather than in each.
         importlib.import_module("perfloom.workers.reading")
         warming.begin()
+        signals.worker_process_init.connect(_begin_spare, weak=False)
     worker: Any = Worker(
         app=app,
         hostname=f"{queue}-{os.getpid()}@{host_name()}",
@@ -52,6 +53,11 @@ def work(settings: Settings, queue: str, count: int) -> int:
 def _die_with_worker(**_: object) -> None:
     """Whoever kills the worker ends what it works on, too. A program that it started is not part of that."""
     processes.die_with_parent(signal.SIGKILL, os.getppid())
+
+
+def _begin_spare(**_: object) -> None:
+    """What is read first waits for nothing to be loaded."""
+    read_spare.begin()
 
 
 @signals.setup_logging.connect

@@ -24,7 +24,7 @@ from perfloom.store import Store, open_store
 from perfloom.store.disk import disk_errors, remove_tree, safe_name
 from perfloom.store.ids import new_id
 from perfloom.store.jobs import Job
-from perfloom.workers import steps, supervised
+from perfloom.workers import read_spare, steps, supervised
 from perfloom.workers.facts_probe import host_name
 from perfloom.workers.jobfiles import JobFiles, keep_environment
 from perfloom.workers.prompting import Courier, Typed
@@ -130,6 +130,8 @@ def bring_in(settings: Settings, files: Sequence[str], name: str, watch: Callabl
         id = new_id()
         job_files = JobFiles(store.jobs.directory(id))
         by_worker = queue.worker_there(host_name())
+        if by_worker:
+            read_spare.end()
         try:
             kept = _keep(settings, job_files, files, copy=by_worker)
         except BaseException:

@@ -1,6 +1,7 @@
 """The process that reads a recording: everything that comes from outside is parsed in one of these, below limits.
 
-It is given the name of a file with one request in JSON, and answers in lines of JSON on standard output:
+It is given the name of a file with one request in JSON, or (`read_spare`) a descriptor to read that name from once all
+is loaded. It answers in lines of JSON on standard output:
 
     {"progress": 0.25, "text": "…"}                              progress: 0 to 1, or null where it is not known
     {"done": {"written": [path, …]}}                             the last line, when all went well
@@ -14,12 +15,14 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 from perfloom.domain.errors import PerfloomError
 from perfloom.store.disk import unavailable
 from perfloom.workers import processes
 from perfloom.workers.read_request import Answers, Limits, Request
+from perfloom.workers.read_spare import END
 
 NO_THREAD = "can't start new thread"
 """What Python says where a thread's stack does not fit into what is left of the address space."""
@@ -38,15 +41,40 @@ class _WithoutPandas:
 
 def main() -> None:
     """Answer one request and end: status 0 with the result, 1 with an error that was told, 3 out of memory."""
-    request = Request.from_json(Path(sys.argv[1]).read_text(encoding="utf-8"))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    processes.die_with_parent(signal.SIGKILL, request.parent)
     processes.name_process("perfloom-read")
-    answers = Answers(os.dup(1))
-    sys.meta_path.insert(0, _WithoutPandas())
     # What a library prints by itself must not get between the answers.
+    told = os.dup(1)
     os.dup2(2, 1)
     os.umask(0o077)
+    sys.meta_path.insert(0, _WithoutPandas())
+    path = sys.argv[1] if len(sys.argv) == 2 else _waited_for(int(sys.argv[1]), int(sys.argv[2]))
+    _answer(Request.from_json(Path(path).read_text(encoding="utf-8")), Answers(told))
+
+
+def _waited_for(descriptor: int, parent: int) -> str:
+    """Load all that any file may need, and wait for the path of a request. Ends the process where none will come."""
+    processes.die_with_parent(signal.SIGKILL, parent)
+    from perfloom.readers import compiled_cache, compiling
+    from perfloom.workers import read_columns  # noqa: F401
+
+    if compiled_cache.is_ready():
+        compiling.load_all()
+    path = b""
+    while not path.endswith(END):
+        data = os.read(descriptor, 1 << 16)
+        if not data:
+            os._exit(0)
+        path += data
+    os.close(descriptor)
+    return os.fsdecode(path.removesuffix(END))
+
+
+def _answer(request: Request, answers: Answers) -> None:
+    processes.die_with_parent(signal.SIGKILL, request.parent)
+    os.chdir(request.scratch)
+    os.environ |= {"HOME": request.scratch, "TMPDIR": request.scratch}
+    tempfile.tempdir = None
     # Imported before there is a limit. Text alone needs no libraries of tables, which take longer to begin than perf.
     if request.out is None:
         from perfloom.workers.read_files import read_texts as read

@@ -20,10 +20,9 @@ from typing import IO, TYPE_CHECKING, Any
 from perfloom.config import Settings
 from perfloom.domain.errors import Unavailable, UnreadableInput
 from perfloom.domain.profile import Profile
-from perfloom.readers import compiled_cache
 from perfloom.store import columns
 from perfloom.store.disk import disk_errors, remove_tree
-from perfloom.workers import processes, rank_archive
+from perfloom.workers import processes, rank_archive, read_spare
 from perfloom.workers.perf_tool import script_name
 from perfloom.workers.rank_folders import PLAN, STATE, folders
 from perfloom.workers.read_child import EXHAUSTED, too_much_memory
@@ -189,18 +188,10 @@ class _Child:
 
     def answer(self) -> list[Path]:
         """What it wrote. Raises PerfloomError, or what `progress` raises; the child is gone in any case."""
-        process = subprocess.Popen(
-            processes.python("perfloom.workers.read_child", str(self.asked)),
-            stdin=None if any(one.path == "-" for one in self.request.inputs) else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=self.said,
-            env=child_environment(self.request.scratch),
-            cwd=self.request.scratch,
-            start_new_session=True,
-        )
+        process = self._begun()
         try:
             self._listen(process)
-            status = process.wait()
+            return self._outcome(process.wait())
         finally:
             # perf, which the child may have started, is of the same group.
             with suppress(ProcessLookupError, PermissionError):
@@ -208,7 +199,24 @@ class _Child:
             process.wait()
             if process.stdout:
                 process.stdout.close()
-        return self._outcome(status)
+            self.said.close()
+
+    def _begun(self) -> "subprocess.Popen[bytes]":
+        """A process that does what is asked: the one that waits, where there is one and it can."""
+        from_input = any(one.path == "-" for one in self.request.inputs)
+        spare = None if from_input or self.request.out is None else read_spare.take()
+        if spare is not None and spare.ask(self.asked):
+            self.said = spare.said
+            return spare.process
+        return subprocess.Popen(
+            processes.python("perfloom.workers.read_child", str(self.asked)),
+            stdin=None if from_input else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self.said,
+            env=read_spare.environment(),
+            cwd=self.request.scratch,
+            start_new_session=True,
+        )
 
     def _listen(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stdout is not None
@@ -268,23 +276,3 @@ def _too_long(seconds: int) -> str:
         f"Reading took more than {seconds} seconds, which is the limit. Record a shorter time or at a lower frequency, "
         "or raise PERFLOOM_READ_SECONDS."
     )
-
-
-def child_environment(scratch: str) -> dict[str, str]:
-    """The environment of the child: nothing of the server's, among which are secrets."""
-    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV") if name in os.environ}
-    return kept | {
-        "HOME": scratch,
-        "TMPDIR": scratch,
-        "LC_ALL": "C.UTF-8",
-        # These keep libraries from reserving address space, which is what is limited.
-        "ARROW_DEFAULT_MEMORY_POOL": "system",
-        "MALLOC_ARENA_MAX": "2",
-        "OPENBLAS_NUM_THREADS": "1",
-        "OMP_NUM_THREADS": "1",
-        "NUMBA_CACHE_DIR": str(compiled_cache.base()),
-        # Memory for one chunk serves for the next, instead of going back to the kernel in between.
-        "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
-        "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-        "MALLOC_TOP_PAD_": str(32 << 20),
-    }

@@ -87,6 +87,19 @@ def _told() -> Iterator[Callable[[float | None, str], None]]:
             sys.stderr.write("\r" + " " * shown + "\r")
 
 
+@contextmanager
+def _reader_ahead(files: Sequence[str]) -> Iterator[None]:
+    """Have the process that reads files load what it needs while this one does."""
+    from ..workers import read_spare
+
+    if files and STANDARD not in files:
+        read_spare.begin()
+    try:
+        yield
+    finally:
+        read_spare.end()
+
+
 def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
     """The profile of files or stored results: what exists as a path is a file, else an id. Several: ranks of one run.
 
@@ -98,9 +111,9 @@ def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
             raise UnreadableInput(f"There is no file {source!r}, and it is no id of a result. Check the path.")
     if list(sources).count(STANDARD) > 1:
         raise InvalidRequest("Standard input can be read only once; give - one time.")
-    from ..workers import reading
+    with _reader_ahead(sources if all(are_files) else ()), _told() as progress:
+        from ..workers import reading
 
-    with _told() as progress:
         if all(are_files):
             return reading.read_profile(settings, sources, progress)
         from ..readers.merge import merge
@@ -139,13 +152,14 @@ def import_(name: str, data: Path | None, files: tuple[str, ...]) -> int:
             raise UnreadableInput(f"The file {file!r} {what}. Check the path.")
     if files.count(STANDARD) > 1:
         raise InvalidRequest("Standard input can be read only once; give - one time.")
-    from ..workers import following
-    from .recording import Progress
+    with _reader_ahead(files):
+        from ..workers import following
+        from .recording import Progress
 
-    settings = settings_of(data)
-    settings.prepare()
-    with Progress() as progress:
-        job = following.bring_in(settings, files, name, progress.show)
+        settings = settings_of(data)
+        settings.prepare()
+        with Progress() as progress:
+            job = following.bring_in(settings, files, name, progress.show)
     if job.result_id is None:
         # A file that cannot be read is told from a job that failed for another reason.
         kind = {"UnreadableInput": UnreadableInput, "TooLarge": UnreadableInput}.get(job.details.get("kind", ""))

@@ -18,6 +18,12 @@ def compile_all() -> None:
         return
     # Who would begin beside it finds it taken; who already has begun goes on.
     compiled_cache.take()
+    load_all()
+    compiled_cache.note_ready()
+
+
+def load_all() -> None:
+    """Bring all that is compiled into this process; what is not kept is compiled."""
     # What is compiled is loaded where something is read, and nowhere else.
     from . import memory_snapshot, pytorch
     from .trace_interning import grown, table
@@ -27,7 +33,6 @@ def compile_all() -> None:
     for entries in (2, 3000):
         memory_snapshot.read(io.BytesIO(snapshot(entries)), "sample")
     grown(table(1, 1), 0, 0, 8, 8)
-    compiled_cache.note_ready()
 
 
 def trace() -> bytes:

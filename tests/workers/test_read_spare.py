@@ -1,0 +1,66 @@
+"""A process begun before there is something to read: it reads one run, and nothing of it is left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perfloom.config import Settings
+from perfloom.domain.errors import UnreadableInput
+from perfloom.workers import processes, read_spare, reading
+from tests.workers.waiting import gone, until
+
+TRACE = Path(__file__).parent.parent / "data" / "pytorch" / "training.pt.trace.json.gz"
+
+
+@pytest.fixture(autouse=True)
+def none_left() -> Iterator[None]:
+    """No test leaves a process that waits."""
+    yield
+    read_spare.end()
+
+
+def begun() -> int:
+    """Begin one, and its pid."""
+    read_spare.begin()
+    [spare] = read_spare._waiting
+    return spare.process.pid
+
+
+def test_it_reads_one_run_as_any_other_and_only_one(settings: Settings, tmp_path: Path) -> None:
+    expected = reading.read_profile(settings, [TRACE])
+    pid = begun()
+    assert begun() == pid
+    seen = []
+    profile = reading.read_profile(settings, [TRACE], lambda part, text: seen.append(processes.status(pid)))
+    assert profile.meta == expected.meta
+    assert all(table.equals(expected.tables()[name]) for name, table in profile.tables().items())
+    assert seen[-1] is not None
+    assert gone(pid)
+    assert not read_spare._waiting
+    bad = tmp_path / "bad.json"
+    bad.write_text("no trace")
+    begun()
+    with pytest.raises(UnreadableInput, match=r"bad\.json"):
+        reading.read_profile(settings, [bad])
+
+
+def test_one_that_was_killed_is_not_missed(settings: Settings, tmp_path: Path) -> None:
+    copy = tmp_path / TRACE.name
+    shutil.copy(TRACE, copy)
+    pid = begun()
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: gone(pid), "the end of the process")
+    assert reading.read_profile(settings, [copy]).slices.num_rows
+    assert not read_spare._waiting
+
+
+def test_it_ends_when_it_is_not_needed(settings: Settings) -> None:
+    pid = begun()
+    read_spare.end()
+    assert gone(pid)

@@ -1,0 +1,114 @@
+"""A process that reads (see `read_child`), begun before there is anything to read: what it needs to load takes longer
+than most files. It waits for one request, obeys the same limits as any other, and is gone after that.
+
+Nothing but the standard library is imported here: who begins one early has not loaded anything yet.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from perfloom.readers import compiled_cache
+from perfloom.workers import processes
+
+END = b"\0"
+"""Behind the path of a request."""
+_waiting: "list[Spare]" = []
+
+
+@dataclass(frozen=True)
+class Spare:
+    """A process that waits for a request. asked: where it is told of one. said: what it prints to standard error."""
+
+    process: "subprocess.Popen[bytes]"
+    asked: int
+    said: IO[bytes]
+    owner: int
+
+    @property
+    def usable(self) -> bool:
+        """Whether this process began it, and it still waits."""
+        return self.owner == os.getpid() and self.process.poll() is None
+
+    def ask(self, request: Path) -> bool:
+        """Have it do what the file `request` says; False where it has ended."""
+        try:
+            os.write(self.asked, os.fsencode(request) + END)
+        except OSError:
+            return False
+        finally:
+            os.close(self.asked)
+        return True
+
+
+def begin() -> None:
+    """Have a process wait for what this one reads next, unless one does. It ends with the thread that calls this."""
+    if any(one.usable for one in _waiting):
+        return
+    end()
+    descriptor, asked = os.pipe()
+    said = tempfile.TemporaryFile()  # noqa: SIM115
+    try:
+        process = subprocess.Popen(
+            processes.python("perfloom.workers.read_child", str(descriptor), str(os.getpid())),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            env=environment(),
+            cwd="/",
+            start_new_session=True,
+            pass_fds=(descriptor,),
+        )
+    except OSError:
+        # Whoever reads tries it himself, and says what is wrong.
+        os.close(asked)
+        said.close()
+        return
+    finally:
+        os.close(descriptor)
+    _waiting.append(Spare(process, asked, said, os.getpid()))
+
+
+def take() -> Spare | None:
+    """The process that waits, to be asked and waited for by the caller; None where there is none."""
+    if any(one.usable for one in _waiting):
+        return _waiting.pop()
+    end()
+    return None
+
+
+def end() -> None:
+    """End a process that waits in vain."""
+    while _waiting:
+        spare = _waiting.pop()
+        os.close(spare.asked)
+        spare.said.close()
+        if spare.process.stdout:
+            spare.process.stdout.close()
+        if spare.owner == os.getpid():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(spare.process.pid, signal.SIGKILL)
+            spare.process.wait()
+
+
+def environment() -> dict[str, str]:
+    """The environment of a process that reads: nothing of the server's, among which are secrets."""
+    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV") if name in os.environ}
+    return kept | {
+        "LC_ALL": "C.UTF-8",
+        # These keep libraries from reserving address space, which is what is limited.
+        "ARROW_DEFAULT_MEMORY_POOL": "system",
+        "MALLOC_ARENA_MAX": "2",
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "NUMBA_CACHE_DIR": str(compiled_cache.base()),
+        # Memory for one chunk serves for the next, instead of going back to the kernel in between.
+        "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+        "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+        "MALLOC_TOP_PAD_": str(32 << 20),
+    }
