@@ -48,7 +48,7 @@ def _read_files(request: Request, answers: Answers, spill: Spill) -> tuple[list[
         _check_weights(found.profile)
         if count == 1:
             return written, Merged(found.profile, {})
-        merging.add(found.profile, Origin(f"rank {number}", number))
+        merging.add(found.profile, Origin(f"rank {merging.processes}", merging.processes))
     answers.progress(None, "Brings the ranks together", now=True)
     return written, merging.finish()
 

@@ -21,6 +21,7 @@ from ..domain.profile import Meta, Profile
 from ..domain.tables import NO_ID, ROOT, SCHEMAS, FrameKind, column
 from ..domain.validity import Heaviness
 from .facts import Facts
+from .merge_spans import Processes
 from .merge_tables import MergingTables
 from .ordering import Run, in_order
 from .perf_assembly import FIRST_SAMPLE
@@ -52,8 +53,8 @@ class Origin:
 class Part:
     """What is kept of a profile that was taken in. run: the first of its runs. losses: how many it has.
 
-    clock_ns: when its zero was, by perf's clock. sliced: its samples are made of slices. length_ns: of what it tells,
-    from its zero on.
+    clock_ns: when its zero was, by perf's clock. sliced: its samples are made of slices. own_run: its runs are none of
+    a job's. length_ns: of what it tells, from its zero on; first_ns: where that begins.
     """
 
     origin: Origin
@@ -64,7 +65,12 @@ class Part:
     clock_ns: int | None
     losses: int
     sliced: bool = False
+    own_run: bool = False
     counts: list[tuple[int, int, int]] = field(default_factory=list)
+
+    @property
+    def first_ns(self) -> int:
+        return 0 if self.sliced else self.samples.first_ns
 
     @property
     def length_ns(self) -> int | None:
@@ -91,15 +97,15 @@ class Merged:
 def merge(profiles: Sequence[Profile]) -> Profile:
     """One profile with the samples of all: each profile is a run of its own (or several), its threads belong to it.
 
-    Threads without a rank get the number of their profile as rank. Times are put on one clock where the profiles
-    tell enough: by the time of day at which each started, else by perf's clock where all are of one host; otherwise
-    all start together. One profile is returned as it is.
+    Several spans of a process (see merge_spans) count as one. Threads without a rank get the number of their profile
+    as rank. Times are put on one clock where the profiles tell enough: by the time of day at which each started, else
+    by perf's clock where all are of one host; otherwise all start together. One profile is returned as it is.
     """
     if len(profiles) == 1:
         return profiles[0]
     merging = Merging(Spill(io.BytesIO()), addresses=len(profiles) <= FEW)
-    for number, profile in enumerate(profiles):
-        merging.add(profile, Origin(f"rank {number}", number))
+    for profile in profiles:
+        merging.add(profile, Origin(f"rank {merging.processes}", merging.processes))
     return merging.finish().whole()
 
 
@@ -113,7 +119,7 @@ def together(parts: Sequence[Part]) -> list[int]:
         if len(hosts) > 1 or len(clocks) > 1 or None in hosts or any(start is None for start in starts):
             starts = [0] * len(parts)
     known = [start for start in starts if start is not None]
-    firsts = [start + part.samples.first_ns for start, part in zip(known, parts, strict=True) if part.samples.rows]
+    firsts = [start + part.first_ns for start, part in zip(known, parts, strict=True) if part.samples.rows]
     zero = min(firsts or known or [0])
     return [start - zero for start in known]
 
@@ -132,6 +138,8 @@ class Merging:
         self._heaviness = Heaviness()
         self._nodes = Numbers()
         self._tables = MergingTables(spill)
+        self._processes = Processes()
+        self._marks: dict[tuple[Any, ...], int] = {}
         self._part_of_thread: list[int] = []
         self._own_offset: dict[int, int] = {}
         self._scaled: dict[int, list[float]] = {}
@@ -141,11 +149,21 @@ class Merging:
         """Add an execution of a command, for `Origin.run`. columns: of the table `runs`."""
         return self.builder.run(**columns)
 
+    @property
+    def processes(self) -> int:
+        """Of how many processes a profile was taken in: spans of one process count once."""
+        return len(self._processes)
+
     def add(self, profile: Profile, origin: Origin) -> Part:
-        """Take in a profile."""
+        """Take in a profile. One more span of a process that is known has that one's origin."""
         builder = self.builder
+        job = None if origin.run is None else (origin.run, origin.rank, origin.label)
+        process, first = self._processes.of(profile, len(self.parts), job)
+        own_run = origin.run is None
+        if first < len(self.parts):
+            origin = replace(self.parts[first].origin, run=self.parts[first].run)
         runs = self._runs(profile, origin)
-        threads = self._threads(profile, origin, runs)
+        threads = self._threads(profile, origin, runs, process)
         events = np.array([self._event(row) for row in profile.events.to_pylist()] or [0], np.int64)
         functions = np.array(
             [builder.function(*row) for row in zip(*_lists(profile.functions, FUNCTION), strict=True)] or [0], np.int64
@@ -168,9 +186,10 @@ class Merging:
             clock_ns=int(clock) if clock.isdecimal() else None,
             losses=sum(profile.losses.column("count").to_pylist()),
             sliced=bool(profile.slices.num_rows),
+            own_run=own_run,
         )
         ids = {"threads": threads, "functions": functions, "stacks": stacks}
-        self._tables.add(profile, len(self.parts), origin.rank, ids)
+        self._tables.add(profile, process, origin.rank, ids)
         if profile.counts.num_rows:
             part.counts.append(self._counts(profile.counts, origin, runs, threads, events))
         for row in profile.losses.to_pylist():
@@ -183,7 +202,7 @@ class Merging:
     def finish(self, offsets: Offsets = together, better: Callable[[Meta, Ends], Meta] | None = None) -> Merged:
         """What became of all parts. offsets: what is added to the times of each. better: makes of what follows from
         the parts, and of when each run began and ended on the clock of the result, the Meta of the whole."""
-        added = offsets(self.parts)
+        added = self._processes.apart(offsets(self.parts))
         least = self._heaviness.least_impossible()
         if least is not None:
             self.builder.lost(TOO_HEAVY, f"a sample that weighs {least:.0f} or more", self._heaviness.left_out(least))
@@ -210,16 +229,22 @@ class Merging:
     def _ends(self, added: Sequence[int]) -> Ends:
         """From when to when there is anything in each run, on the clock of the result; told to the runs too."""
         ends: Ends = {}
+        begins: dict[int, int] = {}
         for part, offset in zip(self.parts, added, strict=True):
             length = part.length_ns
-            if part.origin.run is None:
+            if part.own_run:
                 for run in range(part.run, part.run + part.runs):
-                    self.builder.of_run(run, clock_offset_ns=self._own_offset.get(run, 0) + offset)
+                    begins[run] = min(begins.get(run, offset), offset)
             if length is None or part.runs > 1:
                 continue
-            low, high = part.samples.first_ns + offset, length + offset
+            low, high = part.first_ns + offset, length + offset
             before = ends.get(part.run, (low, high))
             ends[part.run] = min(before[0], low), max(before[1], high)
+        for run, offset in begins.items():
+            self.builder.of_run(run, clock_offset_ns=self._own_offset.get(run, 0) + offset)
+        for first, start in self._processes.begun():
+            if self.parts[first].own_run:
+                self.builder.of_run(self.parts[first].run, start_ns=start)
         for run, (low, high) in ends.items():
             self.builder.of_run(run, duration_ns=high - low)
         return ends
@@ -228,7 +253,7 @@ class Merging:
         metas = [part.meta for part in self.parts]
         starts = [meta.start_epoch_ns for meta in metas]
         commands, clocks = {meta.command for meta in metas}, {meta.clock for meta in metas}
-        lows = [part.samples.first_ns + add for part, add in zip(self.parts, added, strict=True) if part.samples.rows]
+        lows = [part.first_ns + add for part, add in zip(self.parts, added, strict=True) if part.samples.rows]
         highs = [(part.length_ns or 0) + add for part, add in zip(self.parts, added, strict=True) if part.samples.rows]
         known = [meta.duration_ns for meta in metas if meta.duration_ns is not None]
         duration: int | None = (max(highs) - min(lows) or None) if highs else max(known, default=None)
@@ -240,11 +265,7 @@ class Merging:
             main_event=next((meta.main_event for meta in metas if meta.main_event is not None), None),
             command=commands.pop() if len(commands) == 1 else None,
             complete=all(meta.complete for meta in metas),
-            reasons=tuple(
-                f"{part.origin.label[:1].upper()}{part.origin.label[1:]}: {reason}"
-                for part in self.parts
-                for reason in part.meta.reasons
-            ),
+            reasons=tuple(_of_part(part, reason) for part in self.parts for reason in part.meta.reasons),
             facts=self._facts.together({FIRST_SAMPLE}),
         )
 
@@ -283,7 +304,8 @@ class Merging:
             self._own_offset[ids[-1]] = row.get("clock_offset_ns") or 0
         return np.array(ids, np.int64)
 
-    def _threads(self, profile: Profile, origin: Origin, runs: Array) -> Array:
+    def _threads(self, profile: Profile, origin: Origin, runs: Array, process: int) -> Array:
+        sliced = bool(profile.slices.num_rows)
         seen: Counter[tuple[Any, ...]] = Counter()
         ids = []
         for row in profile.threads.to_pylist():
@@ -295,8 +317,11 @@ class Merging:
                 "tid": row["tid"],
                 "kind": row["kind"],
             }
-            again = tuple(key.values())
-            thread = self.builder.thread(**key, incarnation=seen[again])
+            # What is no thread of a program has no numbers.
+            name = row["name"] if row["kind"] == "track" else None
+            again = (*key.values(), name)
+            mark = (process if sliced else None, name, seen[again])
+            thread = self.builder.thread(**key, incarnation=self._marks.setdefault(mark, len(self._marks)))
             seen[again] += 1
             if thread == len(self._part_of_thread):
                 self._part_of_thread.append(len(self.parts))
@@ -378,6 +403,12 @@ class Merging:
             writer.write_table(table)
         data = sink.getvalue()
         return self._spill.put(data), data.size, table.num_rows
+
+
+def _of_part(part: Part, reason: str) -> str:
+    """Why it is not whole, with whose reason that is; the only process of a job has no label."""
+    label = part.origin.label
+    return f"{label[:1].upper()}{label[1:]}: {reason}" if label else reason
 
 
 def _lists(table: pa.Table, names: Sequence[str]) -> list[list[Any]]:

@@ -15,6 +15,7 @@ from ..domain.tables import DEVICE_TIME, HOST_TIME, FlowKind, column
 from .pytorch_device import DeviceTables, Work, device_tables, is_launch, joined, processes
 from .pytorch_memory import add_memory, memory_events, told
 from .pytorch_names import ARGUMENTS, is_step, meaning
+from .pytorch_recorder import WORD, number, recorded
 from .trace_arguments import ArgumentSets
 from .trace_events import MISSING, TraceEvents
 from .trace_lines import STREAM, THREAD
@@ -35,7 +36,7 @@ NUMBERS = ("bytes", "Bytes", "Addr", "Total Allocated", "Total Reserved", "Seque
 MOST_FACT = 20_000
 NO_PHASE = "event that does not say what it is"
 NO_LAUNCH = "device work that no call on the host is known of"
-_TAKEN = frozenset({"deviceProperties", "traceEvents"})
+_TAKEN = frozenset({"deviceProperties", "traceEvents", WORD})
 
 
 class TraceBuilder(ProfileBuilder):
@@ -152,8 +153,8 @@ def _flows(rows: Rows, builder: ProfileBuilder) -> pa.Table:
 
 def _rank(top: dict[str, Any]) -> int | None:
     info = top.get("distributedInfo")
-    rank = info.get("rank") if isinstance(info, dict) else None
-    return rank if isinstance(rank, int) and 0 <= rank < 1 << 31 else None
+    rank = number(info.get("rank")) if isinstance(info, dict) else None
+    return recorded(top).rank if rank is None else rank
 
 
 def _text_of(top: dict[str, Any], *names: str) -> str | None:
@@ -210,8 +211,9 @@ def _add_stacks(rows: Rows, work: Work) -> None:
 
 
 def _steps(rows: Rows, zero: int, rank: int | None) -> pa.Table:
-    """The table `steps`: what the profiler's schedule counted on the host."""
-    steps = np.array([is_step(name) for name in rows.codes.name] or [False], bool)
+    """The table `steps`: what the profiler's schedule counted on the host, but for one that was cut short."""
+    said = recorded(rows.events.top)
+    steps = np.array([is_step(name) and not said.cut_short(name) for name in rows.codes.name] or [False], bool)
     steps &= rows.codes.of_kind("annotation")
     found = np.flatnonzero(steps[rows.code])
     found = found[np.argsort(rows.start_ns[found], kind="stable")]
@@ -231,6 +233,9 @@ def _meta(events: TraceEvents, zero: int, last: int, defect: str | None) -> Meta
         if name not in _TAKEN:
             shown = value if isinstance(value, str) else json.dumps(value)
             facts[name] = shown if len(shown) <= MOST_FACT else shown[:MOST_FACT] + "…"
+    said = recorded(events.top)
+    facts |= {WORD: said.fact} if said.fact else {}
+    reasons = tuple(filter(None, (defect, said.reason)))
     base = events.top.get("baseTimeNanoseconds")
     start = zero + (base if isinstance(base, int) and not isinstance(base, bool) else 0)
     return Meta(
@@ -238,7 +243,7 @@ def _meta(events: TraceEvents, zero: int, last: int, defect: str | None) -> Meta
         duration_ns=last - zero,
         # A clock that was not set tells nothing.
         start_epoch_ns=start if 10**17 < start < 1 << 63 else None,
-        complete=defect is None,
-        reasons=(defect,) if defect else (),
+        complete=not reasons,
+        reasons=reasons,
         facts=facts,
     )

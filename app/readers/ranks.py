@@ -201,7 +201,7 @@ class Ranks:
             # Of whom nothing is known has begun with the others.
             usual = min(known, default=0)
             absolute = {n: usual if (at := begins[n]) is None else at for n in mine}
-            firsts = [absolute[n] + parts[n].samples.first_ns for n in mine if parts[n].samples.rows]
+            firsts = [absolute[n] + parts[n].first_ns for n in mine if parts[n].samples.rows]
             zero = min(firsts or absolute.values(), default=0)
             for n in mine:
                 added[n] = absolute[n] - zero
