@@ -25,7 +25,7 @@ from .remember import remembered
 from .replay import saved_ns
 from .schema import Column, frame
 from .slices import slices_of, work_of
-from .steps import bounds, ranks_or_none, steps_of, steps_selected
+from .steps import Steps, bounds, ranks_or_none, steps_of, steps_selected
 from .waiting import waiting_of
 
 Array = np.ndarray[Any, Any]
@@ -140,15 +140,27 @@ def selected_path(profile: Profile, selection: Selection) -> tuple[Path, Array, 
     keep = (start >= low) & (end <= high)
     if selection.ranks:
         keep &= in_ranks(path.rank[part], selection)
-    step = np.full(len(part), NO_ID)
-    for row in range(len(known)):
-        inside = (start >= known.host_start_ns[row]) & (end <= known.host_end_ns[row])
-        step[inside & (path.rank[part] == known.rank[row])] = row
+    step = _step_of(known, start, path.rank[part])
     if selection.step is not None:
         keep &= np.isin(step, steps_selected(profile, selection))
     part, step = part[keep], step[keep]
     chosen = Path(start[keep], end[keep], *(getattr(path, name)[part] for name in _REST))
     return chosen, step, part
+
+
+def _step_of(known: Steps, start: Array, rank: Array) -> Array:
+    """The row of the step that each of these moments is in, the last one where several of a rank overlap; -1 none."""
+    found = np.full(len(start), NO_ID)
+    for one in np.unique(known.rank).tolist():
+        rows = np.flatnonzero(known.rank == one)
+        begins, ends = known.host_start_ns[rows], known.host_end_ns[rows]
+        cuts = np.unique(np.concatenate((begins, ends)))
+        inside = np.full(len(cuts) + 1, NO_ID)
+        for row, first, last in zip(rows, *np.searchsorted(cuts, (begins, ends), "left") + 1, strict=True):
+            inside[first:last] = row
+        mine = rank == one
+        found[mine] = inside[np.searchsorted(cuts, start[mine], "right")]
+    return found
 
 
 _REST = ("kind", "function", "slice", "thread", "rank")

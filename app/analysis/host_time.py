@@ -19,6 +19,8 @@ from .remember import remembered
 
 Array = np.ndarray[Any, Any]
 AT_WORK = (FrameKind.OPERATOR, FrameKind.RUNTIME)
+_Line = tuple[Array, Array, Array]
+"""start, end, row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,24 +59,24 @@ def _build(profile: Profile) -> dict[int, HostLine]:
     thread, call = samples.thread[rows], samples.call[samples.stack[rows]]
     start = samples.time_ns[rows]
     end = start + samples.weight[rows]
-    rank = threads_of(profile).rank[thread]
-    at_work = np.isin(column(profile.calls, "kind")[call], AT_WORK)
-    steps = np.isin(thread, column(profile.steps, "thread"))
-    order = np.where(at_work, 0, 2) + ~steps
-    found = {}
-    for one in np.unique(rank).tolist():
-        line = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
-        mine = np.flatnonzero(rank == one)
-        # Stretches of one thread do not overlap, so each layer is free of overlaps.
-        for layer in sorted(set(zip(order[mine].tolist(), thread[mine].tolist(), strict=True))):
-            some = mine[(order[mine] == layer[0]) & (thread[mine] == layer[1])]
-            line = _laid_under(line, (start[some], end[some], some))
-        found[one] = _whole(line, thread, call)
-    return found
+    ranks = threads_of(profile).rank
+    at_work = np.isin(column(profile.calls, "kind"), AT_WORK)[call]
+    stepping = np.zeros(len(ranks), bool)
+    stepping[column(profile.steps, "thread")] = True
+    layer = (np.where(at_work, 0, 2) + ~stepping[thread]) * len(ranks) + thread
+    order = np.argsort(layer.astype(np.int32), kind="stable")
+    begins = np.flatnonzero(np.diff(layer[order], prepend=NO_ID))
+    lines: dict[int, _Line] = {}
+    # Stretches of one thread do not overlap, so each layer is free of overlaps. The layers come in order.
+    for some in np.split(order, begins[1:]) if len(order) else []:
+        rank = int(ranks[thread[some[0]]])
+        line = (start[some], end[some], some)
+        lines[rank] = _laid_under(lines[rank], line) if rank in lines else line
+    return {rank: _whole(lines[rank], thread, call) for rank in sorted(lines)}
 
 
-def _laid_under(line: tuple[Array, Array, Array], layer: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-    """A line (start, end, row) with what of a layer is not covered by it."""
+def _laid_under(line: _Line, layer: _Line) -> _Line:
+    """A line with what of a layer is not covered by it."""
     gap_start, gap_end = np.concatenate(([-EDGE], line[1])), np.concatenate((line[0], [EDGE]))
     which, start, end, _ = _crossed(layer[0], layer[1], gap_start, gap_end)
     starts = np.concatenate((line[0], start))
@@ -83,7 +85,7 @@ def _laid_under(line: tuple[Array, Array, Array], layer: tuple[Array, Array, Arr
     return starts[order], ends[order], rows[order]
 
 
-def _whole(line: tuple[Array, Array, Array], thread: Array, call: Array) -> HostLine:
+def _whole(line: _Line, thread: Array, call: Array) -> HostLine:
     """The line with stretches of nothing between its own."""
     start, end, row = line
     begins = np.concatenate(([-EDGE], end))
