@@ -199,6 +199,17 @@ def _mpi(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
         yield _note(title, text, "For jobs with several ranks, add the module that brings MPI to this target.")
 
 
+def _pytorch(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
+    host = facts.recording
+    title = "PyTorch"
+    if host.torch:
+        yield _good(title, f"Version {host.torch} of {host.python} on {host.host}.")
+        return
+    text = f"{host.python} on {host.host} has none." if host.python else f"No Python is found on {host.host}."
+    advice = "To record PyTorch, name the interpreter of an environment that has it, or add its module to this target."
+    yield _note(title, text, advice)
+
+
 def _scheduler(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
     title = "Batch system"
     name = SCHEDULER_TITLES[target.scheduler]
@@ -360,5 +371,5 @@ _Look = Callable[[Target, TargetFacts], Iterator[CheckLine]]
 _LOOKS: tuple[_Look, ...] = (
     *(_connection, _modules, _scheduler, _compute),
     *(_perf, _rights, _symbols, _counters, _stacks, _sudo),
-    *(_mpi, _directory, _shared, _scratch, _packing, _clock),
+    *(_mpi, _pytorch, _directory, _shared, _scratch, _packing, _clock),
 )

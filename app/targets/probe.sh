@@ -96,6 +96,19 @@ if [ -n "$pl_modules" ]; then
     fi
 fi
 
+# ---- Python ----
+
+# Which is found first, and which PyTorch it has: asked of its packages, as importing it takes long.
+for probe_program in python3 python; do
+    if command -v "$probe_program" >/dev/null 2>&1; then
+        say python "$probe_program" -c 'import sys
+print(sys.executable, flush=True)
+from importlib.metadata import version
+print(version("torch"))'
+        break
+    fi
+done
+
 # ---- perf ----
 
 # try_perf PROGRAM: whether it is a perf that runs. A distribution's "perf" may be a script with none behind it.
@@ -108,21 +121,6 @@ try_perf() {
     end 0
     case $probe_version in *'perf version '*) probe_perf=$probe_path ;; *) return 1 ;; esac
 }
-
-# ---- Python ----
-
-# Which is found first, and which PyTorch it has: asked of its packages, as importing it takes long.
-for probe_program in python3 python; do
-    if command -v "$probe_program" >/dev/null 2>&1; then
-        say python "$probe_program" -c 'import sys
-print(sys.executable)
-from importlib.metadata import version
-print(version("torch"))'
-        break
-    fi
-done
-
-# ---- which perf ----
 
 probe_found=
 for probe_program in "$probe_perf" /usr/lib/linux-tools/*/perf; do

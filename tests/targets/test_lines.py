@@ -29,6 +29,8 @@ HOST = HostFacts(
     hardware_counters=True,
     lbr=True,
     options=("-z", "-N", "--call-graph dwarf"),
+    python="/usr/bin/python3",
+    torch="2.13.0",
 )
 FACTS = TargetFacts(
     host=HOST,
@@ -63,7 +65,7 @@ def test_where_all_is_well_nothing_is_to_be_done() -> None:
     assert {line.light for line in lines} == {Light.GOOD} and not any(line.advice for line in lines)
     assert [line.title for line in lines] == [
         *("Connection", "perf", "Rights", "Kernel symbols", "Hardware counters", "Call graphs"),
-        *("MPI", "Directory", "Compression", "Clock"),
+        *("MPI", "PyTorch", "Directory", "Compression", "Clock"),
     ]
 
 
@@ -86,6 +88,9 @@ HOST_CASES: list[tuple[dict[str, Any], str, Light, str]] = [
     ({"hardware_counters": None}, "Hardware counters", Light.NOTE, "cannot be told"),
     ({"options": ("-z",)}, "Call graphs", Light.NOTE, "without what unwinds dwarf"),
     ({"lbr": False}, "Call graphs", Light.GOOD, "dwarf, frame pointers."),
+    ({"perf": None}, "PyTorch", Light.GOOD, "Version 2.13.0 of /usr/bin/python3 on node7."),
+    ({"torch": ""}, "PyTorch", Light.NOTE, "/usr/bin/python3 on node7 has none."),
+    ({"torch": "", "python": ""}, "PyTorch", Light.NOTE, "No Python"),
 ]
 
 

@@ -121,6 +121,20 @@ def test_a_newer_perf_with_json_that_is_not_quite() -> None:
     assert facts.host.options == ("-N", "--no-bpf-event", "--max-size")
 
 
+@pytest.mark.parametrize(
+    ("said", "status", "python", "torch"),
+    [
+        ("/opt/env/bin/python3\n2.13.0+cpu", 0, "/opt/env/bin/python3", "2.13.0+cpu"),
+        ("/usr/bin/python3\nTraceback (most recent call last):\n  importlib.metadata…", 1, "/usr/bin/python3", ""),
+        ("pyenv: python3: command not found", 127, "", ""),
+        ("", 0, "", ""),
+    ],
+)
+def test_which_python_and_whether_it_has_pytorch(said: str, status: int, python: str, torch: str) -> None:
+    host = facts_of(*changed(("python", said, status))).host
+    assert (host.python, host.torch) == (python, torch)
+
+
 def test_other_processors() -> None:
     power = facts_of(*changed(("cpu", answers.CPU_POWER, 0))).host
     assert power.cpu == "POWER9, altivec supported" and power.lbr is False

@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -63,6 +64,16 @@ def test_it_finds_what_a_worker_finds_on_its_own_machine(tmp_path: Path) -> None
     assert facts.directory == str(tmp_path / "home" / ".perfloom") and facts.free_bytes and facts.runs_programs
     assert (tmp_path / "home" / ".perfloom").stat().st_mode & 0o777 == 0o700
     assert list((tmp_path / "home" / ".perfloom").iterdir()) == []
+
+
+def test_pytorch_is_found_without_perf_and_without_being_imported(tmp_path: Path) -> None:
+    stand_in(tmp_path / "bin", "python3", f'exec {sys.executable} "$@"')
+    found = tmp_path / "packages" / "torch-9.9.dist-info"
+    found.mkdir(parents=True)
+    (found / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 9.9\n")
+    target = Target("x", perf="/no/perf", environment={"PYTHONPATH": str(found.parent)})
+    facts, _ = probe(target, tmp_path / "home", PATH=f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    assert facts.host.perf is None and (facts.host.python, facts.host.torch) == (sys.executable, "9.9")
 
 
 @by_shell
