@@ -11,6 +11,8 @@ from urllib.parse import quote, urlencode
 from .analysis.collectives import communicates
 from .analysis.memory import has_memory
 from .analysis.modules import has_modules
+from .analysis.nsight import has_reports
+from .analysis.slices import has_clock
 from .domain.profile import Profile
 from .domain.selection import Selection
 from .domain.units import duration
@@ -43,6 +45,8 @@ def _has_samples(profile: Profile) -> bool:
 
 
 def _has_timeline(profile: Profile) -> bool:
+    if profile.slices.num_rows and not has_clock(profile):
+        return False
     return any(t.num_rows for t in (profile.samples, profile.slices, profile.instants, profile.counters))
 
 
@@ -66,8 +70,8 @@ def _has_device_work(profile: Profile) -> bool:
     return bool(profile.device_work.num_rows)
 
 
-def _has_slices(profile: Profile) -> bool:
-    return bool(profile.slices.num_rows)
+def _has_clocked_work(profile: Profile) -> bool:
+    return _has_device_work(profile) and has_clock(profile)
 
 
 def _has_losses(profile: Profile) -> bool:
@@ -76,15 +80,16 @@ def _has_losses(profile: Profile) -> bool:
 
 RESULT_PAGES = (
     ResultPage("", "Overview", _always),
-    ResultPage("advice", "Advice", _has_slices, by_event=False),
+    ResultPage("advice", "Advice", has_clock, by_event=False),
     ResultPage("flamegraph", "Flame graph", _has_samples),
     ResultPage("timeline", "Timeline", _has_timeline),
     ResultPage("hotspots", "Hotspots", _has_samples),
     ResultPage("steps", "Steps", _has_steps, by_event=False),
     ResultPage("operators", "Operators", _has_operators, by_event=False),
     ResultPage("kernels", "Kernels", _has_device_work, by_event=False),
+    ResultPage("nsight", "Nsight Compute", has_reports, narrows=False, by_event=False),
     ResultPage("modules", "Modules", has_modules, by_event=False),
-    ResultPage("critical-path", "Critical path", _has_device_work, by_event=False),
+    ResultPage("critical-path", "Critical path", _has_clocked_work, by_event=False),
     ResultPage("communication", "Communication", communicates, by_event=False),
     ResultPage("memory", "Memory", has_memory, by_event=False),
     ResultPage("counts", "Event counts", _has_values, all_events=True),

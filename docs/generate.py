@@ -93,6 +93,11 @@ NOTES = {
     "for "
     "each step and kind, in order of time. See [Critical path](../metrics.md#critical-path).",
     "advice": "One row for each finding; the gravest first. See [Advice](../metrics.md#advice).",
+    "nsight": "One row for each launch that Nsight Compute measured, in the order of the report. See "
+    "[Nsight Compute](../metrics.md#nsight-compute).",
+    "nsight-metrics": "One row for each metric of each launch: by launch, then by section in the order of the report.",
+    "nsight-hints": "One row for each hint of a rule; those that estimate most to be won first.",
+    "nsight-source": "One row for each instruction (or line of source) of each launch, in the order of the report.",
     "stragglers": "Who held up others longest first. See [Communication](../metrics.md#communication).",
 }
 COMPARISON = """\

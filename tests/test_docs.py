@@ -26,6 +26,7 @@ from perfloom.readers import (
     allocator,
     collapsed,
     memory_timeline_tables,
+    nsight_pages,
     perf_assembly,
     perf_script,
     pytorch_assembly,
@@ -305,6 +306,7 @@ def test_every_loss_is_explained() -> None:
             snapshot_stacks.TOO_DEEP,
             snapshot_assembly.ANNOTATIONS,
         ],
+        "nsight-compute-csv": [nsight_pages.OTHER_COLUMNS, nsight_pages.UNFINISHED, nsight_pages.TOO_LONG],
         "pytorch-memory-timeline": [memory_timeline_tables.BAD_EVENT, memory_timeline_tables.BAD_SIZE],
     }
     for name, told in reasons.items():

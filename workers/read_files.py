@@ -1,4 +1,4 @@
-"""Reading one file: unpacked, recognised, by way of perf where that is needed, with word of how far it got."""
+"""Reading one file: unpacked, recognised, by way of perf or ncu where that is needed, with word of how far it got."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from perfloom.domain.errors import TooLarge, UnreadableInput
 from perfloom.readers import compiled_cache, perf_data
 from perfloom.readers.compression import PlainStream, open_plain
 from perfloom.store.disk import disk_errors
-from perfloom.workers import perf_tool
+from perfloom.workers import ncu_tool, perf_tool
 from perfloom.workers.read_request import Answers, Input, Request
 
 if TYPE_CHECKING:
@@ -116,6 +116,10 @@ class Reading:
             if reader.needs_perf:
                 with self._plain_file(stream) as path:
                     return self._by_perf(reader.read, path)
+            if reader.needs_ncu:
+                ncu = ncu_tool.find_ncu(self.wanted.name)
+                with self._plain_file(stream) as path:
+                    return self._by_ncu(reader.read, ncu, path)
             if reader.compiled and not compiled_cache.is_ready():
                 self._compile()
             return self._profile(reader.read, stream)
@@ -185,6 +189,17 @@ class Reading:
                     profile = read(cast(BinaryIO, Watched(stream, self._looks_up, copy)), self.wanted.name)
         self.written.append(out)
         return profile
+
+    def _by_ncu(self, read: Read, ncu: str, path: Path) -> "Profile":
+        """Have ncu print the report, and read that by `read`."""
+
+        def tell(taken: int) -> None:
+            self.answers.progress(None, f"Has ncu print the report{self.of}; {taken / 1e6:,.0f} MB so far")
+
+        tell(0)
+        with tempfile.TemporaryDirectory(dir=self.request.scratch) as scratch:
+            stream = ncu_tool.ReportStream(ncu, path.absolute(), Path(scratch))
+            return read(cast(BinaryIO, Watched(stream, tell)), self.wanted.name)
 
     def _looks_up(self, taken: int) -> None:
         self.answers.progress(None, f"Looks up names of functions{self.of}; {taken / 1e6:,.0f} MB of text so far")

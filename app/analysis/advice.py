@@ -19,6 +19,7 @@ from ..domain.selection import Selection
 from . import communication, devices, idle, kernels, launches, memory, operators, steps
 from .picking import threads_of
 from .schema import Column, frame, records
+from .slices import has_clock
 
 Row = dict[str, Any]
 COLUMNS = (
@@ -170,7 +171,7 @@ def advices(profile: Profile, selection: Selection, thresholds: Mapping[str, flo
     """What is advised, the gravest first. thresholds: of rules by their keys, in place of their own."""
     from .advice_rules import RULES
 
-    if not profile.slices.num_rows:
+    if not has_clock(profile):
         return []
     evidence, found = Evidence(profile, selection), []
     for rule in RULES:

@@ -21,7 +21,7 @@ from .grouping import Group, groups_of, host_label, rank_label
 from .measured import Measured, counted, idle, in_table_order, measured, running_percent, sampled, total_of
 from .picking import event_id, event_names, events_selected, threads_of, threads_selected
 from .schema import Column, frame, records
-from .slices import slices_selected
+from .slices import has_clock, slices_selected
 from .steps import steps_selected
 
 Array = np.ndarray[Any, Any]
@@ -190,7 +190,7 @@ def _slices(profile: Profile, selection: Selection) -> int:
 
 def _of_devices(profile: Profile, selection: Selection) -> dict[str, list[Any]]:
     """What is said of steps and of the one device."""
-    used = [row for row in records(devices(profile, selection)) if row["work"]] if profile.slices.num_rows else []
+    used = [row for row in records(devices(profile, selection)) if row["work"]] if has_clock(profile) else []
     row = used[0] if len(used) == 1 else {}
     return {
         "steps": [len(steps_selected(profile, selection)) if profile.steps.num_rows else 0],

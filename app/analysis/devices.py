@@ -17,7 +17,7 @@ from .intervals import Cover, cover
 from .picking import threads_of
 from .remember import remembered
 from .schema import Column, frame
-from .slices import Work, work_of
+from .slices import Work, has_clock, work_of
 from .steps import NS_PER_US, stretches
 from .tensor_cores import tensor_cores_of
 
@@ -107,8 +107,8 @@ class Device:
 
 
 def devices_of(profile: Profile) -> tuple[Device, ...]:
-    """The devices that did anything, by rank and row of `devices`; built once."""
-    return remembered(profile, "devices", lambda: _build(profile), pin=True)
+    """The devices that did anything, by rank and row of `devices`; built once. None where nothing tells when."""
+    return remembered(profile, "devices", lambda: _build(profile) if has_clock(profile) else (), pin=True)
 
 
 def devices(profile: Profile, selection: Selection) -> pd.DataFrame:

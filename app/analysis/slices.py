@@ -111,6 +111,13 @@ def work_of(profile: Profile) -> Work:
     return remembered(profile, "work", build, pin=True)
 
 
+def has_clock(profile: Profile) -> bool:
+    """Whether slices lie where they were in time. Not so where all of them are launches that Nsight Compute measured:
+    it tells how long they took alone, and what lies between them means nothing."""
+    measured = column(profile.profiled_kernels, "work")
+    return bool(profile.slices.num_rows > int((measured >= 0).sum()))
+
+
 def slices_selected(profile: Profile, selection: Selection) -> Array | None:
     """Which slices a selection picks, as bools by row; None for all of them.
 

@@ -14,6 +14,8 @@ from . import (
     memory_blocks,
     memory_curves,
     modules,
+    nsight,
+    nsight_source,
     operators,
     ranks,
     sequences,
@@ -56,6 +58,16 @@ TABLES: dict[str, Table] = {
             "critical-path", "Critical path", critical_path.COLUMNS, critical_path.critical_path, by=critical_path.BY
         ),
         Table("collectives", "Collectives", communication.COLLECTIVES, communication.collectives),
+        Table("nsight", "Nsight Compute", nsight.LAUNCHES, nsight.nsight, selected=False),
+        Table("nsight-metrics", "Metrics of Nsight Compute", nsight.METRICS, nsight.nsight_metrics, selected=False),
+        Table("nsight-hints", "Hints of Nsight Compute", nsight.HINTS, nsight.nsight_hints, selected=False),
+        Table(
+            "nsight-source",
+            "Instructions by Nsight Compute",
+            nsight_source.SOURCE,
+            nsight_source.nsight_source,
+            selected=False,
+        ),
         Table("stragglers", "Stragglers", communication.STRAGGLERS, communication.stragglers),
     )
 }

@@ -43,6 +43,12 @@ class Profile:
     counters: pa.Table = field(default_factory=lambda: empty("counters"))
     allocations: pa.Table = field(default_factory=lambda: empty("allocations"))
     segments: pa.Table = field(default_factory=lambda: empty("segments"))
+    profiled_kernels: pa.Table = field(default_factory=lambda: empty("profiled_kernels"))
+    metrics: pa.Table = field(default_factory=lambda: empty("metrics"))
+    metric_values: pa.Table = field(default_factory=lambda: empty("metric_values"))
+    hints: pa.Table = field(default_factory=lambda: empty("hints"))
+    source_lines: pa.Table = field(default_factory=lambda: empty("source_lines"))
+    source_values: pa.Table = field(default_factory=lambda: empty("source_values"))
     losses: pa.Table = field(default_factory=lambda: empty("losses"))
 
     def tables(self) -> dict[str, pa.Table]:

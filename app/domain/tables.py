@@ -318,6 +318,41 @@ SCHEMAS: dict[str, pa.Schema] = {
         kind=pa.string(),
         stack=pa.int32(),
     ),
+    # A launch of a kernel as Nsight Compute measured it, in the order of the report. number: its ID there, which need
+    # not be of one launch alone. work: its row of `device_work`, -1 where its duration is not known. thread: its
+    # stream. device: -1 not known. configuration: -1 none. ranges: the NVTX ranges around it, the outermost first,
+    # " / " between.
+    "profiled_kernels": _schema(
+        number=pa.int64(),
+        function=pa.int32(),
+        work=pa.int32(),
+        thread=pa.int32(),
+        device=pa.int32(),
+        configuration=pa.int32(),
+        ranges=pa.string(),
+    ),
+    # A quantity that was measured of launches or lines, each distinct one. name: Nsight Compute's own
+    # (sm__throughput.avg.pct_of_peak_sustained_elapsed), label: what a section calls it; one of the two may be missing.
+    # section: of the report. part: a chart or table of that section. unit: as printed.
+    "metrics": _schema(name=pa.string(), label=pa.string(), section=pa.string(), part=pa.string(), unit=pa.string()),
+    # What was measured of a launch, in the order of the launches: a number in `value`, anything else in `text`.
+    "metric_values": _schema(kernel=pa.int32(), metric=pa.int32(), value=pa.float64(), text=pa.string()),
+    # What a rule of Nsight Compute says of a launch. kind: its own word (OPT, WRN, INF). speedup_percent: by how much
+    # less time the launch (speedup_kind "global") or the part that is measured ("local") would take, as it estimates.
+    "hints": _schema(
+        kernel=pa.int32(),
+        section=pa.string(),
+        rule=pa.string(),
+        kind=pa.string(),
+        text=pa.string(),
+        speedup_kind=pa.string(),
+        speedup_percent=pa.float64(),
+    ),
+    # A line of source or an instruction of a kernel, in the order of the report. file, line: null for an instruction.
+    # address: null for a line.
+    "source_lines": _schema(kernel=pa.int32(), file=pa.string(), line=pa.int64(), address=pa.int64(), text=pa.string()),
+    # What was measured of a line, in the order of the lines, as `metric_values`. What is 0 is left out.
+    "source_values": _schema(line=pa.int32(), metric=pa.int32(), value=pa.float64(), text=pa.string()),
     # What could not be read: why, how often, and the first example with its place in the file.
     "losses": _schema(reason=pa.string(), count=pa.int64(), example=pa.string()),
 }
@@ -360,6 +395,12 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "counters": ("series", "time_ns", "value"),
     "allocations": ("bytes", "device", "thread", "slice", "end_slice", "stack"),
     "segments": ("bytes", "device", "stack"),
+    "profiled_kernels": ("number", "function", "work", "thread", "device", "configuration"),
+    "metrics": (),
+    "metric_values": ("kernel", "metric"),
+    "hints": ("kernel",),
+    "source_lines": ("kernel", "text"),
+    "source_values": ("line", "metric"),
     "losses": ("reason", "count", "example"),
 }
 """The columns in which null never stands; in every other it means "not known"."""

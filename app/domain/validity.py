@@ -64,6 +64,17 @@ REFERENCES: dict[str, dict[str, tuple[str, bool]]] = {
         "stack": ("stacks", False),
     },
     "segments": {"device": ("devices", True), "stack": ("stacks", False)},
+    "profiled_kernels": {
+        "function": ("functions", False),
+        "work": ("device_work", True),
+        "thread": ("threads", False),
+        "device": ("devices", True),
+        "configuration": ("configurations", True),
+    },
+    "metric_values": {"kernel": ("profiled_kernels", False), "metric": ("metrics", False)},
+    "hints": {"kernel": ("profiled_kernels", False)},
+    "source_lines": {"kernel": ("profiled_kernels", False)},
+    "source_values": {"line": ("source_lines", False), "metric": ("metrics", False)},
 }
 
 
@@ -207,7 +218,10 @@ def _wrong_slices(profile: Profile) -> str | None:
         around = parent[inside]
         if (end[inside] > end[around]).any() or (thread[inside] != thread[around]).any():
             return "the slices are not nested"
-    for name, of in (("device_work", "slice"), ("slice_numbers", "slice"), ("counters", "series")):
+    for name, of in (
+        *(("device_work", "slice"), ("slice_numbers", "slice"), ("counters", "series")),
+        *(("metric_values", "kernel"), ("hints", "kernel"), ("source_values", "line")),
+    ):
         rows = column(profile.tables()[name], of)
         if (rows[1:] < rows[:-1]).any():
             return f"the table {name} is not in order"
@@ -237,9 +251,13 @@ def _wrong_value(profile: Profile) -> str | None:
     names = profile.events.column("name").to_pylist()
     if len(set(names)) != len(names):
         return "two events have one name"
-    value = profile.counts.column("value")
-    if len(value) and not np.isfinite(value.drop_null().to_numpy()).all():
-        return "counts.value is no number"
+    for name, of in (
+        *(("counts", "value"), ("metric_values", "value"), ("source_values", "value")),
+        ("hints", "speedup_percent"),
+    ):
+        value = profile.tables()[name].column(of)
+        if len(value) and not np.isfinite(value.drop_null().to_numpy()).all():
+            return f"{name}.{of} is no number"
     count = column(profile.losses, "count")
     if len(count) and int(count.min()) < 0:
         return "losses.count is negative"

@@ -78,12 +78,21 @@ def _of_slices(tables: dict[str, pa.Table], kept: Array) -> dict[str, pa.Table]:
                     stays = stays & (changed[of] >= 0)
         if name == "slices":
             changed["end"] = before[column(table, "end")]
-        for of, values in changed.items():
-            field = SCHEMAS[name].field(of)
-            array = pa.array(values.astype(field.type.to_pandas_dtype()), field.type)
-            table = table.set_column(table.schema.get_field_index(of), field, array)
-        found[name] = table.filter(pa.array(stays))
+        found[name] = _with(table, name, changed).filter(pa.array(stays))
+        if name == "device_work":
+            left = np.append(np.where(stays, np.cumsum(stays) - 1, NO_ID), NO_ID)
+            profiled = tables["profiled_kernels"]
+            found["profiled_kernels"] = _with(profiled, "profiled_kernels", {"work": left[column(profiled, "work")]})
     return found
+
+
+def _with(table: pa.Table, name: str, changed: dict[str, Array]) -> pa.Table:
+    """The table `name` with other columns of whole numbers."""
+    for of, values in changed.items():
+        field = SCHEMAS[name].field(of)
+        array = pa.array(values.astype(field.type.to_pandas_dtype()), field.type)
+        table = table.set_column(table.schema.get_field_index(of), field, array)
+    return table
 
 
 def _in_window(table: pa.Table, selection: Selection) -> pa.Table:

@@ -6,7 +6,17 @@ from typing import BinaryIO
 
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Profile
-from . import collapsed, memory_snapshot, memory_timeline, perf_data, perf_script, perf_stat, pytorch, stored
+from . import (
+    collapsed,
+    memory_snapshot,
+    memory_timeline,
+    nsight_compute,
+    perf_data,
+    perf_script,
+    perf_stat,
+    pytorch,
+    stored,
+)
 
 HEAD_BYTES = 256 << 10
 """How much of a file, unpacked, is looked at to tell its format."""
@@ -18,8 +28,8 @@ class Reader:
 
     name: as in `Meta.format`. label: for people. sniff: whether a file with such a beginning is of this format.
     read: the profile in a stream of unpacked bytes; it raises UnreadableInput, and what else it could not read
-    stands in the profile's losses. needs_perf: it reads what `perf script` prints of the file. compiled: its loops are
-    compiled, which takes long the first time (see compiling.py).
+    stands in the profile's losses. needs_perf, needs_ncu: it reads what `perf script`, or `ncu`, prints of the file.
+    compiled: its loops are compiled, which takes long the first time (see compiling.py).
     """
 
     name: str
@@ -27,6 +37,7 @@ class Reader:
     sniff: Callable[[bytes], bool]
     read: Callable[[BinaryIO, str], Profile]
     needs_perf: bool = False
+    needs_ncu: bool = False
     compiled: bool = False
 
 
@@ -36,6 +47,12 @@ READERS: dict[str, Reader] = {
         Reader(stored.FORMAT, "a profile that Perfloom exported", stored.sniff, stored.read),
         Reader(perf_data.FORMAT, "perf.data", perf_data.sniff, perf_data.read, needs_perf=True),
         Reader(perf_script.FORMAT, "perf script text", perf_script.sniff, perf_script.read),
+        Reader(
+            *(nsight_compute.FORMAT, "a report of Nsight Compute", nsight_compute.sniff_report),
+            nsight_compute.read_report,
+            needs_ncu=True,
+        ),
+        Reader(nsight_compute.CSV_FORMAT, "CSV of Nsight Compute", nsight_compute.sniff, nsight_compute.read),
         Reader(perf_stat.FORMAT, "perf stat output", perf_stat.sniff, perf_stat.read),
         Reader(pytorch.FORMAT, "a trace of PyTorch's profiler", pytorch.sniff, pytorch.read, compiled=True),
         Reader(

@@ -32,9 +32,15 @@ TABLES = (
     "counters",
     "allocations",
     "segments",
+    "profiled_kernels",
+    "metrics",
+    "metric_values",
+    "hints",
+    "source_lines",
+    "source_values",
 )
 """Those that are brought together here, each after the ones it refers to."""
-DISTINCT = ("categories", "argument_sets", "configurations")
+DISTINCT = ("categories", "argument_sets", "configurations", "metrics")
 """Tables of which no two rows are the same."""
 OF_PROCESS = ("devices", "series")
 """Tables of which no two rows of one process are the same."""

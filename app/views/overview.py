@@ -8,6 +8,7 @@ from flask import Blueprint
 from werkzeug.wrappers import Response
 
 from ..analysis.hotspots import hotspots
+from ..analysis.slices import has_clock
 from ..analysis.tables import TABLES, records
 from ..domain.jobs import Scope
 from ..domain.profile import Profile
@@ -191,7 +192,7 @@ def _tiles(frame: Frame, profile: Profile, selection: Selection) -> tuple[Tile, 
     row = records(TABLES["summary"].rows(profile, selection))[0]
     milliseconds = row["duration_ms"]
     found = [Tile("Duration", quantity(None if milliseconds is None else milliseconds * 1e6, "ns"))]
-    if not profile.slices.num_rows:
+    if not has_clock(profile):
         found.append(Tile(frame.event or "Total", quantity(row["value"], frame.unit), caveat(row["running_percent"])))
         if profile.samples.num_rows or not row["counts"]:
             found.append(Tile("Samples", quantity(row["samples"], "count")))

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from ..analysis.idle import Cause
 from ..analysis.leaders import kernel_leaders, operator_leaders
 from ..analysis.schema import records
+from ..analysis.slices import has_clock
 from ..analysis.tables import TABLES
 from ..charts.shares import Made, columns
 from ..charts.strips import Cell, area, strip
@@ -163,8 +164,8 @@ class TraceOverview:
 
 
 def trace_overview(frame: Frame, profile: Profile) -> TraceOverview | None:
-    """What there is to say of a trace; None for a profile without slices."""
-    if not profile.slices.num_rows:
+    """What there is to say of a trace; None for a profile without slices, or whose slices have no clock."""
+    if not has_clock(profile):
         return None
     steps = records(TABLES["steps"].rows(profile, frame.selection))
     devices = records(TABLES["devices"].rows(profile, frame.selection))

@@ -1,0 +1,96 @@
+"""Numbers as Nsight Compute prints them: grouped, in the language of whoever printed them, with a unit that varies.
+
+One and the same text may be two numbers ("1.234" is 1.234 in English, and 1234 in German). So all numbers of a file
+are looked at first: `Style` counts what only one of the two can be.
+"""
+
+import math
+import re
+from functools import lru_cache
+
+ABSENT = frozenset({"", "-", "n/a", "N/A", "nan", "-nan", "(!) nan", "(!) n/a", "no data", "inf", "-inf"})
+"""What stands where nothing was measured, or nothing that can be counted."""
+LONGEST_NUMBER = 60
+_SPACES = re.compile(r"(?<=\d)[ \u00a0\u2009\u202f'’](?=\d{3}(?!\d))")
+_PLAIN = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?\d[\d.,]*(?:[eE][+-]?\d+)?")
+# With this mark before the decimals: 12.50 and 0.1234 (not three digits), 1,234.567 and 1,234,567.
+_DECIMALS = r"[+-]?\d+{0}(?:\d{{1,2}}|\d{{4,}})(?:[eE][+-]?\d+)?"
+_BOTH = r"[+-]?\d{{1,3}}(?:{1}\d{{3}})+{0}\d+"
+_GROUPS = r"[+-]?\d{{1,3}}(?:{1}\d{{3}}){{2,}}"
+# A group of digits never begins with 0: 0.123 has decimals.
+_SMALL = r"[+-]?0{0}\d+"
+_PROVING = {
+    mark: re.compile("|".join((_DECIMALS, _BOTH, _GROUPS, _SMALL)).format(re.escape(mark), re.escape(other)))
+    for mark, other in ((".", ","), (",", "."))
+}
+_FACTORS = {
+    "n": 1e-9,
+    "u": 1e-6,
+    "µ": 1e-6,
+    "μ": 1e-6,
+    "m": 1e-3,
+    "": 1.0,
+    "K": 1e3,
+    "k": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+}
+_SECONDS = re.compile(r"([numµμ]?)(?:second|sec|s)")
+_BYTES = re.compile(r"([KkMGT]?)(i?)(?:byte|B)(?:/block)?")
+
+
+class Style:
+    """Which mark stands before decimals in a file: a dot, unless more numbers can only have a comma there."""
+
+    def __init__(self) -> None:
+        self._dots = 0
+        self._commas = 0
+
+    def look(self, text: str) -> None:
+        """Take a number into account."""
+        if "." in text or "," in text:
+            bare = _SPACES.sub("", text)
+            self._dots += _PROVING["."].fullmatch(bare) is not None
+            self._commas += _PROVING[","].fullmatch(bare) is not None
+
+    @property
+    def comma(self) -> bool:
+        """Whether decimals stand behind a comma."""
+        return self._commas > self._dots
+
+    def number(self, text: str) -> float | None:
+        """The number that `text` is; None where it is none, or none that is finite."""
+        return _number(text, self.comma)
+
+
+@lru_cache(maxsize=1 << 16)
+def _number(text: str, comma: bool) -> float | None:
+    text = text.strip()
+    if text in ABSENT or len(text) > LONGEST_NUMBER:
+        return None
+    bare = _SPACES.sub("", text)
+    if not _NUMBER.fullmatch(bare):
+        return None
+    bare = bare.replace(".", "").replace(",", ".") if comma else bare.replace(",", "")
+    if not _PLAIN.fullmatch(bare):
+        return None
+    value = float(bare)
+    return value if math.isfinite(value) else None
+
+
+def nanoseconds(value: float, unit: str) -> float | None:
+    """A time in ns; None for a unit that is none of time."""
+    found = _SECONDS.fullmatch(unit.strip())
+    return value * _FACTORS[found[1]] * 1e9 if found else None
+
+
+def size_bytes(value: float, unit: str) -> float | None:
+    """A size in bytes; None for a unit that is none of size. Prefixes are powers of 1000, those with an i of 1024."""
+    found = _BYTES.fullmatch(unit.strip())
+    if not found:
+        return None
+    if found[2]:
+        return float(value * 1024 ** "KMGT".index(found[1].upper() or "K") * (1024 if found[1] else 1))
+    return value * _FACTORS[found[1]]

@@ -1,0 +1,247 @@
+"""What Nsight Compute printed, as launches, their metrics and hints, and lines of source."""
+
+import math
+import re
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from .nsight_known import Known, known_metric
+from .nsight_numbers import Style
+from .nsight_pages import (
+    IDENTITY,
+    OTHER_COLUMNS,
+    RANGES,
+    Heading,
+    PageKind,
+    Row,
+    rows_of,
+)
+
+EXAMPLE = 200
+SOURCE_COLUMNS = ("#", "Address", "Source", "Line No", "Line", "File", "File Path", "File Name")
+SOURCE_SECTION = "Source counters"
+_NAMED = re.compile(r"(.*) \(([A-Za-z0-9_]+__[\w.:]+)\)")
+_NAME = re.compile(r"[a-z0-9_]+__[\w.:]+")
+_INSTANCES = re.compile(r"(\S+) \(.*\)", re.DOTALL)
+_QUOTED = re.compile(r'"([^"]*)"')
+_RANGE_WORDS = 6
+"""What follows the name of an NVTX range: type and value of its payload, of its colour, of its message."""
+
+
+@dataclass
+class Launch:
+    """A launch as it was read. identity: the cells of the columns that tell of it. known: value and unit of the metrics
+    of a summary, and how good each is as that."""
+
+    number: int
+    name: str
+    identity: dict[str, str]
+    ranges: tuple[str, ...] = ()
+    metrics: "array[int]" = field(default_factory=lambda: array("i"))
+    values: "array[float]" = field(default_factory=lambda: array("d"))
+    texts: dict[int, str] = field(default_factory=dict)
+    known: dict[str, tuple[int, float | None, str, str]] = field(default_factory=dict)
+    hints: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass
+class Source:
+    """A line of source as it was read. values: of metrics, as a number or a text."""
+
+    block: int
+    kernel: str
+    file: str | None
+    line: int | None
+    address: int | None
+    text: str
+    values: list[tuple[int, float | None, str | None]]
+
+
+class Reading:
+    """What was read. metrics: the distinct ones, as rows of the table. launch_of: for each kernel of the source page
+    the place of its launch."""
+
+    def __init__(self, text: str) -> None:
+        self.launches: list[Launch] = []
+        self.sources: list[Source] = []
+        self.metrics: dict[tuple[str | None, ...], int] = {}
+        self.known: list[tuple[Known, int] | None] = []
+        self.lost: dict[str, tuple[int, str]] = {}
+        self.last_lost = 0
+        self.kinds: set[PageKind] = set()
+        self.launch_of: dict[int, int] = {}
+        self.style = Style()
+        self._by_key: dict[tuple[str, ...], Launch] = {}
+        self._heading: Heading | None = None
+        self._seen: Counter[tuple[str, ...]] = Counter()
+        self._units: list[str] = []
+        self._columns: list[tuple[int, int]] = []
+        for row in rows_of(text, lambda reason, number, said: None):
+            self._look(row)
+        for row in rows_of(text, self._lost):
+            self._take(row)
+
+    def metric(self, name: str | None, label: str | None, section: str | None, part: str | None, unit: str) -> int:
+        """The id of a metric; made when first asked for."""
+        key = (name, label, section, part, unit)
+        if key not in self.metrics:
+            self.known.append(known_metric(name or "", label or "", unit))
+        return self.metrics.setdefault(key, len(self.metrics))
+
+    def _lost(self, reason: str, number: int, said: str) -> None:
+        before, first = self.lost.get(reason, (0, f"line {number}: {said[:EXAMPLE]}"))
+        self.lost[reason] = (before + 1, first)
+        self.last_lost = max(self.last_lost, number)
+
+    def _look(self, row: Row) -> None:
+        """Learn from a row how numbers are written."""
+        if row.heading.kind is PageKind.DETAILS:
+            self.style.look(row.named("Metric Value"))
+            self.style.look(row.named("Estimated Speedup"))
+            return
+        for name, cell in zip(row.heading.columns, row.cells, strict=True):
+            if name not in IDENTITY and name not in SOURCE_COLUMNS and name[:2] != "0x":
+                self.style.look(cell)
+
+    def _take(self, row: Row) -> None:
+        if row.heading is not self._heading:
+            self._heading, self._units, self._columns = row.heading, [], []
+            self._seen.clear()
+            self.kinds.add(row.heading.kind)
+        if row.heading.kind is PageKind.SOURCE:
+            self._source(row)
+        elif row.heading.kind is PageKind.DETAILS:
+            self._detail(row)
+        elif row.named("ID"):
+            self._raw(row)
+        elif not self._columns and not self._units:
+            self._units = [cell.strip() for cell in row.cells]
+        else:
+            self._lost(OTHER_COLUMNS, row.number, ",".join(row.cells))
+
+    def _launch(self, row: Row, again: int = 0) -> Launch:
+        """The launch that a row is of. again: which of those that all identity is the same of."""
+        name = row.named("Kernel Name")
+        key = (row.named("Host Name"), row.named("Process ID"), row.named("ID"), name, str(again))
+        launch = self._by_key.get(key)
+        if launch is None:
+            number = int(row.named("ID")[:18] or 0)
+            launch = self._by_key[key] = Launch(number, name, {})
+            self.launches.append(launch)
+        for column in IDENTITY:
+            if column not in launch.identity and (cell := row.named(column)):
+                launch.identity[column] = cell
+        if not launch.ranges:
+            for part in RANGES:
+                told = next((name for name in row.heading.columns if part in name), None)
+                if told is not None and not launch.ranges:
+                    launch.ranges = ranges_of(row.named(told))
+        return launch
+
+    def _raw(self, row: Row) -> None:
+        columns = row.heading.columns
+        if not self._columns:
+            units = self._units or [""] * len(columns)
+            self._columns = [
+                (place, self.metric(name, None, None, None, units[place]))
+                for place, name in enumerate(columns)
+                if name and name not in IDENTITY and not any(part in name for part in RANGES)
+            ]
+        key = (row.named("Host Name"), row.named("Process ID"), row.named("ID"), row.named("Kernel Name"))
+        launch = self._launch(row, self._seen[key])
+        self._seen[key] += 1
+        for place, metric in self._columns:
+            self._measured(launch, metric, row.cells[place].strip(), (self._units or [""] * (place + 1))[place])
+
+    def _detail(self, row: Row) -> None:
+        launch = self._launch(row)
+        section = row.named("Section Name") or None
+        if told := row.named("Metric Name"):
+            named = _NAMED.fullmatch(told)
+            name, label = (named[2], named[1]) if named else (told, None) if _NAME.fullmatch(told) else (None, told)
+            unit = row.named("Metric Unit")
+            metric = self.metric(name, label, section, row.named("Body Item Label") or None, unit)
+            self._measured(launch, metric, row.named("Metric Value"), unit)
+        if rule := row.named("Rule Name"):
+            launch.hints.append(
+                {
+                    "section": section,
+                    "rule": rule,
+                    "kind": row.named("Rule Type") or None,
+                    "text": row.named("Rule Description") or None,
+                    "speedup_kind": row.named("Estimated Speedup Type") or None,
+                    "speedup_percent": self.style.number(row.named("Estimated Speedup").removesuffix("%")),
+                }
+            )
+
+    def _measured(self, launch: Launch, metric: int, cell: str, unit: str) -> None:
+        if not cell:
+            return
+        value, text = self._value(cell)
+        if value is None and text is None:
+            return
+        launch.metrics.append(metric)
+        launch.values.append(math.nan if value is None else value)
+        if text is not None:
+            launch.texts[len(launch.metrics) - 1] = text
+        known = self.known[metric]
+        if known is not None:
+            before = launch.known.get(known[0].key)
+            if before is None or known[1] < before[0]:
+                launch.known[known[0].key] = (known[1], value, text or "", unit)
+
+    def _value(self, cell: str) -> tuple[float | None, str | None]:
+        """A number, or else a text; both for a number with those of its instances."""
+        value = self.style.number(cell)
+        if value is not None:
+            return value, None
+        parts = _INSTANCES.fullmatch(cell)
+        return (self.style.number(parts[1]) if parts else None), cell
+
+    def _source(self, row: Row) -> None:
+        heading, file = row.heading, row.heading.file or row.named("File Path", "File Name", "File") or None
+        line = row.named("Line No", "Line") or (row.named("#") if file else "")
+        values = []
+        for name, cell in zip(heading.columns, row.cells, strict=True):
+            cell = cell.strip()
+            if not name or name in SOURCE_COLUMNS or cell in ("", "-", "0"):
+                continue
+            value, text = self._value(cell)
+            if value != 0:
+                named = name if _NAME.fullmatch(name) else None
+                metric = self.metric(named, None if named else name, SOURCE_SECTION, None, "")
+                values.append((metric, value, text))
+        self.sources.append(
+            Source(
+                block=heading.block,
+                kernel=heading.kernel,
+                file=file,
+                line=int(line) if line.isdecimal() and len(line) < 10 else None,
+                address=address_of(row.named("Address")),
+                text=row.cells[heading.columns.index("Source")],
+                values=list(dict.fromkeys(values)),
+            )
+        )
+
+
+def ranges_of(cell: str) -> tuple[str, ...]:
+    """The names of NVTX ranges, the outermost first. Each is printed as "domain:name:none:none:…", in quotes."""
+    found = []
+    for told in _QUOTED.findall(cell):
+        rest = told.partition(":")[2] or told
+        words = rest.rsplit(":", _RANGE_WORDS)
+        name = words[0] if len(words) > _RANGE_WORDS else rest
+        if name:
+            found.append(name)
+    return tuple(found)
+
+
+def address_of(text: str) -> int | None:
+    """An address as source pages have it: hexadecimal."""
+    digits = text.strip().removeprefix("0x")
+    if not re.fullmatch(r"[0-9a-fA-F]{1,16}", digits):
+        return None
+    address = int(digits, 16)
+    return address if address < 1 << 63 else None

@@ -1,0 +1,274 @@
+"""CSV of Nsight Compute: all its pages, other versions and languages, and what is bent, cut off or made to do harm."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.profile import Profile
+from perfloom.domain.tables import DEVICE_TIME, column, texts
+from perfloom.domain.validity import fault
+from perfloom.readers import nsight_compute, nsight_pages, recognise
+from perfloom.readers.nsight_names import alike, base_name
+from perfloom.readers.nsight_numbers import Style, nanoseconds, size_bytes
+
+DATA = Path(__file__).parent.parent / "data" / "nsight"
+RAW, DETAILS, SOURCE, ALONE = ((DATA / f"{name}.csv").read_bytes() for name in ("raw", "details", "source", "alone"))
+ALL = RAW + DETAILS + SOURCE
+IDENTITY = '"ID","Process ID","Kernel Name","Stream","Block Size","Grid Size"'
+DURATION = "gpu__time_duration.sum"
+HEAD = f'{IDENTITY},"{DURATION}"\n'
+
+
+def profile_of(data: bytes | str) -> Profile:
+    """The profile of a file, recognised by its content."""
+    data = data.encode() if isinstance(data, str) else data
+    reader = recognise(data[: 256 << 10], "x.csv")
+    assert reader.name == nsight_compute.CSV_FORMAT
+    profile = reader.read(io.BytesIO(data), "x.csv")
+    assert fault(profile) is None
+    return profile
+
+
+def row(number: int = 0, name: str = "f(int)", *cells: str) -> str:
+    """A row of the page raw."""
+    return ",".join(f'"{cell}"' for cell in (number, 9, name, 7, "(32, 1, 1)", "(4, 1, 1)", *cells)) + "\n"
+
+
+def test_the_pages_of_a_report_are_of_the_same_launches() -> None:
+    profile = profile_of(ALL)
+    assert texts(profile.functions, "name")[:1] == [texts(profile_of(RAW).functions, "name")[0]]
+    assert column(profile.profiled_kernels, "number").tolist() == [0, 1, 2]
+    assert texts(profile.profiled_kernels, "ranges") == ["forward", "forward / linear: 1", ""]
+    assert column(profile.slices, "duration_ns").tolist() == [72_928, 53_664, 22_336]
+    # One after the other, on whatever stream; how long all of it took is not known.
+    assert column(profile.slices, "start_ns").tolist() == [0, 72_928, 126_592]
+    assert profile.meta.duration_ns is None and "one after the other" in profile.meta.facts["times"]
+    assert texts(profile.events, "name") == [DEVICE_TIME]
+    assert column(profile.samples, "weight").sum() == 148_928
+    assert [texts(profile.threads, "name"), texts(profile.threads, "host")] == [
+        ["stream 7", "stream 20"],
+        ["node17"] * 2,
+    ]
+    second = profile.configurations.to_pylist()[1]
+    assert (second["grid_x"], second["grid_y"], second["block_x"], second["registers"]) == (16, 8, 256, 122)
+    # What the system reserves is not the kernel's.
+    assert (second["shared_bytes"], second["occupancy_percent"]) == (12_288, 25.0)
+    assert second["blocks_per_sm"] == pytest.approx(128 / 108)
+    device = profile.devices.to_pylist()[0]
+    assert (device["name"], device["compute"], device["sms"]) == ("NVIDIA A100-SXM4-40GB", "8.0", 108)
+    assert profile.losses.num_rows == 0 and profile.meta.complete
+
+
+def test_metrics_hints_and_lines() -> None:
+    profile = profile_of(ALL)
+    metrics, values = profile.metrics.to_pylist(), profile.metric_values.to_pylist()
+    told = {
+        (metric["section"], metric["label"], metric["name"], metric["unit"]): (of["value"], of["text"])
+        for of in values
+        if of["kernel"] == 1
+        for metric in [metrics[of["metric"]]]
+    }
+    section = "GPU Speed Of Light Throughput"
+    throughput = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+    assert told[section, "Compute (SM) Throughput", throughput, "%"] == (62.38, None)
+    assert told[None, None, throughput, "%"] == (62.38, None)
+    assert told[None, None, "dram__bytes_read.sum", "byte"] == (8_460_288.0, None)
+    assert told[None, None, "device__attribute_display_name", ""] == (None, "NVIDIA A100-SXM4-40GB")
+    assert told[None, None, "smsp__inst_executed_pipe_fp64.avg.pct_of_peak_sustained_active", "%"] == (None, "n/a")
+    stall = "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio"
+    assert any(metric["part"] == "Warp State (All Cycles)" and metric["name"] == stall for metric in metrics)
+    hints = [hint for hint in profile.hints.to_pylist() if hint["kernel"] == 1]
+    assert [(hint["rule"], hint["kind"], hint["speedup_percent"]) for hint in hints[:2]] == [
+        ("SOLBottleneck", "WRN", None),
+        ("LaunchConfiguration", "OPT", 37.62),
+    ]
+    lines = profile.source_lines.to_pylist()
+    assert [line["kernel"] for line in lines] == [0] * 6 + [1] * 4 + [2] * 6
+    assert (lines[3]["address"], lines[3]["text"].strip()) == (0x7F1C40200030, "FADD R8, R4, R12")
+    mine = {metrics[of["metric"]]["label"]: of["value"] for of in profile.source_values.to_pylist() if of["line"] == 3}
+    assert mine["# Samples"] == 1204 and mine["stall_long_sb"] == 1180 and "stall_barrier" not in mine
+
+
+def test_what_a_run_prints_itself_in_german_and_by_an_older_version() -> None:
+    profile = profile_of(ALONE)
+    assert column(profile.slices, "duration_ns").tolist() == [41_280, 40_900]
+    assert column(profile.metric_values, "value").tolist() == [41.28, 1024.5, 62.5, 40.9, 1023.0, 62.5]
+    assert profile.losses.num_rows == 0
+
+
+def test_every_page_may_come_alone() -> None:
+    assert column(profile_of(DETAILS).slices, "duration_ns").tolist() == [72_928, 53_664, 22_336]
+    only = profile_of(SOURCE)
+    assert only.profiled_kernels.num_rows == 3 and not only.slices.num_rows and not only.events.num_rows
+    assert "launches without a duration" in only.meta.facts
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xef\xbb\xbf" + RAW,
+        RAW.replace(b"\n", b"\r\n"),
+        b"\xff\xfe" + RAW.decode().encode("utf-16-le"),
+        RAW.rstrip(b"\n"),
+        b'It is "fine\n==WARNING== x\n' + RAW + b"max error: 0.5\n",
+    ],
+)
+def test_it_is_the_same_however_it_was_saved(data: bytes) -> None:
+    profile = profile_of(data)
+    assert column(profile.metric_values, "value").tolist()[5] == 33_120_256 and profile.meta.complete
+    assert column(profile.slices, "duration_ns").tolist() == [72_928, 53_664, 22_336]
+    assert profile.losses.num_rows == 0
+
+
+def test_lines_of_files_that_a_kernel_was_made_of() -> None:
+    text = (
+        '"Kernel Name","f(int)",\n"File Path","/src/a,b.cu"\n"#","Source","# Samples"\n'
+        '"11","  x[i] = ""1"";","40"\n"12","}","0"\n"File Path","/src/b.h"\n"#","Source","# Samples"\n"3","y();","2"\n'
+    )
+    profile = profile_of(HEAD + row(0, "f(int)", "5") + row(1, "g(int)", "7") + text)
+    lines = profile.source_lines.to_pylist()
+    assert [(of["kernel"], of["file"], of["line"], of["text"]) for of in lines] == [
+        (0, "/src/a,b.cu", 11, '  x[i] = "1";'),
+        (0, "/src/a,b.cu", 12, "}"),
+        (0, "/src/b.h", 3, "y();"),
+    ]
+    assert column(profile.source_values, "value").tolist() == [40.0, 2.0]
+
+
+def test_launches_without_units_with_instances_and_with_one_number_twice() -> None:
+    text = HEAD.replace('"\n', '","l1__x.sum"\n') + row(3, "f", "5", "6 (1; 2; 3)") + row(3, "f", "8", "nan")
+    profile = profile_of(text)
+    assert column(profile.profiled_kernels, "number").tolist() == [3, 3]
+    assert column(profile.slices, "duration_ns").tolist() == [5, 8]
+    told = profile.metric_values.to_pylist()
+    assert (told[1]["value"], told[1]["text"]) == (6.0, "6 (1; 2; 3)") and told[3]["value"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (HEAD + row(0, "f", "5") + row(1, "f"), nsight_pages.OTHER_COLUMNS),
+        (HEAD + row(0, "f", "5") + '"","","","","","",""\n', ""),
+        (HEAD + row(0, "f", "5") + '"1","9","never ends,7\n' + row(2, "f", "6"), nsight_pages.UNFINISHED),
+        (HEAD + row(0, "f", "5") + row(1, "x" * (5 << 20), "6"), nsight_pages.TOO_LONG),
+        (HEAD + row(0, "f", "5") + '"0x1","9","f","7","(1, 1, 1)","(1, 1, 1)","5"\n', nsight_pages.OTHER_COLUMNS),
+        (HEAD + row(0, "f", "5") + row(1, "y" * 200_000, "6"), ""),
+    ],
+)
+def test_what_is_bent_is_told_and_the_rest_is_read(text: str, reason: str) -> None:
+    profile = profile_of(text)
+    assert column(profile.slices, "duration_ns").tolist()[0] == 5
+    if reason:
+        assert [loss["reason"] for loss in profile.losses.to_pylist()] == [reason]
+        assert profile.losses.to_pylist()[0]["example"].startswith("line 3: ")
+
+
+def test_one_that_is_cut_off_gives_what_was_before() -> None:
+    kept = 0
+    for length in range(900, len(ALL), len(ALL) // 60):
+        try:
+            profile = profile_of(ALL[:length])
+        except UnreadableInput as error:
+            assert "no launch of a kernel" in error.message or "is not known" in error.message
+            continue
+        kept += 1
+        assert profile.meta.complete == (ALL[length - 1 : length] == b"\n" or not profile.losses.num_rows)
+    assert kept > 40
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (HEAD, "no launch of a kernel is in it"),
+        (HEAD + "==ERROR== No kernels were profiled.\n", "ncu says: No kernels were profiled"),
+        (
+            '"Process ID","Kernel Name","Invocations","Section Name","Metric Name","Metric Unit","Minimum","Maximum"\n',
+            "without",
+        ),
+    ],
+)
+def test_without_a_launch_it_is_said_what_to_do(text: str, told: str) -> None:
+    with pytest.raises(UnreadableInput, match=told) as caught:
+        profile_of(text)
+    assert "ncu --import" in caught.value.message
+
+
+def test_names_and_numbers_of_any_size_do_no_harm() -> None:
+    hostile = ["<script>x</script>", "=1+1", "\u202eevil", "a" * 9_000, "nul\x01", "f(" * 400, "<" * 400, "::", "(", ""]
+    text = HEAD + "".join(row(n, name, "9" * 50) for n, name in enumerate(hostile))
+    text += '"1e999","9","f","7","(99999999999999999999, 1, 1)","","1e308"\n'.replace("1e999", "9" * 30)
+    profile = profile_of(text)
+    assert profile.profiled_kernels.num_rows == len(hostile) + 1 and not profile.slices.num_rows
+    for name in hostile:
+        assert isinstance(alike(name) + base_name(name), str)
+
+
+def test_a_report_is_known_and_not_read_here() -> None:
+    report = b"NVR\0" + bytes(200)
+    reader = recognise(report)
+    assert (reader.name, reader.needs_ncu) == (nsight_compute.FORMAT, True)
+    with pytest.raises(UnreadableInput, match="Print it as CSV"):
+        nsight_compute.read(io.BytesIO(report), "a.ncu-rep")
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (
+            "void at::native::f<(int)4, at::native::Add<float>, std::array<char *, (unsigned long)3>>(int, T2, T3)",
+            "void at::native::f<4, at::native::Add<float>, std::array<char*, 3ul> >(int, at::native::Add<float>, "
+            "std::array<char*, 3ul>)",
+        ),
+        ("void k<(bool)1, (bool)0>(T1)", "void k<true, false>(float)"),
+        ("gemm_128x64_nn", "gemm_128x64_nn"),
+        ("void <unnamed>::f<(int)-1>(T1 *)", "void (anonymous namespace)::f<-1>(float*)"),
+    ],
+)
+def test_a_name_is_the_same_however_it_is_written(a: str, b: str) -> None:
+    assert alike(a) == alike(b)
+    assert alike(a) != alike(a.replace("f", "g").replace("k", "h").replace("gemm", "copy"))
+
+
+def test_names_of_functions_alone() -> None:
+    assert base_name("void at::native::f<(int)4, a::B<c::D>>(int)") == "f"
+    assert base_name("(anonymous namespace)::g(int)") == "g"
+
+
+@given(st.lists(st.decimals(-(10**9), 10**9, places=2), min_size=1, max_size=8), st.booleans())
+def test_numbers_are_read_in_either_language(values: list[object], comma: bool) -> None:
+    """With two decimals, as ncu prints them, every one of them tells the language."""
+    shown = [f"{value:,}" for value in values]
+    shown = [text.translate(str.maketrans(",.", ".,")) if comma else text for text in shown]
+    style = Style()
+    for text in shown:
+        style.look(text)
+    assert style.comma == comma
+    assert [style.number(text) for text in shown] == [float(str(value)) for value in values]
+
+
+def test_numbers_that_tell_nothing_are_english() -> None:
+    style = Style()
+    style.look("1,234")
+    assert [
+        style.number(text) for text in ("1,234", "1.234", "1 234.5", "1'234", "1e3", "-0", "12x", "nan", "inf")
+    ] == [
+        *(1234.0, 1.234, 1234.5, 1234.0, 1000.0, 0.0),
+        *(None, None, None),
+    ]
+
+
+def test_units() -> None:
+    assert [nanoseconds(2.0, unit) for unit in ("ns", "nsecond", "usecond", "us", "ms", "second", "byte")] == [
+        *(2, 2, 2e3, 2e3, 2e6, 2e9),
+        None,
+    ]
+    assert [size_bytes(2.0, unit) for unit in ("byte", "byte/block", "Kbyte/block", "MB", "KiB", "Gibyte", "ns")] == [
+        *(2, 2, 2e3, 2e6, 2048, 2 * 1024**3),
+        None,
+    ]

@@ -1,0 +1,48 @@
+"""Reports of Nsight Compute brought together and narrowed: what belongs to a launch stays with it."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from perfloom.domain.profile import Profile
+from perfloom.domain.selection import Selection
+from perfloom.domain.tables import column, texts
+from perfloom.domain.validity import fault
+from perfloom.exporters.narrowing import narrowed
+from perfloom.readers import nsight_compute
+from perfloom.readers.merge import merge
+
+DATA = Path(__file__).parent.parent / "data" / "nsight"
+
+
+def read(*names: str) -> Profile:
+    """The profile of these files, one after the other."""
+    data = b"".join((DATA / f"{name}.csv").read_bytes() for name in names)
+    return nsight_compute.read(io.BytesIO(data), "x.csv")
+
+
+def test_two_reports_are_one_result() -> None:
+    one, two = read("raw", "details", "source"), read("alone")
+    whole = merge([one, two])
+    assert fault(whole) is None
+    assert column(whole.profiled_kernels, "number").tolist() == [0, 1, 2, 0, 1]
+    names = texts(whole.functions, "name")
+    own = [names[row] for row in column(whole.profiled_kernels, "function").tolist()]
+    assert own[3] == own[4] == "saxpy(int, float, float *, float *)"
+    work = column(whole.device_work, "slice")[column(whole.profiled_kernels, "work")]
+    assert column(whole.slices, "duration_ns")[work].tolist() == [72_928, 53_664, 22_336, 41_280, 40_900]
+    assert whole.metric_values.num_rows == one.metric_values.num_rows + two.metric_values.num_rows
+    last = whole.metric_values.to_pylist()[-1]
+    assert last["kernel"] == 4
+    assert whole.metrics.to_pylist()[last["metric"]]["name"] == "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+    assert column(whole.source_lines, "kernel").tolist() == column(one.source_lines, "kernel").tolist()
+
+
+def test_a_window_leaves_launches_and_takes_their_work() -> None:
+    profile = read("raw", "details")
+    left = narrowed(profile, Selection(start_ns=72_000, end_ns=100_000))
+    assert fault(left) is None
+    assert column(left.profiled_kernels, "work").tolist() == [-1, 0, -1]
+    assert column(left.slices, "duration_ns").tolist() == [53_664]
+    assert left.hints.num_rows == profile.hints.num_rows

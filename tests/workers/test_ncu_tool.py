@@ -1,0 +1,89 @@
+"""A report of Nsight Compute is printed by ncu: a double of it that prints what stands in tests/data/nsight."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from perfloom.config import Settings
+from perfloom.domain.errors import Unavailable, UnreadableInput
+from perfloom.domain.tables import column
+from perfloom.readers import nsight_compute
+from perfloom.workers import ncu_tool, reading
+
+DATA = Path(__file__).parent.parent / "data" / "nsight"
+DOUBLE = """#!/bin/sh
+echo "$@" >> {folder}/arguments
+env > {folder}/environment
+case "$*" in {cases}
+*--page\\ raw*) cat {data}/raw.csv;;
+*--page\\ details*) cat {data}/details.csv;;
+*--page\\ source*) cat {data}/source.csv;;
+esac
+"""
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    path = tmp_path / "my report.ncu-rep"
+    path.write_bytes(nsight_compute.MAGIC + bytes(500))
+    return path
+
+
+def doubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cases: str = "") -> None:
+    """Put an ncu on PATH. cases: of its `case` over all words."""
+    fake = tmp_path / "ncu"
+    fake.write_text(DOUBLE.format(folder=tmp_path, data=DATA, cases=cases))
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+
+def test_a_report_is_printed_page_by_page(
+    settings: Settings, tmp_path: Path, report: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    doubled(tmp_path, monkeypatch)
+    monkeypatch.setenv("PERFLOOM_TOKEN", "x" * 40)
+    profile = reading.read_profile(settings, [report])
+    assert (profile.meta.format, profile.meta.complete) == (nsight_compute.FORMAT, True)
+    assert column(profile.slices, "duration_ns").tolist() == [72_928, 53_664, 22_336]
+    assert profile.hints.num_rows == 7 and profile.source_lines.num_rows == 16
+    asked = (tmp_path / "arguments").read_text().splitlines()
+    assert asked == [f"--import {report} --csv {' '.join(words)}" for words in nsight_compute.PAGES]
+    environment = (tmp_path / "environment").read_text()
+    assert "PERFLOOM_TOKEN" not in environment and "LC_ALL=C\n" in environment
+
+
+def test_an_older_ncu_is_asked_for_less(
+    settings: Settings, tmp_path: Path, report: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows one option less, and no page of source: what there is is read, and the rest is told."""
+    doubled(
+        tmp_path,
+        monkeypatch,
+        "*--print-metric-name*) echo \"==ERROR== unrecognised option '--print-metric-name'. Use --help.\"; exit 1;;\n"
+        "*--page\\ source*) echo '==ERROR== the argument for option --page is invalid' >&2; exit 1;;",
+    )
+    profile = reading.read_profile(settings, [report])
+    assert profile.hints.num_rows == 7 and not profile.source_lines.num_rows
+    assert "could not print the page source" in profile.meta.reasons[0] and not profile.meta.complete
+
+
+def test_a_report_that_ncu_cannot_read(
+    settings: Settings, tmp_path: Path, report: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    doubled(tmp_path, monkeypatch, "*) echo '==ERROR== Failed to load report file'; exit 1;;")
+    with pytest.raises(UnreadableInput, match=r"ncu cannot read this report: ==ERROR== Failed to load.*--page raw"):
+        reading.read_profile(settings, [report])
+
+
+def test_without_ncu_it_is_said_how_to_print_it_elsewhere(
+    settings: Settings, tmp_path: Path, report: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr(ncu_tool, "PLACES", ())
+    with pytest.raises(Unavailable, match="only ncu can read") as caught:
+        ncu_tool.find_ncu(report.name)
+    assert "ncu --import my_report.ncu-rep --csv --page raw --print-units base; " in caught.value.message
+    assert caught.value.message.endswith(") > report.csv")
