@@ -1,6 +1,7 @@
 """A profile put together from the events of a trace of PyTorch's profiler."""
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -33,6 +34,8 @@ TRACKS = frozenset({"-1", "Spans", "Traces", ""})
 BACKWARD_FLOWS = ("fwdbwd", "forward_backward")
 NUMBERS = ("bytes", "Bytes", "Addr", "Total Allocated", "Total Reserved", "Sequence number")
 """The numbers that are looked at once those of slices are in their table, and work has found what launched it."""
+NAMED = re.compile(r"thread (-?\d+) \((.+)\)", re.DOTALL)
+"""How Kineto names a thread of the host: by its number, which stands beside the name here, and its own name."""
 MOST_FACT = 20_000
 NO_PHASE = "event that does not say what it is"
 NO_LAUNCH = "device work that no call on the host is known of"
@@ -186,6 +189,8 @@ def _threads(
             name = name or (f"stream {tid}" if tid is not None else line.thread)
             if several and device is not None:
                 name = f"GPU {device} {name}"
+        elif (told := NAMED.fullmatch(name or "")) and whole(told[1]) == tid:
+            name = told[2]
         kind = ("thread", "gpu_stream", "track")[line.what]
         thread = builder.thread(pid=pid, tid=tid, rank=rank, host=host, kind=kind, incarnation=at)
         name = name or (f"thread {tid}" if tid is not None else line.thread)
