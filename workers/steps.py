@@ -401,11 +401,12 @@ def _inputs(job: Job, files: JobFiles) -> tuple[Path, ...]:
 
 
 def _tidy_up(road: Road, job: Job, files: JobFiles) -> None:
-    """The result has its own copy; compress it, and prepare what its timeline needs. Nobody waits for this: `tidy` does
-    what a crash left undone, and a timeline is prepared when it is first looked at."""
+    """The result has its own copy; compress it, and prepare what its tables and its timeline need. Nobody waits for
+    this: `tidy` does what a crash left undone, and pages prepare what they need when they are first looked at."""
     try:
         remove_tree(files.artefacts)
         road.store.results.compress(job.id)
+        road.store.results.derive(job.id)
         road.store.timelines.ahead(job.id, road.store.results.open(job.id))
     except (PerfloomError, OSError) as error:
         log.warning("job %s: it is stored, but not tidied up yet: %s", job.id, error)

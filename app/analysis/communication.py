@@ -291,9 +291,9 @@ def _waits(profile: Profile, known: Steps) -> tuple[Array, Array]:
 
     def build() -> tuple[Array, Array]:
         transfer, wait = np.full(len(known), np.nan), np.full(len(known), np.nan)
-        nodes = _nodes(profile, known)
         ranks = set(known.rank.tolist())
-        for name in nodes if len(ranks) > 1 else ():
+        nodes = _nodes(profile, known) if len(ranks) > 1 else {}
+        for name in nodes:
             by_step = nodes[name]
             calls = list(by_step.values())
             if {int(known.rank[step]) for step in by_step} != ranks or len({len(call) for call in calls}) != 1:

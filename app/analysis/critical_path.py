@@ -84,13 +84,13 @@ def critical_path(profile: Profile, selection: Selection, by: str = "name") -> p
     some = picked(groups_by(*codes), None)
     firsts = some.least(np.arange(len(path)))
     total = some.sums(length)
-    names = functions_of(profile).names_of(np.maximum(path.function[firsts], 0))
+    names, of_step = functions_of(profile).names_of(np.maximum(path.function[firsts], 0)), steps_of(profile).name
     known = path.function[firsts] >= 0
     kinds = [KINDS[kind] for kind in path.kind[firsts].tolist()]
     labels = {
         "name": [name if here else kind for name, here, kind in zip(names, known.tolist(), kinds, strict=True)],
         "kind": kinds,
-        "step": [steps_of(profile).name[row] if row >= 0 else "" for row in step[firsts].tolist()],
+        "step": [of_step[row] if row >= 0 else "" for row in step[firsts].tolist()],
     }[by]
     # Where steps are not told apart, a part in two of them counts once.
     parts = some.counts() if by == "step" else some.sums((np.diff(whole_part, prepend=NO_ID) != 0).astype(np.int64))
@@ -125,6 +125,10 @@ def _saves(profile: Profile, function: Array, total: Array) -> list[float | None
 def selected_path(profile: Profile, selection: Selection) -> tuple[Path, Array, Array]:
     """What of the path is selected, clipped; the row of `steps_of` that each part is in (-1 none), where a part that
     goes over the end of a step is two; and which part of the path it is of."""
+    return remembered(profile, ("critical path of", selection.only(event=None)), lambda: _selected(profile, selection))
+
+
+def _selected(profile: Profile, selection: Selection) -> tuple[Path, Array, Array]:
     path = path_of(profile)
     known = steps_of(profile)
     cuts = np.unique(np.concatenate((known.host_start_ns, known.host_end_ns)))

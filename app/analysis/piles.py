@@ -55,7 +55,7 @@ class Piles:
 
 
 @dataclass(frozen=True, eq=False)
-class _Blocks:
+class Blocks:
     """Piles of one block after the other. size: samples in a block; bounds: where the piles of each begin and end."""
 
     size: int
@@ -105,11 +105,11 @@ def _from_blocks(profile: Profile, selection: Selection, event: int) -> Piles | 
     if event == NO_ID or selection.step is not None or samples.per_event[event] < MANY:
         return None
     before, rows, low, high = event_rows(profile, selection, event)
-    size = -(-len(rows) // BLOCKS)
+    size = _size(len(rows))
     first, last = -(-low // size), high // size
     if last <= first:
         return None
-    blocks = remembered(profile, ("piles", event), lambda: _blocks(profile, rows, size))
+    blocks = blocks_of(profile, event)
     edges = np.concatenate((before, rows[low : first * size], rows[last * size : high]))
     parts = [
         blocks.piles.at(slice(int(blocks.bounds[first]), int(blocks.bounds[last]))),
@@ -126,7 +126,21 @@ def _from_blocks(profile: Profile, selection: Selection, event: int) -> Piles | 
     return joined if threads is None else joined.at(threads[joined.thread])
 
 
-def _blocks(profile: Profile, rows: Array, size: int) -> _Blocks:
+def blocks_of(profile: Profile, event: int) -> Blocks:
+    """The piles of an event in blocks of its samples; built once."""
+
+    def build() -> Blocks:
+        _, rows, _, _ = event_rows(profile, Selection(), event)
+        return _blocks(profile, rows, _size(len(rows)))
+
+    return remembered(profile, ("piles", event), build)
+
+
+def _size(rows: int) -> int:
+    return -(-rows // BLOCKS)
+
+
+def _blocks(profile: Profile, rows: Array, size: int) -> Blocks:
     samples, calls = samples_of(profile), profile.calls.num_rows
     parts, bounds = [], [0]
     for begin in range(0, len(rows), size):
@@ -143,4 +157,4 @@ def _blocks(profile: Profile, rows: Array, size: int) -> _Blocks:
         parts.append(Piles(thread.astype(np.int32), call.astype(np.int32), weight, count))
         bounds.append(bounds[-1] + len(known))
     joined = Piles(*(np.concatenate([getattr(part, name) for part in parts]) for name in Piles.__match_args__))
-    return _Blocks(size, np.array(bounds), joined)
+    return Blocks(size, np.array(bounds), joined)

@@ -26,11 +26,14 @@ class OpenProfiles:
         self._lock = threading.Lock()
         _all.add(self)
 
-    def get(self, directory: Path) -> "Profile":
-        """The profile in `directory`: the same object as long as it is kept. Raises NotFound where there is none."""
+    def get(self, directory: Path, cache: Path | None = None) -> "Profile":
+        """The profile in `directory`: the same object as long as it is kept. Raises NotFound where there is none.
+
+        cache: the directory with what was worked out from it (see `derived`).
+        """
         # Here, as who only lists results or sees to jobs does not need them, nor what they import.
         from ..domain.stored import MANIFEST
-        from . import columns
+        from . import columns, derived
 
         try:
             found = os.stat(directory / MANIFEST)
@@ -43,6 +46,8 @@ class OpenProfiles:
                 self._profiles.move_to_end(directory)
                 return known[1]
         profile = columns.read(directory)
+        if cache is not None:
+            derived.take(cache, profile)
         with self._lock:
             known = self._profiles.get(directory)
             if known is not None and known[0] == version:

@@ -148,7 +148,13 @@ class Results:
 
     def open(self, id: str) -> "Profile":
         """The profile of a result, mapped. Raises NotFound, or UnreadableInput where its files are damaged."""
-        return self._opened.get(self._path(id))
+        return self._opened.get(self._path(id), self.data / "cache" / id)
+
+    def derive(self, id: str) -> None:
+        """Prepare what the tables of a large result need. Raises NotFound, Unavailable, UnreadableInput."""
+        from . import derived
+
+        derived.keep(self.cache(id), self.open(id))
 
     def path(self, id: str) -> Path:
         """The local directory of a result. Raises NotFound."""

@@ -1,0 +1,43 @@
+"""What pages need of all of a large trace, made once and kept in the cache of its result."""
+
+import logging
+from pathlib import Path
+
+from ..analysis.kept import made, remember, version
+from ..domain.errors import Unavailable
+from ..domain.profile import Profile
+from . import arrays
+
+SMALL = 300_000
+"""With fewer slices it is made while somebody waits."""
+NAME = "tables-"
+log = logging.getLogger(__name__)
+
+
+def keep(folder: Path, profile: Profile) -> None:
+    """Make it, and put it into a result's cache as far as the disk lets; nothing where it lies there."""
+    path = _path(folder)
+    if profile.slices.num_rows < SMALL or arrays.read(path) is not None:
+        return
+    try:
+        arrays.write(path, made(profile))
+    except Unavailable as error:
+        log.warning("what tables need is not kept in %s: %s", folder, error.message)
+        return
+    for other in folder.glob(f"{NAME}*"):
+        if other != path:
+            other.unlink(missing_ok=True)
+
+
+def take(folder: Path, profile: Profile) -> None:
+    """Have a profile remember what is kept of it."""
+    kept = arrays.read(_path(folder)) if profile.slices.num_rows >= SMALL else None
+    if kept is not None:
+        try:
+            remember(profile, kept)
+        except (KeyError, ValueError):
+            log.warning("what is kept for tables in %s is damaged", folder)
+
+
+def _path(folder: Path) -> Path:
+    return folder / f"{NAME}{version()}"

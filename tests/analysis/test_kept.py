@@ -1,0 +1,62 @@
+"""What is kept of a large trace is the same as what is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfloom.analysis import kept, remember
+from perfloom.analysis.critical_path import path_of
+from perfloom.analysis.operators import calls_of
+from perfloom.analysis.piles import blocks_of
+from perfloom.analysis.roles import rank_times
+from perfloom.domain.profile import Profile
+from perfloom.readers import pytorch
+from perfloom.readers.compression import open_plain
+from perfloom.store import derived
+
+TRACE = Path(__file__).parent.parent / "data" / "pytorch" / "training.pt.trace.json.gz"
+
+
+@pytest.fixture(scope="module")
+def trace() -> Profile:
+    with open_plain(TRACE, 1 << 30) as stream:
+        return pytorch.read(stream)  # type: ignore[arg-type]
+
+
+def same(one: Any, other: Any) -> bool:
+    if is_dataclass(one):
+        return type(one) is type(other) and all(
+            same(getattr(one, field.name), getattr(other, field.name)) for field in fields(one)
+        )
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(same(*pair) for pair in zip(one, other, strict=True))
+    return bool(np.array_equal(one, other)) and type(one) is type(other)
+
+
+def test_it_is_taken_as_it_was_made(trace: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(derived, "SMALL", 1)
+    monkeypatch.setattr(kept, "MANY", 1)
+    (tmp_path / "tables-of-another-version").touch()
+    derived.keep(tmp_path, trace)
+    assert [path.name for path in tmp_path.iterdir()] == [f"tables-{kept.version()}"]
+    again = replace(trace)
+    derived.take(tmp_path, again)
+    pinned = remember._shelves[again].pinned
+    for key, make in (("operator calls", calls_of), ("rank times", rank_times), ("critical path", path_of)):
+        assert same(make(trace), pinned[key])
+    assert same(blocks_of(trace, 0), pinned["piles", 0])
+
+
+def test_what_is_damaged_is_made_again(trace: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(derived, "SMALL", 1)
+    derived.keep(tmp_path, trace)
+    [path] = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes()[:-1])
+    again = replace(trace)
+    derived.take(tmp_path, again)
+    assert same(calls_of(again), calls_of(trace))
