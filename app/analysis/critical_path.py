@@ -102,7 +102,7 @@ def critical_path(profile: Profile, selection: Selection, by: str = "name") -> p
         "kind": kinds,
         "parts": parts,
         "total_us": micros(total),
-        "percent": [100 * one / max(1, int(length.sum())) for one in total.tolist()],
+        "percent": total * (100 / max(1, int(length.sum()))),
         "mean_us": micros(total) / np.maximum(1, parts),
         "saves_us": _saves(profile, path.function[firsts], total) if whole else [None] * len(firsts),
         "rank": ranks_or_none(np.where((least == most) & several, least, NO_ID)),

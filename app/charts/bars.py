@@ -18,7 +18,8 @@ from ..analysis.counting import measured_values
 from ..analysis.functions import KIND_WORDS, functions_of, last_part
 from ..analysis.grouping import Group, groups_of
 from ..analysis.hotspots import kinds_of
-from ..analysis.picking import event_id, event_names, samples_kept, samples_of, weights_in, weights_on
+from ..analysis.picking import event_id, event_names, samples_kept, sums_on
+from ..analysis.piles import piles_kept, piles_of
 from ..analysis.reshaping import call_tree
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
@@ -126,21 +127,24 @@ def _sampled(
 ) -> tuple[tuple[str, ...], Array, list[int]]:
     """(labels of groups, weight by group and top function with the rest in the last column, the top functions)."""
     groups = groups_of(profile, Group(by))
-    samples = samples_of(profile)
-    rows = samples_kept(profile, selection, event)
+    if groups.of_sample is None:
+        found = piles_kept(profile, selection, event)
+        group = groups.of_thread[found.thread]
+    else:
+        rows = samples_kept(profile, selection, event)
+        found, group = piles_of(profile, selection, rows), groups.of(profile, rows)
     tree = call_tree(profile, selection.hide, kinds=False)
-    call = samples.call[samples.stack[rows]]
-    node = call if tree.node is None else tree.node[call]
-    function, weight = tree.function[node], weights_in(profile, selection, rows)
+    node = found.call if tree.node is None else tree.node[found.call]
+    function = tree.function[node]
     size = profile.functions.num_rows
-    own = weights_on(function.astype(np.int64) + 1, weight, size + 1, samples.peak)[1:]
+    own = sums_on(function.astype(np.int64) + 1, found.weight, size + 1)[1:]
     best = np.argsort(-own, kind="stable")[:top]
     best = best[own[best] > 0]
     column = np.full(size + 1, len(best), np.int64)
     column[best] = np.arange(len(best))
     columns = len(best) + 1
-    cell = groups.of(profile, rows).astype(np.int64) * columns + np.where(node == ROOT, len(best), column[function])
-    table = weights_on(cell, weight, len(groups.labels) * columns, samples.peak)
+    cell = group.astype(np.int64) * columns + np.where(node == ROOT, len(best), column[function])
+    table = sums_on(cell, found.weight, len(groups.labels) * columns)
     return groups.labels, table.reshape(len(groups.labels), columns), best.tolist()
 
 
