@@ -109,14 +109,12 @@ pl_read_rest() {
     # shellcheck disable=SC2231
     for pl_state in "$pl_directory"/run$1/*/state; do
         pl_place=${pl_state%/state}
-        if [ "$pl_artefact" != perf.data ] || [ -L "$pl_place" ] || pl_has_text "$pl_place"; then continue; fi
+        if [ -L "$pl_place" ] || pl_has_text "$pl_place"; then continue; fi
         pl_there=1
         grep -q -x -F "host $pl_host" "$pl_state" 2>/dev/null || pl_there=''
         [ -n "$pl_there" ] || [ -z "$2" ] || continue
-        if [ -n "$pl_there" ] && [ -n "$pl_has_scratch" ] && [ ! -e "$pl_place/perf.data" ]; then
-            pl_each=${pl_place%/*}
-            if pl_find_scratch "${pl_each##*/run}" "${pl_place##*/}"; then pl_bring "$pl_out" "$pl_place"; fi
-        fi
+        [ -z "$pl_there" ] || pl_bring_rest
+        [ "$pl_artefact" = perf.data ] || continue
         if [ ! -s "$pl_place/perf.data" ] || [ -L "$pl_place/perf.data" ]; then continue; fi
         grep -q '^text failed' "$pl_state" && continue
         pl_now
@@ -142,6 +140,40 @@ pl_read_rest() {
         rm -f "$pl_place/.once" "$pl_place/.twice"
     done
     return 0
+}
+
+# What a rank that was killed has left, on this host's own disk too; its program may go on, and write what it recorded.
+pl_bring_rest() {
+    if grep -q -x 'state done' "$pl_state" && [ "$pl_artefact" != perf.data ]; then return 0; fi
+    if [ -e "$pl_place/perf.data" ]; then return 0; fi
+    pl_its_run=${pl_place%/*}
+    pl_its_run=${pl_its_run##*/run}
+    [ -z "$pl_injects" ] || pl_leave_nobody "$pl_id/$pl_its_run/${pl_place##*/}/" "$pl_patience" || :
+    pl_take_notes "$pl_place"
+    if [ -n "$pl_has_scratch" ] && pl_find_scratch "$pl_its_run" "${pl_place##*/}"; then
+        pl_take_notes "$pl_out"
+        pl_bring "$pl_out" "$pl_place"
+    fi
+}
+
+# pl_take_notes DIRECTORY: what the program was told to tell a person, into the state.
+pl_take_notes() {
+    for pl_each in "$1"/*.note; do
+        [ -f "$pl_each" ] || continue
+        while IFS='' read -r pl_line; do pl_note "$pl_line"; done <"$pl_each"
+        rm -f "$pl_each"
+    done
+}
+
+# pl_leave_nobody PART SECONDS: end what still runs of a part, at once where it does not end by itself until then. Fails
+# where there was nothing.
+pl_leave_nobody() {
+    pl_kill TERM "PERFLOOM_PART=$1" || return 1
+    pl_tries=$(($2 * 20))
+    while pl_nap && pl_kill CONT "PERFLOOM_PART=$1" && [ "$pl_tries" -gt 0 ]; do
+        pl_tries=$((pl_tries - 1))
+    done
+    pl_kill KILL "PERFLOOM_PART=$1" || :
 }
 
 # pl_nap: wait a moment.

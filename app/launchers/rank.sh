@@ -369,12 +369,7 @@ pl_say_now end
 pl_say state ended
 
 # Nobody is left behind.
-if pl_kill TERM "PERFLOOM_PART=$pl_part"; then
-    pl_tries=0
-    while pl_nap && pl_kill CONT "PERFLOOM_PART=$pl_part" && [ "$pl_tries" -lt 40 ]; do
-        pl_tries=$((pl_tries + 1))
-    done
-    pl_kill KILL "PERFLOOM_PART=$pl_part"
+if pl_leave_nobody "$pl_part" 2; then
     pl_note "Processes were still running when the program had ended, and were ended too."
 fi
 
@@ -384,11 +379,7 @@ if [ -n "$pl_outer" ] && [ "$pl_ended" -ne 0 ] && [ -z "$pl_stopped" ]; then
     kill -s USR1 "$pl_outer" 2>/dev/null
 fi
 
-for pl_each in "$pl_out"/*.note; do
-    [ -f "$pl_each" ] || continue
-    while IFS='' read -r pl_line; do pl_note "$pl_line"; done <"$pl_each"
-    rm -f "$pl_each"
-done
+pl_take_notes "$pl_out"
 if [ -s "$pl_out/perf.data" ]; then
     pl_say state reading
     if pl_full "$pl_out"; then

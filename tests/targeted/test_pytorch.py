@@ -1,0 +1,115 @@
+"""Jobs with the recorder of PyTorch, with a double of it: however they end, what was recorded of each process is stored."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from perfloom.domain.jobs import JobSpec, JobState, Mpi, MpiFlavour, PyTorch, RecorderName
+from perfloom.domain.profile import Profile
+from perfloom.domain.targets import Target
+from perfloom.store.jobs import Job
+from perfloom.workers.road import Road
+from tests.parts import require
+from tests.recorders.test_torch_inject import DOUBLE
+from tests.targeted.driving import at, far, files_of, nothing_left, run, sight_of, submit, to_the_end, until_job
+
+TRAIN = """
+import sys, torch
+steps = int(sys.argv[1])
+optimizer = torch.optim.SGD()
+while steps:
+    torch.op("forward")
+    optimizer.step()
+    steps -= 1
+    if steps == -9: print("begun", flush=True)
+    if steps < -9: __import__("time").sleep(0.01)
+"""
+"""Of so many steps, or without end (0 or less)."""
+ON = "-1"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> JobSpec:
+    """A training at no target yet."""
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN)
+    command = (sys.executable, str(script), "12")
+    spec = at(Target("here"), *command, recorder=RecorderName.PYTORCH, environment={"PYTHONPATH": str(DOUBLE)})
+    return replace(spec, pytorch=PyTorch("1,0,2,2"))
+
+
+def endless(job: JobSpec) -> JobSpec:
+    """The same, but that it goes on, and so does its recording."""
+    return replace(job, command=(*job.command[:-1], ON), pytorch=PyTorch("2,0,999999"))
+
+
+def stored(road: Road, job: Job) -> Profile:
+    assert job.result_id == job.id, (job.reason, files_of(road, job).tail())
+    assert nothing_left(job)
+    return road.store.results.open(job.id)
+
+
+def test_spans_of_the_only_process(road: Road, here: Target, job: JobSpec) -> None:
+    ended = run(road, job)
+    profile = stored(road, ended)
+    assert ended.state is JobState.STORED and road.store.results.get(ended.id).complete
+    assert profile.steps.column("name").to_pylist() == [f"ProfilerStep#{n}" for n in (1, 2, 4, 5)]
+    (thread,) = profile.threads.to_pylist()
+    assert (thread["rank"], thread["host"]) == (None, os.uname().nodename)
+    assert '"optimizer step"' in profile.meta.facts["perfloom"] and profile.ranks.num_rows == 1
+
+
+def test_ranks_of_mpi(road: Road, here: Target, job: JobSpec) -> None:
+    require("openmpi")
+    ended = run(road, replace(job, mpi=Mpi(MpiFlavour.OPENMPI, 3, only="0,2")), 60)
+    profile = stored(road, ended)
+    assert profile.steps.column("rank").to_pylist() == [0] * 4 + [2] * 4
+    assert profile.threads.column("rank").to_pylist() == [0, 2]
+    assert [rank.recorded for rank in sight_of(road, ended).ranks] == [True, False, True]
+    assert [original.name for original in road.store.results.original(ended.id)] == ["ranks.tar"]
+
+
+@pytest.mark.parametrize("how", ["cancel", "limit"])
+def test_who_is_told_to_end_saves_what_was_recorded(road: Road, here: Target, job: JobSpec, how: str) -> None:
+    begun = submit(road.store, replace(endless(job), duration_s=2.0 if how == "limit" else None))
+    if how == "cancel":
+        until_job(road, begun, lambda job: "begun" in files_of(road, job).tail())
+        road.store.jobs.request_cancel(begun.id)
+    ended = to_the_end(road, begun, 60)
+    assert ended.state is (JobState.CANCELLED if how == "cancel" else JobState.STORED), ended
+    assert stored(road, ended).steps.num_rows > 2
+    result = road.store.results.get(ended.id)
+    assert not result.complete and any("told to end" in reason for reason in result.reasons), result.reasons
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_scratch(road: Road, here: Target, job: JobSpec, tmp_path: Path, killed: bool) -> None:
+    """Also of a process whose rank.sh was killed: it is ended, saves its recording, and that is brought."""
+    road.store.targets.save(replace(here, scratch=str(tmp_path / "scratch")))
+    if not killed:
+        assert stored(road, run(road, job)).steps.num_rows == 4
+    else:
+        begun = submit(road.store, endless(job))
+        running = until_job(road, begun, lambda job: "begun" in files_of(road, job).tail())
+        state = (far(running) / "run0" / "all" / "state").read_text()
+        (pid,) = re.findall(r"^pid (\d+)$", state, re.MULTILINE)
+        # Its parent is rank.sh.
+        os.kill(int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
+        ended = to_the_end(road, running, 60)
+        assert stored(road, ended).steps.num_rows > 2 and not road.store.results.get(ended.id).complete
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_why_there_is_nothing(road: Road, here: Target, job: JobSpec) -> None:
+    few = run(road, replace(job, command=(*job.command[:-1], "2"), pytorch=PyTorch("5,1,1")))
+    assert few.state is JobState.FAILED and "after 2 steps" in (few.reason or ""), few.reason
+    none = run(road, replace(job, command=("true",)))
+    assert none.state is JobState.FAILED and "no operator of PyTorch was seen" in (none.reason or ""), none.reason
+    assert nothing_left(few) and nothing_left(none)
