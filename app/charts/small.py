@@ -39,11 +39,12 @@ class Histogram:
     counts: tuple[int, ...]
 
 
-def top_bars(title: str, unit: str, bars: Sequence[Bar]) -> str:
-    """The rows as bars."""
+def top_bars(title: str, unit: str, bars: Sequence[Bar], most: float | None = None) -> str:
+    """The rows as bars. most: the value of a bar of the whole length, which then is drawn pale behind each; by default
+    the greatest."""
     height = ROW * len(bars) + 4
     svg = _svg(WIDTH, height, f"{title}: the first {len(bars)}")
-    most = max((bar.value for bar in bars), default=0.0)
+    limited, most = most is not None, max((bar.value for bar in bars), default=0.0) if most is None else most
     room = WIDTH - LABEL - 110
     for number, bar in enumerate(bars):
         y = ROW * number + 4
@@ -55,10 +56,16 @@ def top_bars(title: str, unit: str, bars: Sequence[Bar]) -> str:
             group, "text", {"x": str(LABEL - 8), "y": str(y + 13), "class": "bars-label", "text-anchor": "end"}
         )
         label.text = fitting(bar.label, LABEL_EM)
-        length = room * max(0.0, bar.value) / most if most else 0.0
+        length = room * min(1.0, max(0.0, bar.value) / most) if most else 0.0
         box = {"x": str(LABEL), "y": str(y), "width": f"{length:.2f}", "height": str(ROW - 6)}
+        if limited:
+            element(group, "rect", box | {"width": str(room), "class": "bars-track"})
         element(group, "rect", box | {"class": "bars-part bars-plain"})
-        text = element(group, "text", {"x": f"{LABEL + length + 6:.2f}", "y": str(y + 13), "class": "bars-scale"})
+        text = element(
+            group,
+            "text",
+            {"x": f"{LABEL + (room if limited else length) + 6:.2f}", "y": str(y + 13), "class": "bars-scale"},
+        )
         text.text = f"{shown}  {share}".rstrip()
     return ElementTree.tostring(svg, encoding="unicode")
 

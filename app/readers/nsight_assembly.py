@@ -17,6 +17,7 @@ from ..domain.builder import ProfileBuilder
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
 from ..domain.tables import DEVICE_TIME, NO_ID, SCHEMAS, FrameKind
+from .nsight_known import TIMES_FACT
 from .nsight_names import alike
 from .nsight_numbers import nanoseconds, size_bytes
 from .nsight_pages import PageKind
@@ -24,7 +25,6 @@ from .nsight_reading import Launch, Reading
 from .pytorch_names import work_kind
 
 NO_DURATION_FACT = "launches without a duration"
-TIMES_FACT = "times"
 TIMES = (
     "Nsight Compute tells how long each kernel took, not when it began: they are laid one after the other, and what "
     "was between them is not known. Kernels are measured one at a time, by default with the caches emptied and the "

@@ -14,7 +14,8 @@ OCCUPANCY = "Occupancy"
 SCHEDULER = "Scheduler Statistics"
 WARP = "Warp State Statistics"
 INSTRUCTIONS = "Instruction Statistics"
-_OLD_SECTIONS = ("GPU Speed Of Light", "Speed Of Light", "SpeedOfLight")
+TIMES_FACT = "times"
+"""The fact of a profile that says what its times are."""
 
 
 @dataclass(frozen=True)

@@ -28,14 +28,15 @@ from .tables import (
 UNITS = {"time": "ns", "bytes": "bytes", "percent": "percent", "count": "count"}
 CSS = {"name": "name", "text": "name name--second", "code": "name name--second", "word": "fit", "flag": "fit"}
 NS_PER_US = 1_000
+MOST_PLAIN, EXACT = 40, 1 << 53
 SHORT = frozenset({"call", "delay"})
 """Scales of times of single calls."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A column. column: of the table. kind: name, text, code, word, flag, count, number, time (µs), bytes, percent or
-    rate.
+    """A column. column: of the table. kind: name, text, code, word, flag, count, number, time (µs), bytes, percent,
+    rate or plain (a number of any size; where it is missing, what the column `text` of the row says).
 
     label: its heading, description: what it says when pointed at. scale: columns with the same word have one unit.
     short: makes the text that is shown of a name or text.
@@ -232,8 +233,20 @@ def _cell(
         return Cell(column.short(text) if column.short and text else text, text, css)
     if column.kind == "flag":
         return Cell({True: "yes", False: "no"}.get(value, MISSING), "", "fit" if value else "fit faint")
+    if column.kind == "plain":
+        return Cell(*_plain(value, row.get("text")), "num")
     told = _number(column, value, scales)
     return Cell(told.text, told.exact, "num")
+
+
+def _plain(value: int | float | None, text: str | None) -> tuple[str, str]:
+    """(what is shown of a number or text, the whole of it)."""
+    if value is None:
+        told = text or MISSING
+        return (told if len(told) <= MOST_PLAIN else f"{told[:MOST_PLAIN]}…"), told
+    if float(value).is_integer() and abs(value) < EXACT:
+        return f"{int(value):,}", text or f"{int(value):,}"
+    return (f"{value:,.2f}" if 1_000 <= abs(value) < EXACT else f"{value:.6g}"), text or f"{value!r}"
 
 
 def _number(column: Shown, value: Any, scales: dict[str, Scale]) -> Quantity:
