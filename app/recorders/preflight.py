@@ -7,6 +7,7 @@ there by `perfloom.workers.checks`, in the same findings.
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from pathlib import PurePath
 from typing import Any
 
 from ..domain.facts import HostFacts
@@ -18,6 +19,8 @@ STACK_LIMIT = 65528
 """perf keeps the size of a stack copy in 16 bits, a multiple of 8 (get_stack_size in tools/perf/util/callchain.c)."""
 REPEAT_LIMIT = 100
 MANY_STEPS = 50
+INTERPRETERS = ("python", "torchrun", "perl", "ruby", "node", "bash", "sh")
+"""How the names of programs begin that take a script as their first word."""
 
 
 class Level(StrEnum):
@@ -96,6 +99,7 @@ def _description(spec: JobSpec) -> Iterator[Finding]:
         yield _error("command", "There is no command to record.", "Type the program to start, with its arguments.")
     if any("\0" in word for word in spec.command):
         yield _error("command", "The command holds a zero byte.", "No program can be given one: remove it.")
+    yield from _script(spec)
     for name in spec.environment:
         if not name or "=" in name or "\0" in name + spec.environment[name]:
             yield _error("environment", f"{name!r} cannot be the name of a variable.", "Write one NAME=value a line.")
@@ -114,6 +118,17 @@ def _description(spec: JobSpec) -> Iterator[Finding]:
         yield from _counting(spec)
     else:
         yield from _profiled(spec)
+
+
+def _script(spec: JobSpec) -> Iterator[Finding]:
+    """A script by its bare name, where the command runs in a directory of the job's own."""
+    if spec.cwd is not None or spec.scope is Scope.PROCESS or len(spec.command) < 2:
+        return
+    program, script = PurePath(spec.command[0]).name, PurePath(spec.command[1])
+    bare = bool(script.suffix) and not script.is_absolute() and not spec.command[1].startswith("-")
+    if bare and program.startswith(INTERPRETERS) and str(script) not in {PurePath(path).name for path in spec.inputs}:
+        text = f"{script} is looked for in a directory of the job’s own, where it is not."
+        yield _warning("command", text, "Give its whole path or the working directory, or copy it as an input file.")
 
 
 def _sampling(spec: JobSpec) -> Iterator[Finding]:

@@ -65,7 +65,7 @@ def _recorded(spec: JobSpec) -> Iterator[Fact]:
 
 def _pytorch(asked: PyTorch) -> Iterator[Fact]:
     yield Fact("Recorder", "PyTorch")
-    yield Fact("Steps", "the whole run" if asked.steps == WHOLE else asked.steps)
+    yield Fact("Steps", "the whole run" if asked.steps.lower() == WHOLE else asked.steps)
     besides = [name for name in ("memory", "shapes", "stacks", "modules") if getattr(asked, name)]
     if besides:
         yield Fact("With", ", ".join(besides))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from perfloom.domain.facts import HostFacts, PerfEvent
-from perfloom.domain.jobs import CallGraph, JobSpec, RecorderName, Scope
+from perfloom.domain.jobs import CallGraph, JobSpec, PyTorch, RecorderName, Scope
 from perfloom.recorders.events import group_of, parts, split
 from perfloom.recorders.preflight import Finding, Level, preflight
 
@@ -83,10 +83,23 @@ def test_every_finding_says_what_to_do() -> None:
         ({"recorder": RecorderName.PERF_STAT, "interval_ms": 10}, ("hint", "interval_ms")),
         ({"recorder": RecorderName.PERF_STAT, "repeat": 101}, ("error", "repeat")),
         ({"recorder": RecorderName.PERF_STAT, "per_cpu": True}, ("warning", "per_cpu")),
+        ({"recorder": RecorderName.PYTORCH, "scope": Scope.SYSTEM}, ("error", "scope")),
+        ({"recorder": RecorderName.PYTORCH, "pytorch": PyTorch("1,0,3,1")}, ("hint", "pytorch.steps")),
+        ({"recorder": RecorderName.PYTORCH, "pytorch": PyTorch("1,1,51,1")}, ("hint", "pytorch.steps")),
+        ({"recorder": RecorderName.PYTORCH, "pytorch": PyTorch(modules=True)}, ("hint", "pytorch.modules")),
+        ({"command": ("/usr/bin/python3.11", "train.py")}, ("warning", "command")),
     ],
 )
 def test_descriptions_that_no_host_can_carry_out(changes: dict[str, Any], expected: tuple[str, str]) -> None:
     assert expected in about(replace(SPEC, **changes), None)
+
+
+def test_a_script_that_can_be_found_and_perf_that_is_not_needed() -> None:
+    bare = replace(SPEC, command=("python3", "train.py"))
+    assert about(replace(bare, cwd="/a")) == about(replace(bare, inputs=("/a/train.py",))) == []
+    for words in (("python3", "/a.py"), ("python3", "-m", "a.b"), ("python3", "-c", "print(.5)"), ("./run", "a.py")):
+        assert about(replace(SPEC, command=words)) == []
+    assert about(replace(SPEC, recorder=RecorderName.PYTORCH), perf=None, paranoid=4) == []
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from flask import Flask
 
 from perfloom.domain.facts import HostFacts, PerfEvent
-from perfloom.domain.jobs import CallGraph, JobSpec, JobState, RecorderName, Scope
+from perfloom.domain.jobs import CallGraph, JobSpec, JobState, PyTorch, RecorderName, Scope
 from perfloom.forms.job import JobFields
 from perfloom.forms.relevance import hidden_by
 from perfloom.launchers import command_line
@@ -94,6 +94,32 @@ def test_a_job_is_queued_as_typed(browser_client: Browser, store: Store, answeri
         duration_s=120,
     )
     assert answering == [job.job_spec.to_json()]
+
+
+def test_pytorch_from_the_form_and_again(browser_client: Browser, store: Store, answering: list[Any]) -> None:
+    typed = {"recorder": "pytorch", "command": "python /a/train.py", "steps": "1,1,0,1", "torch_memory": "1"}
+    wrong = browser_client.post("/jobs/new", **typed)
+    assert wrong.status_code == 422 and "“1,1,0,1” is no schedule" in wrong.text
+    assert re.search(r'id="f-steps"[^>]* aria-invalid="true"[^>]* value="1,1,0,1"', wrong.text)
+    queued = browser_client.post(
+        "/jobs/new", **typed | {"steps": "2, 1, 5, 1", "torch_seconds": "1 min", "events": "x/"}
+    )
+    assert queued.status_code == 303, queued.text
+    job = store.jobs.get(queued.headers["Location"].removeprefix("/jobs/"))
+    assert job.job_spec.pytorch == PyTorch("2,1,5,1", memory=True, seconds=60) and job.job_spec.events == ()
+    page = browser_client.page(f"/jobs/{job.id}")
+    for label, value in (("Steps", "2,1,5,1"), ("With", "memory"), ("At most", "60")):
+        assert re.search(rf"<dt>{label}</dt>\s*<dd[^>]*>\s*{value}", page), label
+    again = browser_client.page(f"/jobs/new?from={job.id}")
+    assert re.search(r'name="recorder" value="pytorch"[^>]* checked', again)
+    assert re.search(r'name="torch_memory"[^>]* checked', again)
+    assert not re.search(r'name="torch_stacks"[^>]* checked', again)
+    assert re.search(r'name="steps"[^>]* value="2,1,5,1"', again)
+    # A preset needs no command, and comes back the same; what is hostile in it is said and shown as text.
+    browser_client.post("/jobs/presets", preset_name="torch", recorder="pytorch", steps="whole", torch_stacks="1")
+    assert store.presets.get("torch").job_spec.pytorch == PyTorch("whole", stacks=True)
+    hostile = browser_client.post("/jobs/new", recorder="pytorch", command="a", steps='"><script>x</script>,1')
+    assert hostile.status_code == 422 and "<script>x" not in hostile.text
 
 
 def test_a_form_that_fails_keeps_everything(browser_client: Browser, store: Store, host: None) -> None:
