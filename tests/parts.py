@@ -64,10 +64,11 @@ COMPANIONS: dict[str, tuple[str, ...]] = {
 
 # Python modules that the test extra cannot carry on every machine.
 MODULES: dict[str, str] = {
-    "torch": "pip install torch (a CPU build is enough)",
+    "torch": "pip install torch==2.13.0+cpu --index-url https://download.pytorch.org/whl/cpu",
 }
 
-# Too large to fetch everywhere, with recorded files standing in: exempt from "a skip is a failure".
+# Too large to fetch everywhere, and its index is not reached from everywhere; recorded traces and a double stand in
+# for it (tests/data/pytorch, tests/recorders/torch_double). So it is exempt from "a skip is a failure".
 OPTIONAL = frozenset({"torch"})
 
 

@@ -170,3 +170,18 @@ def test_nothing_to_do_is_quick_and_needs_no_network(root: Path, tmp_path: Path)
     assert bootstrap().returncode == 0
     (tmp_path / "setup.cfg").write_text(metadata + "[options]\ninstall_requires = flask\n")
     assert bootstrap().returncode == 1
+
+
+def test_pytorch_is_asked_for_once_and_its_lack_stops_nothing(root: Path, tmp_path: Path) -> None:
+    shutil.copytree(root / "tools", tmp_path / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\nexit 1\n')
+    python.chmod(0o755)
+    argv = [sys.executable, "-B", "-c", "import torch_part; torch_part.ensure_torch()"]
+    for _ in range(2):
+        done = subprocess.run(argv, cwd=tmp_path / "tools", capture_output=True, text=True)
+        assert done.returncode == 0
+    asked = [line for line in (tmp_path / "asked").read_text().splitlines() if "pip" in line]
+    assert len(asked) == 2 and all(line.endswith("torch==2.13.0+cpu") for line in asked)
+    assert "--index-url https://download.pytorch.org/whl/cpu" in asked[1] and done.stderr == ""

@@ -29,6 +29,7 @@ from pathlib import Path
 from common import REACH, ROOT, VENV, Failure, run_patiently, say
 from pip_wheel import pip_wheel
 from system_parts import apt, ensure_perf, ensure_redis, ensure_test_parts
+from torch_part import ensure_torch
 
 STAMP = VENV / "bootstrap.json"
 OLDEST = (3, 11)
@@ -135,6 +136,7 @@ def main():
                 ensure_redis()
             elif options.goal == "test":
                 ensure_test_parts()
+                ensure_torch()
         if time.monotonic() - started > 10:
             say(f"Ready after {time.monotonic() - started:.0f} s")
     except Failure as failure:
