@@ -32,6 +32,5 @@ def ensure_torch():
         if run_patiently([*install, *index, WANTED], **silent) == 0:
             return
     NOT_HAD.write_text(WANTED)
-    say(
-        f"It cannot be had here, and its tests will be skipped. To have them run: pip install {WANTED} --index-url {INDEX}"
-    )
+    say("It cannot be had here, and its tests will be skipped. To have them run:")
+    say(f"  {VENV / 'bin' / 'python'} -m pip install {WANTED} --index-url {INDEX}")
