@@ -109,6 +109,6 @@ def environment() -> dict[str, str]:
         "NUMBA_CACHE_DIR": str(compiled_cache.base()),
         # Memory for one chunk serves for the next, instead of going back to the kernel in between.
         "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
-        "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+        "MALLOC_MMAP_THRESHOLD_": str(8 << 20),
         "MALLOC_TOP_PAD_": str(32 << 20),
     }
