@@ -28,6 +28,8 @@ PATIENCE_BATCHES = 100
 """So many batches may be taken before an optimizer that there is makes its first step."""
 PATIENCE_STEPS = 20
 """An optimizer or DataLoader that goes on so often while the one that counts stands still, counts from then on."""
+GROUP_END_S = 0.2
+"""How long the threads of torch.distributed get to finish before they are taken down."""
 OPTIMIZER, BATCH = "optimizer step", "batch"
 NOTHING: Any = None
 OPERATORS = (b'"cpu_op"', b'"kernel"', b'"Operator"')
@@ -161,7 +163,7 @@ class Watch:
         down before waits for them forever (seen in 2.13 with gloo)."""
         import time
 
-        time.sleep(0.05)
+        time.sleep(GROUP_END_S)
 
     def on_other_profiler(self, *_: Any) -> None:
         """The program records itself, which only one can at a time."""
@@ -330,7 +332,7 @@ class Watch:
         """Save what there is when the process ends, or say why there is nothing."""
         self.reason = self.reason or ("The program ended before the schedule did." if self.unit else "")
         self.finish()
-        if rank_of(self.torch) is not None:
+        if in_group(self.torch):
             self.on_group_end()
         if self.saved or not self.used:
             return
@@ -426,9 +428,14 @@ def packed(plain: str, target: str) -> bool:
     return found
 
 
+def in_group(torch: Any) -> bool:
+    """Whether this process has set up torch.distributed."""
+    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
+
+
 def rank_of(torch: Any) -> int | None:
     """The rank of this process, where it is one of several."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
+    if in_group(torch):
         return int(torch.distributed.get_rank())
     return next((int(os.environ[name]) for name in RANKS if os.environ.get(name, "").isdigit()), None)
 

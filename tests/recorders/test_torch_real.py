@@ -1,4 +1,4 @@
-"""What is put into programs to record PyTorch, with PyTorch itself on a CPU."""
+"""What is put into programs to record PyTorch, with PyTorch itself on a CPU; ranks of it: targeted/test_pytorch.py."""
 
 from __future__ import annotations
 
@@ -25,16 +25,6 @@ for x, y in loader:
     scaler.update()
 raise SystemExit("it ends badly")
 """
-RANK = """
-import torch, torch.distributed as distributed
-distributed.init_process_group("gloo")
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for step in range(4):
-    model(torch.randn(2, 4)).sum().backward()
-    optimizer.step()
-distributed.destroy_process_group()
-"""
 
 
 @pytest.fixture
@@ -60,12 +50,3 @@ def test_a_run_without_steps(program: Runner) -> None:
     ran = program("import torch\na = torch.ones(8, 8)\nfor _ in range(5): a = a @ a\n")
     assert (ran.status, ran.notes, ran.said["step"]) == (0, "", "whole run")
     assert ran.names.count("aten::mm") == 5
-
-
-def test_ranks_of_torchrun(program: Runner) -> None:
-    ran = program(RANK, *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"), steps="1,0,2")
-    assert (ran.status, ran.notes) == (0, ""), ran.errors
-    assert [name.split("-")[0] for name in ran.traces] == ["rank0", "rank1"]
-    for rank, trace in enumerate(ran.traces.values()):
-        assert trace["perfloom"]["rank"] == trace["distributedInfo"]["rank"] == rank
-        assert any(event["name"] == "gloo:all_reduce" for event in trace["traceEvents"])

@@ -5,13 +5,14 @@ so nothing that one rank did can be shown as another's without being noticed.
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from perfloom.domain.jobs import JobState, Mpi, MpiFlavour
+from perfloom.domain.jobs import JobState, Mpi, MpiFlavour, RecorderName
 from perfloom.domain.targets import SchedulerName, Target, TargetFacts
 from perfloom.store.jobs import Job
 from perfloom.workers.road import Road
@@ -19,6 +20,7 @@ from perfloom.workers.transports import close_all
 from tests import sshd as servers
 from tests.batch import BatchSystem
 from tests.mpi_programs import MpiProgram
+from tests.recorders.test_torch_inject import DOUBLE
 from tests.sshd import Sshd
 from tests.targeted.driving import at, files_of, nothing_left, run
 
@@ -86,6 +88,19 @@ def test_what_comes_back_is_whose_it_is(
     others = [samples[rank] for rank in range(RANKS) if rank != 1]
     # perf may lose some samples on a busy machine.
     assert all(0.38 <= other / samples[1] <= 0.66 for other in others), samples
+
+
+def test_what_is_put_into_a_program_goes_with_the_job(
+    request: pytest.FixtureRequest, road: Road, tmp_path: Path
+) -> None:
+    target = target_of(request, "ssh", "slurm", tmp_path)
+    road.store.targets.save(target)
+    road.store.targets.note_check(target.name, TargetFacts(road.facts(), clock_ns=0), ())
+    train = "import torch; o = torch.optim.SGD(); [o.step() for _ in range(9)]"
+    spec = at(target, sys.executable, "-c", train, recorder=RecorderName.PYTORCH, mpi=Mpi(MpiFlavour.SRUN, ranks=2))
+    job = run(road, replace(spec, environment={"PYTHONPATH": str(DOUBLE)}), 60)
+    assert job.state is JobState.STORED and nothing_left(job), files_of(road, job).tail()
+    assert road.store.results.open(job.id).steps.column("rank").to_pylist() == [0] * 3 + [1] * 3
 
 
 def _by_rank(road: Road, job: Job) -> tuple[dict[int | None, set[str]], dict[int | None, int]]:

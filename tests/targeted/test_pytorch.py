@@ -1,4 +1,4 @@
-"""Jobs with the recorder of PyTorch, with a double of it: however they end, what was recorded of each process is stored."""
+"""Jobs with the recorder of PyTorch: however they end, what was recorded of each process is stored. Most have a double."""
 
 from __future__ import annotations
 
@@ -33,6 +33,16 @@ while steps:
 """
 """Of so many steps, or without end (0 or less)."""
 ON = "-1"
+REAL = """
+import torch, torch.distributed as distributed
+distributed.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(4):
+    model(torch.randn(2, 4)).sum().backward()
+    optimizer.step()
+distributed.destroy_process_group()
+"""
 
 
 @pytest.fixture
@@ -113,3 +123,19 @@ def test_why_there_is_nothing(road: Road, here: Target, job: JobSpec) -> None:
     none = run(road, replace(job, command=("true",)))
     assert none.state is JobState.FAILED and "no operator of PyTorch was seen" in (none.reason or ""), none.reason
     assert nothing_left(few) and nothing_left(none)
+
+
+def test_ranks_of_torchrun(road: Road, here: Target, tmp_path: Path) -> None:
+    """Of PyTorch itself. The launcher is no rank."""
+    require("torch")
+    script = tmp_path / "train.py"
+    script.write_text(REAL)
+    start = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script))
+    spec = at(here, *start, recorder=RecorderName.PYTORCH, environment={"OMP_NUM_THREADS": "1"})
+    ended = run(road, replace(spec, pytorch=PyTorch("1,0,2,1", memory=True)), 100)
+    profile = stored(road, ended)
+    assert road.store.results.get(ended.id).complete, road.store.results.get(ended.id).reasons
+    steps = zip(*(profile.steps.column(name).to_pylist() for name in ("rank", "name")), strict=True)
+    assert list(steps) == [(rank, f"ProfilerStep#{number}") for rank in (0, 1) for number in (1, 2)]
+    assert {thread["pid"] for thread in profile.threads.to_pylist() if thread["rank"] is None} == set()
+    assert "gloo:all_reduce" in profile.functions.column("name").to_pylist() and profile.allocations.num_rows
