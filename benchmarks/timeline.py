@@ -232,7 +232,9 @@ def windows(profile: Profile, timeline: Timeline, count: int) -> None:
     for track in tracks(profile, timeline, Selection())[0]:
         if rows < ROWS:
             shown = min(track.rows, ROWS - rows) if track.rows else 1
-            bands.append(f"{track.id}.0-{shown - 1}" if track.rows else f"{track.id}.l" if track.lane else track.id)
+            rows_of = track.rows and track.id.startswith("t")
+            alone = f"{track.id}.i" if track.instants and not track.rows else track.id
+            bands.append(f"{track.id}.0-{shown - 1}" if rows_of else f"{track.id}.l" if track.lane else alone)
             rows += shown
     parsed = parse_bands(bands, profile, timeline)
     print(f"{rows} rows of {len(bands)} tracks, {WIDTH} pixels")
