@@ -152,9 +152,10 @@ class Results:
 
     def derive(self, id: str) -> None:
         """Prepare what the tables of a large result need. Raises NotFound, Unavailable, UnreadableInput."""
-        from . import derived
+        from . import columns, derived
 
-        derived.keep(self.cache(id), self.open(id))
+        # A profile of its own: with it goes what is made on the way.
+        derived.keep(self.cache(id), columns.read(self.path(id)))
 
     def path(self, id: str) -> Path:
         """The local directory of a result. Raises NotFound."""
