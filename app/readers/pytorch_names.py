@@ -53,6 +53,8 @@ _FRAMES = {
 }
 _OUTER = {"annotation": 0, "device_annotation": 0, "python": 1, "module": 1, "operator": 2, "runtime": 3, "overhead": 4}
 
+INJECTED = "sitecustomize.py"
+"""The file that the recorder of PyTorch puts into programs."""
 _STEP = re.compile(r"ProfilerStep#\d+")
 _PLACE = re.compile(r"(.+)\((\d+)\): (.+)", re.DOTALL)
 _BUILT_IN = re.compile(r"<built-in (?:method|function) ([^ >]+)[^>]*>")
@@ -98,6 +100,10 @@ def meaning(category: str, name: str) -> What:
         place, built_in = _PLACE.fullmatch(name), _BUILT_IN.fullmatch(name)
         # The same function of another object, or in another process, is the same.
         label = _ADDRESS.sub("", name) if built_in else None
+    module = place[1] if place else ""
+    if place and module.rpartition("/")[2] == INJECTED:
+        # Each job has lain it down in a directory of its own, and it is the same in all of them.
+        module, label = INJECTED, f"{INJECTED}({place[2]}): {place[3]}"
     return What(
         kind=kind,
         frame_kind=_FRAMES.get(kind, FrameKind.UNKNOWN),
@@ -105,7 +111,7 @@ def meaning(category: str, name: str) -> What:
         outer=_OUTER.get(kind, 2),
         label=label,
         display=place[3] if place else built_in[1] if built_in else None,
-        module=place[1] if place else "",
+        module=module,
         file=place[1] if place else None,
         line=int(place[2]) if place and len(place[2]) < 10 else None,
     )

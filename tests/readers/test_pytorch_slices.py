@@ -269,6 +269,15 @@ def test_names_say_what_a_slice_is() -> None:
     assert steps == [("ProfilerStep#2", 0, 10_000, 0), ("ProfilerStep#3", 20_000, 30_000, 0)]
 
 
+def test_what_the_recorder_puts_into_programs_is_the_same_in_every_job() -> None:
+    first, second = (
+        read(slice_(f"/data/jobs/{job}/sitecustomize.py(7): outer", 0, 5, cat="python_function")) for job in "ab"
+    )
+    assert first.slices[0].stack == second.slices[0].stack == "sitecustomize.py(7): outer"
+    displays = [row["display"] for row in first.profile.functions.to_pylist() if row["module"] == "sitecustomize.py"]
+    assert displays == ["outer", "outer"]
+
+
 def test_slices_nested_beyond_measure_have_the_stack_around_them() -> None:
     depth = nesting.DEEPEST + 20
     got = Read(
