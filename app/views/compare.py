@@ -11,6 +11,7 @@ from ..analysis.compare import BY, differences
 from ..analysis.differing import COMPARED, STATUSES, has
 from ..analysis.functions import last_part
 from ..analysis.matching import main_pair, paired_events
+from ..analysis.nsight_match import sides_of
 from ..analysis.picking import event_names
 from ..analysis.schema import records
 from ..domain.errors import InvalidRequest
@@ -383,6 +384,8 @@ def tabs(profiles: tuple[Profile, Profile], now: str) -> tuple[Link, ...]:
     for name, compared in COMPARED.items():
         if name == now or all(has(profile, name) for profile in profiles):
             found.append(Link(name, compared.title, with_query(f"/compare/{name}", keep), name == now))
+    if sides_of(*profiles) is not None:
+        found.append(Link("nsight", "Nsight Compute", with_query("/compare/nsight", keep), now == "nsight"))
     return tuple(found) if len(found) > 1 else ()
 
 

@@ -130,7 +130,7 @@ def show(table: str) -> Response:
             base=sided("Base", "base", asked.base, quantity(asked.base.duration_ns, "ns")),
             other=sided("Other", "other", asked.other, quantity(asked.other.duration_ns, "ns")),
             swap=here(("base", asked.other.id), ("other", asked.base.id), ("page", None)),
-            bar=_bar(asked),
+            bar=bar_of(asked.selection),
             tabs=tabs(asked.profiles, table),
             noun=asked.compared.noun,
             measured=asked.measure.label.lower() + (" in a step" if asked.each_step and asked.measure.sums else ""),
@@ -215,20 +215,21 @@ def _narrowed(asked: _Asked, rows: pd.DataFrame) -> pd.DataFrame:
     return keep_matching(rows, asked_search(), ("name",))
 
 
-def _bar(asked: _Asked) -> Bar:
+def bar_of(selection: Selection) -> Bar:
+    """The bar of a selection in which no event counts."""
     own = own_words()
 
-    def url(selection: Selection) -> str:
-        return with_query(request.path, selection.to_query() + own)
+    def url(changed: Selection) -> str:
+        return with_query(request.path, changed.to_query() + own)
 
     return Bar(
-        selection=asked.selection,
+        selection=selection,
         event="",
         unit="",
         measure="",
         events=(),
-        chips=chips(asked.selection, url),
+        chips=chips(selection, url),
         reset=url(Selection()),
         own=own,
-        carried=asked.selection.to_query() + own,
+        carried=selection.to_query() + own,
     )

@@ -55,7 +55,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class DetailPage(Page):
-    """One operator or kernel. full: its whole name. back: the list it is from. flamegraph: its place there."""
+    """One operator or kernel. full: its whole name. back: the list it is from. flamegraph: its place there. beside: a
+    further page about it, as its address and what it is called; empty for none."""
 
     template: ClassVar[str] = "results/detail.html"
     frame: Frame
@@ -67,6 +68,7 @@ class DetailPage(Page):
     figures: tuple[Figure, ...]
     charts: tuple[Chart, ...]
     parts: tuple[Part, ...]
+    beside: tuple[str, str] = ("", "")
 
 
 def several_ranks(rows: pd.DataFrame) -> bool:

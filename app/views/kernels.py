@@ -11,11 +11,14 @@ from ..analysis.details import kernel_detail
 from ..analysis.kernel_names import short_kernel_name
 from ..analysis.kernels import BY, copies, kernels
 from ..analysis.launches import launches
+from ..analysis.nsight import has_reports
 from ..analysis.schema import records
 from ..analysis.sequences import BETWEEN, LENGTH, LONGEST, SHORTEST, sequences
 from ..analysis.sequences import BY as SEQUENCES_BY
 from ..domain.errors import InvalidRequest, NotFound
 from ..domain.profile import Profile
+from ..pages import with_query
+from ..readers.nsight_names import base_name
 from ..rendering import Page, render
 from .detail import (
     NS_PER_US,
@@ -38,6 +41,7 @@ from .tables import csv_response, here
 
 blueprint = Blueprint("kernels", __name__)
 VIEWS = {"kernels": "Kernels", "copies": "Copies and sets", "launches": "Launches", "sequences": "Sequences"}
+LONGEST_SEARCH = 200
 KINDS = ("computation", "communication", "memory", "other")
 BY_LABELS = {
     "name": "By name",
@@ -257,8 +261,17 @@ def _one(frame: Frame, profile: Profile, name: str) -> Response:
             figures=tuple(figures),
             charts=charts,
             parts=tuple(parts),
+            beside=_beside(frame, profile, name) if len(alone) else ("", ""),
         )
     )
+
+
+def _beside(frame: Frame, profile: Profile, name: str) -> tuple[str, str]:
+    """Where Nsight Compute tells of a kernel: in this result, or beside it in one that is to be chosen."""
+    search = ("search", base_name(name)[:LONGEST_SEARCH])
+    if has_reports(profile):
+        return frame.url("nsight", None, search), "In the report of Nsight Compute"
+    return with_query("/compare/nsight", [("base", frame.id), search]), "Hold against a report of Nsight Compute"
 
 
 def _figures(frame: Frame, profile: Profile) -> tuple[Figure, ...]:

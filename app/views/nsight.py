@@ -47,6 +47,7 @@ _LAUNCHES = (
     Shown("grid", "Grid", "word", "Blocks along x, y and z"),
     Shown("block", "Block", "word", "Threads of a block along x, y and z"),
     Shown("duration_us", "Duration", "time", "Of the launch, measured by itself", "call"),
+    Shown("estimated_speedup_percent", "Est. speedup", "percent", "The most that one rule estimates for the launch"),
     Shown("sm_percent", "Compute", "percent", "Throughput of the multiprocessors as a share of the peak"),
     Shown("memory_percent", "Memory", "percent", "Throughput of caches and memory as a share of the peak"),
     Shown("bound", "Bound by", "word", "By its throughputs: latency where both are below 60 %"),
@@ -56,17 +57,16 @@ _LAUNCHES = (
     Shown("registers", "Registers", "count", "Of a thread"),
     Shown("shared_bytes", "Shared memory", "bytes", "Of a block, static and dynamic"),
     Shown("waves_per_sm", "Waves per SM", "number", "How often its blocks fill all multiprocessors"),
-    Shown("estimated_speedup_percent", "Est. speedup", "percent", "The most that one rule estimates for the launch"),
     Shown("hints", "Hints", "count"),
 )
 _HINTS = tuple(Shown(column, column) for column in ("estimated_speedup_percent", "launch", "rule", "section", "kind"))
 _METRICS = (
     Shown("metric", "Metric", "name"),
+    Shown("value", "Value", "plain"),
+    Shown("unit", "Unit", "word"),
     Shown("label", "Called", "text"),
     Shown("section", "Section", "text"),
     Shown("part", "Part", "text", "A chart or table of the section"),
-    Shown("value", "Value", "plain"),
-    Shown("unit", "Unit", "word"),
     Shown("order", "#", "plain", "In the order of the report"),
 )
 _SOURCE = (
@@ -108,6 +108,7 @@ class One:
     name: str
     full: str
     number: int
+    ranges: str
     kernel: str
     back: str
     previous: str
@@ -216,6 +217,8 @@ def _asked(profile: Profile, view: str, row: int | None) -> _Asked:
         names = tuple(dict.fromkeys(rows["section"].tolist()))
         if section := request.args.get("section"):
             rows = rows[rows["section"] == section]
+        if not rows["part"].notna().any():
+            shown = tuple(one for one in shown if one.column != "part")
     if view == "source" and rows["file"].notna().any():
         shown = (shown[0], *_PLACE, *shown[1:])
     if row is None and view in ("metrics", "source"):
@@ -251,6 +254,7 @@ def _one(frame: Frame, launches: pd.DataFrame, row: dict[str, Any]) -> One:
         name=short_kernel_name(row["name"] or ""),
         full=row["name"] or "",
         number=row["launch"],
+        ranges=row["ranges"] or "",
         kernel=detail_url(frame, "kernels", row["name"]) if row["name"] and row["duration_us"] is not None else "",
         back=frame.url("nsight"),
         previous=url(at - 1),
@@ -288,7 +292,6 @@ def _figures_of(row: dict[str, Any]) -> tuple[Figure, ...]:
         Figure("Limited by", row["limit"] or "", "What limits the theoretical occupancy"),
         Figure("Bound by", row["bound"] or "", "By its throughputs"),
         figure("Estimated speedup", row["estimated_speedup_percent"], "percent"),
-        Figure("NVTX ranges", row["ranges"] or "", "The outermost first"),
     ]
     return tuple(one for one in found if one.text not in ("", MISSING))
 

@@ -39,7 +39,7 @@ class Shown:
     rate or plain (a number of any size; where it is missing, what the column `text` of the row says).
 
     label: its heading, description: what it says when pointed at. scale: columns with the same word have one unit.
-    short: makes the text that is shown of a name or text.
+    short: makes the text that is shown of a name or text. leads: where the cell of a row leads that is no name.
     """
 
     column: str
@@ -48,6 +48,7 @@ class Shown:
     description: str = ""
     scale: str = ""
     short: Callable[[str], str] | None = None
+    leads: Callable[[dict[str, Any]], str] | None = None
 
     @property
     def textual(self) -> bool:
@@ -56,7 +57,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in a column of a row. title: the whole or exact of it."""
+    """What stands in a column of a row. title: the whole or exact of it. url: where it leads."""
 
     text: str
     title: str
@@ -236,7 +237,7 @@ def _cell(
     if column.kind == "plain":
         return Cell(*_plain(value, row.get("text")), "num")
     told = _number(column, value, scales)
-    return Cell(told.text, told.exact, "num")
+    return Cell(told.text, told.exact, "num", column.leads(row) if column.leads else "")
 
 
 def _plain(value: int | float | None, text: str | None) -> tuple[str, str]:

@@ -11,6 +11,7 @@ import pytest
 
 from perfloom.domain.profile import Profile
 from perfloom.readers import nsight_compute
+from tests.traced import Trace
 from tests.web.conftest import HOSTILE, Browser
 from tests.web.html import read
 
@@ -23,6 +24,25 @@ def report() -> Profile:
     """All three pages of the report in tests/data/nsight."""
     data = b"".join((DATA / f"{name}.csv").read_bytes() for name in ("raw", "details", "source"))
     return nsight_compute.read(io.BytesIO(data), "x.csv")
+
+
+def trace() -> Profile:
+    """A trace with the report's kernels as CUPTI names them, one at another size, and one that the report has not."""
+    made = Trace()
+    host, stream = made.thread(1), made.thread(7, stream=True)
+    add = (
+        "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >"
+    )
+    add += "(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)"
+    for at, (name, blocks, threads) in enumerate(
+        ((add, 2048, 128), (add, 2048, 128), ("ampere_sgemm_128x64_nn", 8, 256), ("softmax", 1, 1))
+    ):
+        start = at * 100_000
+        launch = made.slice(host, start, start + 5_000, "cudaLaunchKernel", "runtime")
+        configuration = {"grid_x": blocks, "grid_y": 1, "grid_z": 1, "block_x": threads, "block_y": 1, "block_z": 1}
+        work = {"configuration": configuration}
+        made.slice(stream, start + 10_000, start + 70_000 + at, name, "kernel", launch, work=work)
+    return made.finish()
 
 
 def hostile() -> Profile:
@@ -110,7 +130,44 @@ def test_overview_and_kernels(browser_client: Browser, id: str) -> None:
     text = browser_client.page(f"/results/{id}")
     assert "device time" in text and "GPU utilisation" not in text and "CSV of Nsight Compute" in text
     assert "2 rows" in browser_client.page(f"/results/{id}/kernels")
-    assert "12,288" in browser_client.page(f"/results/{id}/kernels?by=configuration") or "12 KiB"
+    assert "16×8×1" in browser_client.page(f"/results/{id}/kernels?by=configuration")
+
+
+def test_kernels_of_a_trace_beside_those_of_a_report(
+    browser_client: Browser, id: str, stored: Callable[..., str]
+) -> None:
+    other = stored(trace(), "trace0000000", name="train")
+    for pair in (f"base={other}&other={id}", f"base={id}&other={other}"):
+        text = browser_client.page(f"/compare/nsight?{pair}")
+        assert read(text).faults == [] and 'aria-current="page">Nsight Compute' in text
+        assert f"/results/{id}/nsight?launch=1" in text and f"/results/{other}/kernels?name=ampere" in text
+        assert "Nsight Compute</a>" in browser_client.page(f"/compare?{pair}")
+        rows = list(csv.DictReader(io.StringIO(browser_client.page(f"/compare/nsight.csv?{pair}"))))
+        told = [(row["calls"], row["matched"], row["row"], row["grid"]) for row in rows]
+        # The gemm of the report has another grid; the small elementwise kernel is in the report alone.
+        assert told == [
+            ("2", "name, grid and block", "0", "2048×1×1"),
+            ("1", "name", "1", "8×1×1"),
+            ("", "", "2", "512×1×1"),
+        ]
+        assert float(rows[0]["saving_us"]) == pytest.approx(120.001 * 0.1159)
+        assert float(rows[0]["duration_us"]) == 72.928 and rows[2]["total_us"] == ""
+    assert "1 kernel<" in browser_client.page(f"/compare/nsight?base={other}&other={id}&search=sgemm")
+    assert "Nothing here contains" in browser_client.page(f"/compare/nsight?base={other}&other={id}&search=nowhere")
+    assert "not one of each" in browser_client.page(f"/compare/nsight?base={id}&other={id}", 400)
+
+
+def test_what_to_hold_it_against_is_chosen(browser_client: Browser, id: str, stored: Callable[..., str]) -> None:
+    other = stored(trace(), "trace0000000", name="train")
+    kernel = browser_client.page(f"/results/{other}/kernels?name=ampere_sgemm_128x64_nn")
+    assert f"/compare/nsight?base={other}&amp;search=ampere_sgemm_128x64_nn" in kernel
+    text = browser_client.page(f"/compare/nsight?base={other}&search=ampere")
+    assert f"/compare/nsight?base={other}&amp;search=ampere&amp;other={id}" in text
+    assert "There is no trace yet" in browser_client.page(f"/compare/nsight?other={id}")
+    assert f"/results/{id}/nsight?search=ampere" in browser_client.page(
+        f"/results/{id}/kernels?name=ampere_sgemm_128x64_nn"
+    )
+    browser_client.page("/compare/nsight", 404)
 
 
 def test_no_name_becomes_markup(browser_client: Browser, stored: Callable[..., str]) -> None:
@@ -118,6 +175,9 @@ def test_no_name_becomes_markup(browser_client: Browser, stored: Callable[..., s
     for view in (*VIEWS, *(f"?launch={row}" for row in range(len(HOSTILE)))):
         text = browser_client.page(f"/results/{id}/nsight{view}")
         assert read(text).faults == [] and "\u202e" not in text, view
+    other = stored(trace(), "trace0000000", name=HOSTILE[1])
+    for address in (f"/compare/nsight?base={other}&other={id}", f"/compare/nsight?base={other}"):
+        assert read(browser_client.page(address)).faults == []
     for word in WORDS:
         answer = browser_client.client.get(f"/results/{id}/nsight", query_string={word: HOSTILE[1]})
         assert answer.status_code in (200, 400) and read(answer.text).faults == [], word
