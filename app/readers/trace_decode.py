@@ -14,7 +14,6 @@ from .trace_grammar import (
     DEEPEST,
     Damaged,
     More,
-    Text,
     blank_end,
     content,
     is_unicode,
@@ -23,10 +22,9 @@ from .trace_grammar import (
     shown,
     shown_json,
     straightened,
-    value,
     whole_number,
 )
-from .trace_window import Window, window_on
+from .trace_window import Piece, Window, window_on
 
 NO_PHASE = "ph that is no letter"
 NO_TEXT = "name, category, process, thread or id that is neither text nor number"
@@ -61,15 +59,12 @@ class Plain:
             if bytes(window.data[window.at : window.at + 1]) != b"{":
                 return
             try:
-                event, end = event_at(window.data, window.at, window.place, losses)
+                event, end = event_at(window, window.at, losses)
             except (Damaged, More):
                 return
             if event is not None:
                 self._add(event, window.place + window.at)
             window.at = end
-
-    def damaged(self, data: Text, start: int) -> bool:
-        return is_damaged(data, start)
 
     def _add(self, event: "Event", place: int) -> None:
         def text(raw: bytes | None) -> int:
@@ -160,25 +155,14 @@ _SMALL = re.compile(rb"0|[1-9][0-9]{0,9}")
 _NUMBERED = {key.encode(): key for key in NUMBERED}
 
 
-def event_at(data: Text, start: int, place: int, losses: Losses) -> tuple[Event | None, int]:
-    """(the event that begins at `start`, None for an empty one, where it ends). place: of data[0] in the file.
+def event_at(sight: Window | Piece, start: int, losses: Losses) -> tuple[Event | None, int]:
+    """(the event that begins at `start` of what is in sight, None for an empty one, where it ends).
 
     Raises Damaged, More.
     """
-    found = value(data, start)
-    raw = bytes(data[found.start : found.end])
-    return event_of(raw, found.bent, lambda reason, text: losses.note(reason, place + start, text)), found.end
-
-
-def is_damaged(data: Text, start: int) -> bool:
-    """Whether what begins at `start` is no event, and would be none with more text."""
-    try:
-        value(data, start)
-    except Damaged:
-        return True
-    except More:
-        return False
-    return False
+    found = sight.value(start)
+    raw = bytes(sight.data[found.start : found.end])
+    return event_of(raw, found.bent, lambda reason, text: losses.note(reason, sight.place + start, text)), found.end
 
 
 def event_of(raw: bytes, bent: bool, lost: Callable[[str, bytes], None]) -> Event | None:

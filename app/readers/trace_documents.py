@@ -13,15 +13,15 @@ from .trace_grammar import (
     BETWEEN,
     PLAUSIBLE_BYTES,
     Damaged,
+    Hopeless,
     More,
-    Text,
-    event_starts,
+    is_event,
+    seeming,
     shown,
     shown_json,
     straightened,
-    value,
 )
-from .trace_window import LONGEST_BYTES, Window
+from .trace_window import LONGEST_BYTES, LONGEST_EVENT, Window
 
 SHOWN = 160
 EVENTS = b"traceEvents"
@@ -45,9 +45,6 @@ class Block(Protocol):
 
     def take(self, window: Window, losses: "Losses") -> None:
         """Go through whole events, and stop before what is none, or not in sight as a whole."""
-
-    def damaged(self, data: Text, start: int) -> bool:
-        """Whether what it stopped at would not become an event with more text."""
 
     def __len__(self) -> int: ...
 
@@ -84,6 +81,15 @@ class _Gone(Exception):
     """What is damaged goes on to the end of the file."""
 
 
+@dataclass(frozen=True)
+class _Closed:
+    """Where in the file something was looked for: from `since` to `end`. found: where it begins, and its bracket."""
+
+    end: int
+    since: int
+    found: tuple[int, int] | None
+
+
 class Documents:
     """Goes through the documents of a file, and has what stands in their lists of events taken in."""
 
@@ -93,6 +99,8 @@ class Documents:
         self._top: dict[str, Any] = {}
         self._shifts: list[tuple[int, int]] = []
         self._losses = Losses()
+        self._no_events = Hopeless()
+        self._closed = _Closed(-1, -1, None)
 
     def read(self) -> TraceEvents:
         """Go through all of the file."""
@@ -124,16 +132,14 @@ class Documents:
             raise EOFError
         return bytes(self._window.data[self._window.at : self._window.at + 1])
 
-    def _value(self) -> tuple[int, int, bool]:
+    def _value(self, longest: int = LONGEST_EVENT) -> tuple[int, int, bool]:
         """(start, end, whether it is bent) of the next value in the data. Raises Damaged, EOFError."""
         window = self._window
         while True:
             try:
-                found = value(window.data, window.at)
+                found = window.value(window.at, longest)
             except More:
-                if len(window.data) - window.at > LONGEST_BYTES:
-                    raise Damaged from None
-                if not window.more():
+                if not window.much_more():
                     raise EOFError from None
             else:
                 window.at = found.end
@@ -172,19 +178,19 @@ class Documents:
         while (sign := self._sign()) != b"}":
             try:
                 if sign != b'"':
-                    raise Damaged
-                start, end, bent = self._value()
+                    raise Damaged([])
+                start, end, bent = self._value(LONGEST_BYTES)
                 key = bytes(window.data[start:end])
                 key = (straightened(key, 0, len(key))[0] if bent else key)[1:-1]
                 if self._sign() != b":":
-                    raise Damaged
+                    raise Damaged([])
                 window.at += 1
                 sign = self._sign()
                 if key == EVENTS and sign == b"[":
                     window.at += 1
                     self._events()
                     continue
-                start, end, bent = self._value()
+                start, end, bent = self._value(LONGEST_BYTES)
             except Damaged:
                 self._note(DAMAGED, window.at)
                 if not self._found(_LIST):
@@ -247,6 +253,8 @@ class Documents:
                 self._value()
             except Damaged:
                 self._skip()
+            except EOFError:
+                self._unended()
             else:
                 self._note(NO_EVENT, at - window.place)
         window.at += 1
@@ -254,12 +262,17 @@ class Documents:
     def _odd_event(self) -> None:
         """Go on where the block reader did not: read on, or pass over what is damaged. Raises EOFError, _Gone."""
         window = self._window
-        if not self._block.damaged(window.data, window.at) and len(window.data) - window.at < LONGEST_BYTES:
-            if window.more():
+        if window.place + window.at not in window.hopeless.damaged:
+            if window.much_more():
                 return
-            # At the end: either it is cut off, or a whole event stands behind something damaged.
-            if self._next_event(window.at + 1) is None:
-                raise EOFError
+            self._unended()
+            return
+        self._skip()
+
+    def _unended(self) -> None:
+        """At something that has no end: either it is cut off, or a whole event stands behind something damaged."""
+        if self._next_event(self._window.at + 1) is None:
+            raise EOFError
         self._skip()
 
     def _skip(self) -> None:
@@ -282,7 +295,21 @@ class Documents:
 
     def _next_event(self, start: int) -> int | None:
         """Where the next event starts that is whole, or the list ends."""
-        data = self._window.data
-        close = _CLOSE.search(data, start)
-        end = close.start(1) if close else len(data)
-        return next(event_starts(data, start, end), close and end)
+        window = self._window
+        close = self._close(start)
+        end = len(window.data) if close is None else close
+        for at in seeming(window.data, start, end):
+            if is_event(window.data, at, window.place, self._no_events, at_end=window.at_end, longest=PLAUSIBLE_BYTES):
+                return at
+        return close
+
+    def _close(self, start: int) -> int | None:
+        """Where the list ends behind `start`, as far as can be told."""
+        window, known = self._window, self._closed
+        end, at = window.place + len(window.data), window.place + start
+        if known.end != end or at < known.since or (known.found is not None and known.found[0] < at):
+            found = _CLOSE.search(window.data, start)
+            place = window.place
+            known = _Closed(end, at, None if found is None else (place + found.start(), place + found.start(1)))
+            self._closed = known
+        return None if known.found is None else known.found[1] - window.place

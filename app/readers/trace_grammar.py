@@ -7,13 +7,12 @@ no JSON (NaN, Infinity), which become null.
 
 import json
 import re
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 Text = bytes | memoryview
 PLAUSIBLE_BYTES = 1 << 20
-"""Longer events, or such that are nested deeper than arguments may be, are not looked for."""
+"""Longer events are not looked for."""
 DEEPEST = 64
 """How deep an argument's value may be nested to be kept."""
 TOO_DEEP = 1000
@@ -45,11 +44,19 @@ def blank_end(data: Text, position: int) -> int:
     return found.end()
 
 
-class Damaged(Exception):
+class Unended(Exception):
+    """A value that came to no end. open: where it and those in it begin that had none."""
+
+    def __init__(self, open_: list[int]) -> None:
+        super().__init__()
+        self.open = open_
+
+
+class Damaged(Unended):
     """Something that no JSON value can be made of."""
 
 
-class More(Exception):
+class More(Unended):
     """The text ends before the value does."""
 
 
@@ -66,13 +73,14 @@ class Value:
 def value(data: Text, start: int, deepest: int = TOO_DEEP) -> Value:
     """The value that begins at `start`, or behind the blanks there. Raises Damaged, More."""
     closers = bytearray()
+    opened = [start]
     depth, bent = 0, False
     expected, comma = "value", False
     begin, position = -1, start
     while True:
         found = _TOKEN.match(data, position)
         if found is None or found[2] == b"":
-            raise More
+            raise More(opened)
         position = found.end()
         sign = found[3]
         text = found[1]
@@ -81,13 +89,13 @@ def value(data: Text, start: int, deepest: int = TOO_DEEP) -> Value:
         if sign is None and text is None:
             # A word may go on behind what is there of the text.
             if position == len(data):
-                raise More
+                raise More(opened)
             bent = bent or not good_word(found[0].lstrip())
         if text is not None:
             bent = bent or _ODD.search(text) is not None
         if expected == "colon":
             if sign != b":":
-                raise Damaged
+                raise Damaged(opened)
             expected = "value"
             comma = False
             continue
@@ -96,31 +104,69 @@ def value(data: Text, start: int, deepest: int = TOO_DEEP) -> Value:
                 expected = "colon"
                 continue
             if sign not in (b"}", b","):
-                raise Damaged
+                raise Damaged(opened)
         if expected == "next" and sign not in (b",", b"}", b"]"):
-            raise Damaged
+            raise Damaged(opened)
         if sign == b",":
             within = closers[-1:]
             if not within or (expected == "value" and within == b"}"):
-                raise Damaged
+                raise Damaged(opened)
             bent = bent or expected != "next"
             expected, comma = "key" if within == b"}" else "value", True
             continue
         if sign in (b"{", b"["):
             closers += b"}" if sign == b"{" else b"]"
+            opened.append(position - 1)
             depth = max(depth, len(closers))
             if depth > deepest:
-                raise Damaged
+                raise Damaged(opened)
             expected, comma = "key" if sign == b"{" else "value", False
             continue
         if sign is not None:
             if sign == b":" or closers[-1:] != sign or (expected == "value" and sign == b"}"):
-                raise Damaged
+                raise Damaged(opened)
             bent = bent or comma
             closers.pop()
+            opened.pop()
         if not closers:
             return Value(begin, position, bent, depth)
         expected, comma = "next", False
+
+
+class Hopeless:
+    """Where in a file values begin that are known to come to no end, so that none is followed to there again.
+
+    What stands in a value that is damaged, and is open where that is, is damaged there as well: however often a file
+    opens what it does not close, each part of it is looked at once.
+    """
+
+    def __init__(self) -> None:
+        self.damaged: set[int] = set()
+        self.cut_off: set[int] = set()
+
+    def value(
+        self, data: Text, start: int, place: int, *, at_end: bool, longest: int, deepest: int = TOO_DEEP
+    ) -> Value:
+        """See `trace_grammar.value`; what is longer than that is damaged. place: of data[0] in the file. at_end:
+        whether the file ends with the data."""
+        if place + start in self.damaged:
+            raise Damaged([])
+        if place + start in self.cut_off:
+            raise More([])
+        try:
+            return value(data, start, deepest)
+        except Damaged as found:
+            self.damaged.update(place + at for at in found.open)
+            raise
+        except More as found:
+            if at_end:
+                self.cut_off.update(place + at for at in found.open)
+                raise
+            if len(data) - start < longest:
+                raise
+            # What began late may be longer than the data, and yet well.
+            self.damaged.update(place + at for at in found.open if at <= start + longest // 2)
+            raise Damaged([]) from None
 
 
 def good_word(word: bytes) -> bool:
@@ -158,20 +204,24 @@ def members(data: bytes, start: int) -> Iterator[tuple[bytes, bytes, bytes, int]
         yield (content(name) if b"\\" in name else name), data[begin:position], text, depth
 
 
-def event_starts(data: Text, start: int, end: int, *, last: int = 0) -> Iterator[int]:
-    """Where events begin in data[start:end], as far as can be told without what is before.
+def seeming(data: Text, start: int, end: int) -> Iterator[int]:
+    """Where in data[start:end] events seem to begin, as far as can be told without what is before."""
+    return (one.start(1) for one in _START.finditer(data, start, end))
 
-    last: from the end on, and no more than so many places are looked at.
+
+def is_event(data: Text, start: int, place: int, hopeless: Hopeless, *, at_end: bool, longest: int) -> bool:
+    """Whether an event begins at `start` that is whole, no longer than that and no deeper than arguments may be.
+
+    hopeless: of what is asked here, and nowhere else. place, at_end: see `Hopeless`.
     """
-    found: Iterable[int] = (one.start(1) for one in _START.finditer(data, start, end))
-    for position in reversed(deque(found, last)) if last else found:
-        try:
-            one = value(data[position : position + PLAUSIBLE_BYTES], 0, DEEPEST + 2)
-        except (Damaged, More):
-            continue
-        raw = bytes(data[position : position + one.end])
-        if any(name == b"ph" for name, *_ in members(straightened(raw, 0, one.end)[0] if one.bent else raw, 0)):
-            yield position
+    part = data[start : start + longest]
+    at_end = at_end and start + longest >= len(data)
+    try:
+        one = hopeless.value(part, 0, place + start, at_end=at_end, longest=longest, deepest=DEEPEST + 2)
+    except (Damaged, More):
+        return False
+    raw = bytes(part[: one.end])
+    return any(name == b"ph" for name, *_ in members(straightened(raw, 0, one.end)[0] if one.bent else raw, 0))
 
 
 def content(raw: bytes) -> bytes:

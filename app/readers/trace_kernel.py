@@ -332,9 +332,10 @@ def scan(
             text = low(word(data, key), length) if length < 8 else uint64(0)
             byte = data[p]
             if text == _PH:
-                if byte != 34 or data[p + 2] != 34 or not 32 <= data[p + 1] < 127 or data[p + 1] == 92:
+                letter = data[p + 1]
+                if byte != 34 or data[p + 2] != 34 or not 32 <= letter < 127 or letter == 34 or letter == 92:
                     return ODD
-                phase = data[p + 1]
+                phase = letter
                 p += 3
             elif text in (_TS, _DUR):
                 if byte == 110:

@@ -15,10 +15,10 @@ import numpy as np
 
 from ..domain.tables import NUMBERED
 from .trace_columns import Growing
-from .trace_decode import Event, event_at, finished_texts, is_damaged, shifted, small_id
+from .trace_decode import Event, event_at, finished_texts, shifted, small_id
 from .trace_documents import Documents, Losses
 from .trace_events import ID_TEXT, Array, Numbers, TraceEvents
-from .trace_grammar import Damaged, More, Text
+from .trace_grammar import Damaged, More
 from .trace_interning import Table, clear, grown, put, table
 from .trace_kernel import FULL, ODD, WORK, Rows, keys, moved, scan
 from .trace_window import PAD, PIECE_BYTES, Piece, Window, window_on
@@ -87,7 +87,7 @@ class Scanner:
         """Take in the event that the scan stopped at, by the decoder; False where it is no whole event."""
         start = int(self._at[1])
         try:
-            event, end = event_at(piece.array.data[: piece.end], start, piece.place, losses)
+            event, end = event_at(piece, start, losses)
         except (Damaged, More):
             return False
         if event is not None:
@@ -144,10 +144,6 @@ class Scan:
 
     def __len__(self) -> int:
         return self._columns["phase"].count
-
-    def damaged(self, data: Text, start: int) -> bool:
-        """See `Block`."""
-        return is_damaged(data, start)
 
     def take(self, window: Window, losses: Losses) -> None:
         """See `Block`."""

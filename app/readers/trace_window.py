@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from .trace_events import Array
-from .trace_grammar import event_starts
+from .trace_grammar import Hopeless, Value, is_event, seeming
 from .trace_sniff import encoding_of
 
 PIECE_BYTES = 4 << 20
@@ -19,9 +19,12 @@ ROOM_BYTES = 1 << 20
 """Before what is read, for what is left of the piece before."""
 AHEAD = 2
 TRIES = 50
-"""At how many places an event is looked for there."""
-LONGEST_BYTES = 64 << 20
+NEAR = 16 << 10
+"""At how many places an event is looked for where a piece may end, and how far each of them is followed."""
+LONGEST_EVENT = 16 << 20
 """An event that is longer is none."""
+LONGEST_BYTES = 64 << 20
+"""So much is brought into sight to find where an event begins, or for what stands beside the events."""
 PAD = 128
 """Zeros behind what is read, for whoever looks at many bytes at once."""
 NEAR_BYTES = 4 << 10, 64 << 10, 1 << 20
@@ -30,13 +33,27 @@ NEAR_BYTES = 4 << 10, 64 << 10, 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A part of a file: array[start:stop]. Up to `end` it goes on as the file does. place: of array[0] in the file."""
+    """A part of a file: array[start:stop]. Up to `end` it goes on as the file does. place: of array[0] in the file.
+
+    at_end: whether the file ends at `end`. hopeless: where in the file no value is to be looked for.
+    """
 
     array: Array
     start: int
     stop: int
     end: int
     place: int
+    at_end: bool
+    hopeless: Hopeless
+
+    @property
+    def data(self) -> memoryview:
+        """The text, and what follows on it."""
+        return self.array.data[: self.end]
+
+    def value(self, start: int) -> Value:
+        """See `Window`."""
+        return self.hopeless.value(self.data, start, self.place, at_end=self.at_end, longest=LONGEST_EVENT)
 
 
 @contextmanager
@@ -54,7 +71,7 @@ class Window:
     """What is in sight of a file.
 
     data: the text, of which data[at:] is still to be gone through. place: of data[0] in the file, in UTF-8 and without
-    a mark at its beginning.
+    a mark at its beginning. hopeless: where values were begun for nothing.
     """
 
     def __init__(self, stream: BinaryIO, piece_bytes: int, pool: ThreadPoolExecutor) -> None:
@@ -65,6 +82,8 @@ class Window:
         self._begun = False
         self._coming: deque[Future[tuple[Array, int, int]]] = deque()
         self._ended = False
+        self._boundary_before: tuple[int, int | None] = (-1, None)
+        self.hopeless = Hopeless()
         self.at = 0
         self.place = 0
         self._show(np.zeros(PAD, np.uint8), 0)
@@ -75,6 +94,15 @@ class Window:
     def length(self) -> int:
         """How long `data` is, without what ends the last word of the file."""
         return self._end - self._ended
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the file ends with `data`."""
+        return self._ended
+
+    def value(self, start: int, longest: int = LONGEST_EVENT) -> Value:
+        """The value that begins at `start` of `data`. Raises Damaged, More."""
+        return self.hopeless.value(self.data, start, self.place, at_end=self._ended, longest=longest)
 
     def _show(self, array: Array, end: int) -> None:
         self._array, self._end = array, end
@@ -131,6 +159,15 @@ class Window:
         self._show(array, end)
         return True
 
+    def much_more(self) -> bool:
+        """Bring as much again into sight, so that going through all of it anew is worth it; False at the end of the
+        file."""
+        wanted = 2 * (self._end - self.at)
+        some = False
+        while self._end - self.at < wanted and self.more():
+            some = True
+        return some
+
     def cut(self) -> Piece | None:
         """A piece that ends where an event seems to begin, or the rest; None where nothing is left. It is gone through
         then."""
@@ -141,7 +178,7 @@ class Window:
         stop = self._end if stop is None else stop
         if self.at == self._end:
             return None
-        piece = Piece(self._array, self.at, stop, self._end, self.place)
+        piece = Piece(self._array, self.at, stop, self._end, self.place, self._ended, self.hopeless)
         self.at = stop
         return piece
 
@@ -149,11 +186,24 @@ class Window:
         """Where the last event in sight seems to begin of those that are whole, and not too far away."""
         if self._ended and self._end - self.at < 2 * self._piece_bytes:
             return None
-        high = min(self._end, self.at + 2 * self._piece_bytes)
+        size = self._piece_bytes
+        high = min(self._end, ((self.place + self.at) // size + 2) * size - self.place)
+        known, found = self._boundary_before
+        if known != self.place + high or (found is not None and found <= self.place + self.at):
+            found = self._last_event(high)
+            self._boundary_before = self.place + high, None if found is None else self.place + found
+            return found
+        return None if found is None else found - self.place
+
+    def _last_event(self, high: int) -> int | None:
+        """Where the last event before `high` begins, if that is found soon."""
         for near in (*NEAR_BYTES, high):
-            found = next(event_starts(self.data, max(high - near, self.at + 1), high, last=TRIES), None)
-            if found is not None:
-                return found
+            places = deque(seeming(self.data, max(high - near, self.at + 1), high), TRIES)
+            for place in reversed(places):
+                if is_event(self.data, place, self.place, Hopeless(), at_end=self._ended, longest=NEAR):
+                    return place
+            if len(places) == TRIES:
+                break
         return None
 
     def put_back(self, stopped: int, pieces: list[Piece]) -> None:

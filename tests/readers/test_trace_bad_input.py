@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import pytest
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.readers import trace_decode as decoding
 from perfloom.readers import trace_documents as documents
+from perfloom.readers import trace_grammar as grammar
 from perfloom.readers.trace_decode import decode
 from perfloom.readers.trace_scan import scanned
 from perfloom.readers.trace_sniff import looks_like_trace, top_keys
@@ -88,6 +90,7 @@ def test_damaged_events_cost_no_others() -> None:
         '{"ph":"X","name":"a,"b":1}',
         '{"ph":"X",name:"a"}',
         '{"ph":"X","args":{"a":1]}',
+        '{"ph":""","name":"a"}',
     ]
     for text in bad:
         found = read(f'{{"traceEvents":[{EVENT},{text},{named("good")},{EVENT}],"traceName":"n"}}')
@@ -99,7 +102,48 @@ def test_damaged_events_cost_no_others() -> None:
         at_end = read(f'{{"traceEvents":[{EVENT},{text}],"traceName":"n"}}')
         assert (at_end.names, at_end.top) == (["aten::add"], {"traceName": "n"})
     many = read(f"[{','.join(f'{text},{EVENT}' for text in bad * 10)}]", 1000)
-    assert (many.events, many.lost[documents.DAMAGED][0]) == ([ONE] * 40, 40)
+    assert (many.events, many.lost[documents.DAMAGED][0]) == ([ONE] * 50, 50)
+
+
+@pytest.mark.parametrize(
+    ("text", "times", "events"),
+    [
+        ('{"ph":[{},', 3000, 0),
+        ("[", 3000, 0),
+        ('{"a":', 3000, 0),
+        ('{"a":[', 3000, 0),
+        ('},{"ph":', 3000, 0),
+        ('{"a":"{\\"a\\":', 3000, 0),
+        (f'{EVENT},{{"ph":[{{}},', 300, 300),
+        (f'{EVENT},[{{"a":1}},', 300, 300),
+        (f"{EVENT},{{x}},", 300, 300),
+    ],
+)
+def test_what_is_opened_again_and_again_is_looked_at_once(
+    monkeypatch: pytest.MonkeyPatch, text: str, times: int, events: int
+) -> None:
+    class Counted:
+        def __init__(self, pattern: re.Pattern[bytes]) -> None:
+            self.pattern, self.bytes = pattern, 0
+
+        def match(self, data: bytes, *where: int) -> re.Match[bytes] | None:
+            found = self.pattern.match(data, *where)
+            self.bytes += len(found[0]) if found else 0
+            return found
+
+        def search(self, data: bytes, start: int) -> re.Match[bytes] | None:
+            found = self.pattern.search(data, start)
+            self.bytes += (found.end() if found else len(data)) - start
+            return found
+
+    tokens, closes = Counted(grammar._TOKEN), Counted(documents._CLOSE)
+    monkeypatch.setattr(grammar, "_TOKEN", tokens)
+    monkeypatch.setattr(documents, "_CLOSE", closes)
+    found = read('{"traceEvents":[' + text * times, 4000)
+    assert (len(found.events), documents.DAMAGED in found.lost) == (events, True)
+    assert tokens.bytes < 30 * len(text) * times
+    # Once for each part of the file that comes into sight.
+    assert closes.bytes < 60 * len(text) * times
 
 
 def test_a_damaged_head_costs_no_events() -> None:
