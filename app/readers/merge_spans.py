@@ -14,6 +14,9 @@ import numpy as np
 from ..domain.profile import Profile
 
 Array = np.ndarray[Any, Any]
+CLOCKS_NS = 1_000_000
+"""By so much, and a quarter of the shorter one, spans of a process may seem to overlap: the profiler sets its clock anew
+for each."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,12 @@ class _Span:
     part: int
     start_ns: int
     end_ns: int
+
+    def beside(self, other: "_Span") -> bool:
+        """Whether one is over, or nearly, when the other begins."""
+        common = min(self.end_ns, other.end_ns) - max(self.start_ns, other.start_ns)
+        shorter = min(self.end_ns - self.start_ns, other.end_ns - other.start_ns)
+        return common <= min(CLOCKS_NS, shorter // 4)
 
 
 class Processes:
@@ -46,7 +55,7 @@ class Processes:
         alike = [] if who is None else self._known.setdefault((job, *who), [])
         for process in alike:
             others = self._processes[process]
-            if all(span.end_ns <= one.start_ns or span.start_ns >= one.end_ns for one in others):
+            if all(span.beside(one) for one in others):
                 others.append(span)
                 return process, others[0].part
         alike.append(len(self._processes))
@@ -54,12 +63,16 @@ class Processes:
         return alike[-1], part
 
     def apart(self, added: Sequence[int]) -> list[int]:
-        """What is added to the times of each part, so that spans of a process are as far apart as they were."""
+        """What is added to the times of each part, so that spans of a process are as far apart as they were, and none
+        begins before the one before it is over."""
         found = list(added)
         for spans in self._processes:
-            first = min(spans, key=lambda span: span.start_ns)
-            for span in spans:
-                found[span.part] = added[first.part] + span.start_ns - first.start_ns
+            first, *others = sorted(spans, key=lambda span: span.start_ns)
+            behind = added[first.part] - first.start_ns
+            over = added[first.part] + first.end_ns - first.start_ns
+            for span in others:
+                found[span.part] = max(over, span.start_ns + behind)
+                over = found[span.part] + span.end_ns - span.start_ns
         return found
 
     def begun(self) -> Iterator[tuple[int, int]]:

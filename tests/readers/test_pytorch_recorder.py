@@ -99,6 +99,13 @@ def test_spans_of_a_process_are_one_rank() -> None:
         assert other.counters.equals(merged.counters) and other.runs.equals(merged.runs)
 
 
+def test_spans_follow_each_other_though_the_clock_was_set_anew() -> None:
+    first, second = span(1_000, 1), span(1_045, 2)
+    words = in_words(merge([second, first]))
+    assert [word[2] for word in words if word[1].startswith("Prof")] == [0, 50_000]
+    assert [word[2] for word in words if word[1] == "aten::mm"] == [1_000, 51_000]
+
+
 def test_spans_and_ranks_at_once() -> None:
     """Ranks of one host, spans of each, and a file that tells no time: what is known of the others holds."""
     ranks = [{"host_name": "a", "distributedInfo": {"rank": rank}} for rank in (0, 1)]
@@ -115,7 +122,7 @@ def test_spans_and_ranks_at_once() -> None:
 
 def test_what_overlaps_is_of_two_processes() -> None:
     """Containers have processes of one number, and may not say their names."""
-    merged = merge([span(1_000, 1), span(1_020, 1)])
+    merged = merge([span(1_000, 1, slice_("long", 1_000, 5_000)), span(2_000, 1)])
     assert merged.steps.column("rank").to_pylist() == [0, 1] and merged.threads.num_rows == 4
     elsewhere = merge([span(1_000, 1, host_name="a"), span(2_000, 1, host_name="b")])
     assert elsewhere.steps.column("rank").to_pylist() == [0, 1]
