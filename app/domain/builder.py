@@ -92,6 +92,10 @@ class ProfileBuilder:
         key = _Thread(run, host, rank, pid, tid, kind, incarnation)
         return self._threads.setdefault(key, len(self._threads))
 
+    def without_ranks(self) -> None:
+        """Forget the rank of every thread: there is but one process."""
+        self._threads = {replace(key, rank=None): thread for key, thread in self._threads.items()}
+
     def named(self, thread: int, from_ns: int, name: str) -> None:
         """Say that `thread` bears `name` from `from_ns` on. Repeating the present name costs nothing."""
         if self._last_name.get(thread) != name:

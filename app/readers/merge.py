@@ -54,7 +54,8 @@ class Part:
     """What is kept of a profile that was taken in. run: the first of its runs. losses: how many it has.
 
     clock_ns: when its zero was, by perf's clock. sliced: its samples are made of slices. own_run: its runs are none of
-    a job's. length_ns: of what it tells, from its zero on; first_ns: where that begins.
+    a job's. ranked: it is known of which rank it is. length_ns: of what it tells, from its zero on; first_ns: where
+    that begins.
     """
 
     origin: Origin
@@ -66,6 +67,7 @@ class Part:
     losses: int
     sliced: bool = False
     own_run: bool = False
+    ranked: bool = False
     counts: list[tuple[int, int, int]] = field(default_factory=list)
 
     @property
@@ -98,8 +100,9 @@ def merge(profiles: Sequence[Profile]) -> Profile:
     """One profile with the samples of all: each profile is a run of its own (or several), its threads belong to it.
 
     Several spans of a process (see merge_spans) count as one. Threads without a rank get the number of their profile
-    as rank. Times are put on one clock where the profiles tell enough: by the time of day at which each started, else
-    by perf's clock where all are of one host; otherwise all start together. One profile is returned as it is.
+    as rank, where there are several. Times are put on one clock where the profiles tell enough: by the time of day at
+    which each started, else by perf's clock where all are of one host; otherwise all start together. One profile is
+    returned as it is.
     """
     if len(profiles) == 1:
         return profiles[0]
@@ -187,6 +190,7 @@ class Merging:
             losses=sum(profile.losses.column("count").to_pylist()),
             sliced=bool(profile.slices.num_rows),
             own_run=own_run,
+            ranked=not own_run or profile.threads.column("rank").null_count < profile.threads.num_rows,
         )
         ids = {"threads": threads, "functions": functions, "stacks": stacks}
         self._tables.add(profile, process, origin.rank, ids)
@@ -203,6 +207,10 @@ class Merging:
         """What became of all parts. offsets: what is added to the times of each. better: makes of what follows from
         the parts, and of when each run began and ended on the clock of the result, the Meta of the whole."""
         added = self._processes.apart(offsets(self.parts))
+        # A number tells nothing where there is but one.
+        alone = self.processes == 1 < len(self.parts) and not any(part.ranked for part in self.parts)
+        if alone:
+            self.builder.without_ranks()
         least = self._heaviness.least_impossible()
         if least is not None:
             self.builder.lost(TOO_HEAVY, f"a sample that weighs {least:.0f} or more", self._heaviness.left_out(least))
@@ -215,7 +223,7 @@ class Merging:
             keys = self._nodes.keys()
             self.builder.stacks((keys >> 32) - 1, keys & 0xFFFFFFFF)
         zeros = [-added[part] for part in self._part_of_thread]
-        meta = self._meta(added)
+        meta = self._meta(added, "" if alone else None)
         outline, place = self.builder.outline(better(meta, ends) if better else meta, zeros)
         samples = sum(part.samples.rows for part in self.parts) - self._heaviness.left_out(least)
         counts = sum(rows for part in self.parts for _, _, rows in part.counts)
@@ -224,7 +232,7 @@ class Merging:
             Pieces("samples", samples, lambda: self._ordered(added, place, least)),
             Pieces("counts", counts, lambda: self._counted(added)),
         )
-        return Merged(outline, {one.name: one for one in pieces} | self._tables.pieces(added, place))
+        return Merged(outline, {one.name: one for one in pieces} | self._tables.pieces(added, place, ranks=not alone))
 
     def _ends(self, added: Sequence[int]) -> Ends:
         """From when to when there is anything in each run, on the clock of the result; told to the runs too."""
@@ -249,7 +257,8 @@ class Merging:
             self.builder.of_run(run, duration_ns=high - low)
         return ends
 
-    def _meta(self, added: Sequence[int]) -> Meta:
+    def _meta(self, added: Sequence[int], label: str | None) -> Meta:
+        """label: what each part is called, where that is not its own."""
         metas = [part.meta for part in self.parts]
         starts = [meta.start_epoch_ns for meta in metas]
         commands, clocks = {meta.command for meta in metas}, {meta.clock for meta in metas}
@@ -265,7 +274,11 @@ class Merging:
             main_event=next((meta.main_event for meta in metas if meta.main_event is not None), None),
             command=commands.pop() if len(commands) == 1 else None,
             complete=all(meta.complete for meta in metas),
-            reasons=tuple(_of_part(part, reason) for part in self.parts for reason in part.meta.reasons),
+            reasons=tuple(
+                _of_part(part.origin.label if label is None else label, reason)
+                for part in self.parts
+                for reason in part.meta.reasons
+            ),
             facts=self._facts.together({FIRST_SAMPLE}),
         )
 
@@ -405,9 +418,8 @@ class Merging:
         return self._spill.put(data), data.size, table.num_rows
 
 
-def _of_part(part: Part, reason: str) -> str:
-    """Why it is not whole, with whose reason that is; the only process of a job has no label."""
-    label = part.origin.label
+def _of_part(label: str, reason: str) -> str:
+    """Why it is not whole, with whose reason that is; the only process has no label."""
     return f"{label[:1].upper()}{label[1:]}: {reason}" if label else reason
 
 

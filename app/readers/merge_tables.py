@@ -71,6 +71,7 @@ class MergingTables:
         self._known: dict[str, dict[tuple[Any, ...], int]] = {name: {} for name in (*DISTINCT, *OF_PROCESS)}
         self._blocks = Blocks()
         self._process: list[int] = []
+        self._ranks = True
 
     def add(self, profile: Profile, process: int, rank: int | None, ids: Mapping[str, Array]) -> None:
         """Take in the tables of a profile. ids: what its ids of threads, functions and stacks are in the whole.
@@ -99,8 +100,10 @@ class MergingTables:
                 if name == "slices":
                     self._blocks.add(part, column(table, "thread"), before[name])
 
-    def pieces(self, added: Sequence[int], stacks: Array) -> dict[str, Pieces]:
-        """The tables. added: what is added to the times of each part. stacks: what became of the ids of stacks."""
+    def pieces(self, added: Sequence[int], stacks: Array, *, ranks: bool = True) -> dict[str, Pieces]:
+        """The tables. added: what is added to the times of each part. stacks: what became of the ids of stacks. ranks:
+        whether they tell ranks."""
+        self._ranks = ranks
         places = self._blocks.places(added)
         return {
             name: Pieces(name, len(self._known[name]) if name in self._known else self._rows[name], each)
@@ -133,7 +136,7 @@ class MergingTables:
                 # The first says of which process it is.
                 rows = list(zip(*self._known[name], strict=True))[1:] or [()] * len(schema)
                 arrays = [pa.array(values, field.type) for values, field in zip(rows, schema, strict=True)]
-                yield from pa.Table.from_arrays(arrays, schema=schema).to_batches()
+                yield from self._told(pa.Table.from_arrays(arrays, schema=schema)).to_batches()
                 return
             if places is not None and name in OF_SLICES:
                 tables = self._in_places(name, added, stacks, places)
@@ -147,9 +150,16 @@ class MergingTables:
                 whole = pa.concat_tables([SCHEMAS[name].empty_table(), *tables])
                 tables = iter([whole.take(pa.compute.sort_indices(whole, sort_keys=keys))])
             for table in tables:
-                yield from table.combine_chunks().to_batches()
+                yield from self._told(table).combine_chunks().to_batches()
 
         return batches
+
+    def _told(self, table: pa.Table) -> pa.Table:
+        """With ranks, or without."""
+        at = table.schema.get_field_index("rank")
+        if self._ranks or at < 0:
+            return table
+        return table.set_column(at, table.schema.field(at), pa.nulls(table.num_rows, pa.int32()))
 
     def _order_of(self, name: str) -> list[tuple[str, str, str]]:
         """By which columns a table has to be put in order."""

@@ -81,15 +81,20 @@ def in_words(profile: Profile) -> list[tuple[Any, ...]]:
 def test_spans_of_a_process_are_one_rank() -> None:
     """Whatever the order in which they come; and one that has a thread more puts no slice in another's place."""
     extra = slice_("aten::add", 2_005, 3, tid=9)
-    spans = [span(1_000, 1), span(2_000, 4, extra), span(3_000, 7)]
+    spans = [span(1_000, 1), span(2_000, 4, extra), span(3_000, 7, perfloom={"reason": "It ended."})]
     merged = merge(spans)
     words = in_words(merged)
     assert [word[2] for word in words if word[1] == "aten::mm"] == [1_000, 1_001_000, 2_001_000]
     assert [word[6] for word in words if word[1] == "gemm"] == [2_000, 1_002_000, 2_002_000]
     assert [word[4] for word in words if word[1].startswith("Prof")] == [["aten::mm", "cudaLaunchKernel"]] * 3
-    assert {word[0] for word in words} == {(0, "thread", 1), (0, "thread", 9), (0, "gpu_stream", 7)}
+    # There are no ranks.
+    assert {word[0] for word in words} == {(None, "thread", 1), (None, "thread", 9), (None, "gpu_stream", 7)}
+    assert not any(
+        rank for name in ("steps", "devices", "series") for rank in merged.tables()[name]["rank"].to_pylist()
+    )
     assert merged.threads.num_rows == 3 and merged.runs.num_rows == 1 and merged.meta.duration_ns == 2_050_000
     assert merged.steps.column("name").to_pylist() == ["ProfilerStep#1", "ProfilerStep#4", "ProfilerStep#7"]
+    assert merged.meta.reasons == ("It ended.",)
     assert merged.devices.num_rows == merged.series.num_rows == 1
     assert merged.counters.column("value").to_pylist() == [1, 4, 7]
     for order in permutations(spans):
