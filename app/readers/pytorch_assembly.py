@@ -20,8 +20,8 @@ from .pytorch_recorder import WORD, number, recorded
 from .trace_arguments import ArgumentSets
 from .trace_events import MISSING, TraceEvents
 from .trace_lines import STREAM, THREAD
-from .trace_moments import Series, add_counters, arrows_of, flows_table, instants_of
-from .trace_phases import ARROW, COUNTER, INSTANT, Phases
+from .trace_moments import Series, add_counters, arrows_of, ends_of_arrows, flows_table, instants_of
+from .trace_phases import COUNTER, INSTANT, Phases
 from .trace_samples import samples_table
 from .trace_slices import Meaning, Rows, described, possible, slices_of
 from .trace_tables import categories_table, numbers_table, slices_table, table
@@ -143,9 +143,8 @@ def _outlined(
 
 def _flows(rows: Rows, builder: ProfileBuilder) -> pa.Table:
     """The table `flows`. Launches are none: they are joined by number."""
-    events, found = rows.events, rows.phases.of(ARROW, ordered=False)
-    found = possible(events, rows.phases, found[~is_launch(events, found)], builder)
-    arrows = arrows_of(events, found, builder)
+    events, found = rows.events, ends_of_arrows(rows, builder)
+    arrows = arrows_of(events, found[~is_launch(events, found)], builder)
     categories = [at for at in np.unique(events.category[arrows.source]).tolist() if at >= 0]
     backward = np.isin(
         events.category[arrows.source], [at for at in categories if events.texts[at].lower() in BACKWARD_FLOWS]
@@ -211,6 +210,11 @@ def _add_stacks(rows: Rows, work: Work) -> None:
     above = np.zeros(len(node), np.int32)
     source = np.where(work.launch >= 0, work.launch, work.operator)
     above[work.slice] = np.where(source >= 0, node[source], 0)
+    # Where the operator is another one than the call lies in, that one is not what launched it.
+    inside = (work.operator <= work.launch) & (work.launch < rows.end[work.operator])
+    other = np.flatnonzero((work.launch >= 0) & (work.operator >= 0) & ~inside)
+    frame = rows.codes.frame[rows.code[work.launch[other]]]
+    above[work.slice[other]] = rows.tree.below(node[work.operator[other]], frame)
     if len(alone):
         node[alone] = rows.tree.below(above[alone], rows.codes.frame[rows.code[alone]])
 

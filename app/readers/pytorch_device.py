@@ -14,9 +14,8 @@ from .nesting import ROUNDING_NS
 from .pytorch_names import work_kind
 from .trace_arguments import ArgumentSets
 from .trace_events import MISSING, TraceEvents
-from .trace_moments import around, lines_at, open_at
-from .trace_phases import ARROW
-from .trace_slices import WORK, Rows, possible
+from .trace_moments import around, ends_of_arrows, lines_at, open_at
+from .trace_slices import WORK, Rows
 from .trace_tables import table, with_nulls
 from .trace_words import real, whole
 
@@ -123,7 +122,7 @@ def _last_before(rows: Rows, work: Array, calls: Array, of_work: Array, of_calls
 def _by_arrow(rows: Rows, work: Array, launch: Array) -> Array:
     """Fill in the calls that only arrows tell, from the call to the work."""
     events = rows.events
-    flows = possible(events, rows.phases, rows.phases.of(ARROW, ordered=False))
+    flows = ends_of_arrows(rows)
     flows = flows[is_launch(events, flows)]
     sources, targets = (flows[events.phase[flows] == ord(letter)] for letter in "sf")
     missing = np.flatnonzero(launch < 0)

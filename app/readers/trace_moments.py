@@ -13,7 +13,8 @@ from .hashing import Index, numbered
 from .trace_arguments import ArgumentSets
 from .trace_events import TraceEvents
 from .trace_lines import STREAM, THREAD
-from .trace_slices import Meaning, Rows, described
+from .trace_phases import ARROW
+from .trace_slices import Meaning, Rows, described, possible
 from .trace_tables import table
 from .trace_words import parsed, real, whole
 
@@ -22,6 +23,7 @@ ARROWS = {ord("s"): 0, ord("t"): 1, ord("f"): 2}
 """The letters of arrows: where they begin, go through, and end."""
 
 NO_NUMBER = "counter without a number"
+NO_ARROW_ID = "arrow without an id"
 LONE_ARROW = "arrow of which only one end is there"
 NO_SLICE = "arrow that does not begin and end at slices"
 
@@ -155,45 +157,86 @@ def add_counters(
     """Add what counters counted, the events `found`: a series for each number that each of them has."""
     if not len(found):
         return
-    numbers: dict[int, dict[str, float]] = {int(event): {} for event in found.tolist()}
-    for key, given in events.numbers.items():
-        for event, value in zip(given.event.tolist(), given.value.tolist(), strict=True):
-            if event in numbers:
-                numbers[event][key] = float(value)
-    read: dict[int, dict[str, float]] = {}
-    collected: dict[tuple[int, int, int, str], tuple[list[int], list[float]]] = {}
-    without: list[int] = []
-    for event in found.tolist():
-        place = int(events.arguments[event])
-        if place >= 0 and place not in read:
-            read[place] = {k: n for k, v in parsed(events.texts[place]).items() if (n := real(v)) is not None}
-        values = {**numbers[event], **read.get(place, {})}
-        if not values:
-            without.append(event)
-        for key, number in values.items():
-            identity = (int(events.process[event]), int(events.name[event]), int(events.id[event]), key)
-            times, listed = collected.setdefault(identity, ([], []))
-            times.append(int(events.time_ns[event]) - zero)
-            listed.append(number)
-    if without:
-        builder.lost(NO_NUMBER, described(events, without[0]), len(without))
-    several = {identity[:3] for identity in collected}
-    alone = {one for one in several if sum(identity[:3] == one for identity in collected) == 1} if collected else set()
-    for identity, (times, listed) in collected.items():
-        process, name, number, key = identity
+    counted = _counted(events, found)
+    without = np.setdiff1d(found, counted.event)
+    if len(without):
+        builder.lost(NO_NUMBER, described(events, int(without[0])), len(without))
+    # A series for each process, name, id and key; those of one counter are told apart by their keys.
+    at = np.arange(len(counted.event))
+    named, _ = numbered(at, events.process[counted.event], events.name[counted.event])
+    counter, _ = numbered(at, named, events.id[counted.event])
+    code, shown = numbered(at, counter, counted.key, len(counted.keys))
+    alone = np.bincount(counter[shown], minlength=1) == 1
+    order = np.argsort(code, kind="stable")
+    bounds = np.searchsorted(code[order], np.arange(len(shown) + 1))
+    for which, first in enumerate(shown.tolist()):
+        mine = order[bounds[which] : bounds[which + 1]]
+        event, key = int(counted.event[first]), counted.keys[int(counted.key[first])]
+        name, number, process = int(events.name[event]), int(events.id[event]), int(events.process[event])
         words = [events.texts[name] if name >= 0 else "counter"]
-        if key and (identity[:3] not in alone or words[0] == "counter"):
+        if key and (not alone[counter[first]] or words[0] == "counter"):
             words.append(key)
         text = events.texts[process] if process >= 0 else None
         pid = whole(text)
         series.add(
-            np.array(times, np.int64),
-            np.array(listed),
+            events.time_ns[counted.event[mine]] - zero,
+            counted.value[mine],
             name=": ".join(words) + (f" {number}" if number >= 0 else ""),
             rank=rank,
             pid=pid,
             process=None if pid is not None else text,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """Numbers that counters have, in the order of their events. key: a place in `keys`."""
+
+    event: Array
+    key: Array
+    value: Array
+    keys: list[str]
+
+
+def _counted(events: TraceEvents, found: Array) -> _Counted:
+    """The numbers of some events: those that stand apart, then those among the arguments, each text of which is read
+    once."""
+    keys: dict[str, int] = {}
+    chosen = np.zeros(len(events), bool)
+    chosen[found] = True
+    parts: list[tuple[Array, Array, Array]] = []
+    for name, given in events.numbers.items():
+        mine = chosen[given.event]
+        if mine.any():
+            key = np.full(int(mine.sum()), keys.setdefault(name, len(keys)))
+            parts.append((given.event[mine], key, given.value[mine].astype(np.float64)))
+    told = found[events.arguments[found] >= 0]
+    places, text = np.unique(events.arguments[told], return_inverse=True)
+    counts, listed_keys, listed = np.zeros(len(places), np.int64), [], []
+    for row, place in enumerate(places.tolist()):
+        for name, value in parsed(events.texts[place]).items():
+            if (known := real(value)) is not None:
+                counts[row] += 1
+                listed_keys.append(keys.setdefault(name, len(keys)))
+                listed.append(known)
+    times, first = counts[text], (np.cumsum(counts) - counts)[text]
+    entry = np.arange(int(times.sum())) - np.repeat(np.cumsum(times) - times, times) + np.repeat(first, times)
+    parts.append((np.repeat(told, times), np.array(listed_keys, np.int64)[entry], np.array(listed)[entry]))
+    event, key, value = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    order = np.argsort(event, kind="stable")
+    return _Counted(event[order], key[order], value[order], list(keys))
+
+
+def ends_of_arrows(rows: Rows, builder: ProfileBuilder | None = None) -> Array:
+    """The events of ARROWS that have a time and an id, without which nobody knows what belongs together. The others
+    are lost."""
+    events = rows.events
+    found = possible(events, rows.phases, rows.phases.of(ARROW, ordered=False), builder)
+    without = found[events.id[found] < 0]
+    if builder is not None and len(without):
+        builder.lost(NO_ARROW_ID, described(events, int(without[0])), len(without))
+    kept: Array = found[events.id[found] >= 0]
+    return kept
 
 
 @dataclass(frozen=True, eq=False)

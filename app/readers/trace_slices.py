@@ -189,6 +189,10 @@ class Tree:
     def below(self, above: Array, frame: Array) -> Array:
         """The nodes of these frames below these nodes."""
         node = np.empty(len(above), np.int32)
+        missing = self.nodes + len(above) - len(self.parent)
+        if missing > 0:
+            room = np.empty(missing, np.int32)
+            self.parent, self.frame = np.append(self.parent, room), np.append(self.frame, room)
         self.keys, self.values, self.nodes = grow_tree(
             above, frame, node, self.keys, self.values, self.parent, self.frame, self.nodes, FACTOR
         )

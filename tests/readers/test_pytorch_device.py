@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perfloom.domain.tables import DeviceWorkKind
-from perfloom.readers import pytorch_assembly
+from perfloom.readers import pytorch_assembly, trace_moments, trace_slices
 from tests.readers.trace_json import Read, call, event, kernel, read, slice_
 
 
@@ -94,7 +94,8 @@ def test_the_number_of_an_operator_helps_where_it_is_one() -> None:
         kernel(14, 1, 8, "lone", args={"External id": 4}),
     )
     assert launches(rounded) == [("gemm", "cudaLaunchKernel", "mine"), ("lone", None, "next")]
-    assert rounded.samples("device time")[1][2] == "next;lone"
+    # Its stack is that of the operator too, and not of the one that the call was put into.
+    assert [stack for _, _, stack in rounded.samples("device time")] == ["mine;cudaLaunchKernel;gemm", "next;lone"]
     old = read(
         slice_("mine", 0, 10, cat="Operator", args={"External id": 3}),
         call(10, 0, 7, cat="Runtime", args={"correlation": 7, "external id": 3}),
@@ -122,6 +123,26 @@ def test_an_arrow_tells_what_launched_work_where_nothing_else_does() -> None:
     assert launches(got) == [("gemm", "cudaLaunchKernel", "op")]
     assert got.profile.flows.num_rows == 0
     assert got.losses == {}
+
+
+def test_an_arrow_without_an_id_or_a_time_tells_nothing() -> None:
+    got = read(
+        slice_("op", 0, 10),
+        call(2, 3, None),
+        event("s", "ac2g", 2, cat="ac2g"),
+        kernel(20, 5),
+        event("f", "ac2g", 20, cat="ac2g", pid=0, tid=7),
+        event("s", "ac2g", None, cat="ac2g", id=44),
+        event("s", "mine", 2, cat="mine"),
+        event("f", "mine", 9, cat="mine"),
+    )
+    assert launches(got) == [("gemm", None, None)]
+    assert got.profile.flows.num_rows == 0
+    assert got.losses == {
+        pytorch_assembly.NO_LAUNCH: 1,
+        trace_moments.NO_ARROW_ID: 4,
+        trace_slices.NO_TIME: 1,
+    }
 
 
 def test_how_kernels_were_launched() -> None:

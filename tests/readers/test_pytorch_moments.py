@@ -101,6 +101,9 @@ def test_counters_are_series_by_number_and_process() -> None:
         event("C", "queue", 1, args={"ready": 3, "Bytes": 7, "note": "x"}, pid="GPU 0 Counters"),
         event("C", "sm", 1, args={"": 12}),
         event("C", "empty", 1),
+        event("C", "empty", 2, args={"note": "x", "flag": True}),
+        event("C", "queue", 3, args={"ready": 4}, pid="GPU 0 Counters", id=5),
+        event("C", "GPU use", 3, args={"GPU use": 0.5}),
         slice_("op", 0, 5),
     )
     series = got.profile.series.to_pylist()
@@ -117,11 +120,13 @@ def test_counters_are_series_by_number_and_process() -> None:
     assert values == [
         ("GPU use", 1, 1_000, 1.0),
         ("GPU use", 1, 2_000, 0.5),
+        ("GPU use", 1, 3_000, 0.5),
         ("queue: Bytes", "GPU 0 Counters", 1_000, 7.0),
         ("queue: ready", "GPU 0 Counters", 1_000, 3.0),
         ("sm", 1, 1_000, 12.0),
+        ("queue 5", "GPU 0 Counters", 3_000, 4.0),
     ]
-    assert got.losses == {trace_moments.NO_NUMBER: 1}
+    assert got.losses == {trace_moments.NO_NUMBER: 2}
 
 
 def test_instants_know_their_threads_and_arguments() -> None:
