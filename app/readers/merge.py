@@ -259,6 +259,11 @@ class Merging:
 
     def _meta(self, added: Sequence[int], label: str | None) -> Meta:
         """label: what each part is called, where that is not its own."""
+        reasons = [
+            _of_part(part.origin.label if label is None else label, reason)
+            for part in self.parts
+            for reason in part.meta.reasons
+        ]
         metas = [part.meta for part in self.parts]
         starts = [meta.start_epoch_ns for meta in metas]
         commands, clocks = {meta.command for meta in metas}, {meta.clock for meta in metas}
@@ -274,11 +279,7 @@ class Merging:
             main_event=next((meta.main_event for meta in metas if meta.main_event is not None), None),
             command=commands.pop() if len(commands) == 1 else None,
             complete=all(meta.complete for meta in metas),
-            reasons=tuple(
-                _of_part(part.origin.label if label is None else label, reason)
-                for part in self.parts
-                for reason in part.meta.reasons
-            ),
+            reasons=tuple(reasons),
             facts=self._facts.together({FIRST_SAMPLE}),
         )
 
