@@ -13,7 +13,8 @@ _begun: "list[subprocess.Popen[bytes]]" = []
 
 
 def begin() -> None:
-    """Begin to compile where that was not done before. It ends with this process."""
+    """Begin to compile where that was not done before; it ends with this process. What other versions left goes."""
+    compiled_cache.forget_others()
     if not compiled_cache.is_ready():
         argv = processes.python("perfloom.workers.warming", str(os.getpid()))
         _begun.append(subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL))

@@ -6,7 +6,10 @@ What lies in it is run, so nobody else may write there. NUMBA_CACHE_DIR says whe
 import fcntl
 import hashlib
 import os
+import re
+import shutil
 import sys
+import time
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +22,9 @@ SHARED = ("compiled.py", "hashing.py", "trace_interning.py", "trace_masks.py", "
 LOCK = "lock"
 READY = "ready"
 """A file of this name says that all that reading needs was compiled."""
+UNUSED_S = 14 * 24 * 3600
+"""Folders of other versions go when nothing was read with them for so long; until then they may still be installed."""
+_NAME = re.compile(r"[0-9a-f]{16}")
 
 
 def base() -> Path:
@@ -51,8 +57,23 @@ def use_folder(numba: Any) -> bool:
         return False
     if found.st_uid != os.geteuid() or found.st_mode & 0o022 or not os.access(path, os.W_OK):
         return False
+    with suppress(OSError):
+        # When it was last used.
+        os.utime(path)
     numba.config.CACHE_DIR = str(path)
     return True
+
+
+def forget_others() -> None:
+    """Remove the folders of other versions that nobody has used for UNUSED_S."""
+    with suppress(OSError, RuntimeError):
+        mine = folder()
+        for path in base().iterdir():
+            if not _NAME.fullmatch(path.name) or path == mine or path.is_symlink():
+                continue
+            # Other programs may keep what they compile beside ours.
+            if (path / LOCK).is_file() and time.time() - path.stat().st_mtime > UNUSED_S:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def is_ready() -> bool:

@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -82,6 +83,27 @@ def test_what_is_compiled_is_kept_where_nobody_else_writes(tmp_path: Path, monke
     folder.chmod(0o700)
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     assert not compiled_cache.use_folder(numba)
+
+
+def test_what_versions_left_that_nobody_uses_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    compiled_cache.forget_others()
+    old = time.time() - compiled_cache.UNUSED_S - 60
+    assert compiled_cache.take()
+    mine = compiled_cache.folder()
+    others = {name: tmp_path / name for name in ("a" * 16, "b" * 16, "c" * 16, "numba-of-others")}
+    for name, path in others.items():
+        path.mkdir()
+        if name[0] != "c":
+            (path / compiled_cache.LOCK).touch()
+    for path in (mine, *(path for name, path in others.items() if name[0] != "b")):
+        os.utime(path, (old, old))
+    (tmp_path / ("d" * 16)).symlink_to(others["a" * 16])
+    compiled_cache.forget_others()
+    assert {path.name for path in tmp_path.iterdir()} == {mine.name, *others, "d" * 16} - {"a" * 16}
+    # What is used is not old.
+    assert compiled_cache.use_folder(SimpleNamespace(config=SimpleNamespace(CACHE_DIR="")))
+    assert mine.stat().st_mtime > old + 60
 
 
 def test_it_is_kept_in_the_user_s_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
