@@ -6,11 +6,14 @@ are looked at first: `Style` counts what only one of the two can be.
 
 import math
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 ABSENT = frozenset({"", "-", "n/a", "N/A", "nan", "-nan", "(!) nan", "(!) n/a", "no data", "inf", "-inf"})
 """What stands where nothing was measured, or nothing that can be counted."""
 LONGEST_NUMBER = 60
+ENOUGH = 1_000
+"""By so many more numbers must one of the two be proved for the others not to matter."""
 _SPACES = re.compile(r"(?<=\d)[ \u00a0\u2009\u202f'’](?=\d{3}(?!\d))")
 _PLAIN = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _NUMBER = re.compile(r"[+-]?\d[\d.,]*(?:[eE][+-]?\d+)?")
@@ -48,6 +51,11 @@ class Style:
         self._dots = 0
         self._commas = 0
 
+    @property
+    def sure(self) -> bool:
+        """Whether no more numbers need to be looked at."""
+        return abs(self._dots - self._commas) >= ENOUGH
+
     def look(self, text: str) -> None:
         """Take a number into account."""
         if "." in text or "," in text:
@@ -60,16 +68,19 @@ class Style:
         """Whether decimals stand behind a comma."""
         return self._commas > self._dots
 
-    def number(self, text: str) -> float | None:
-        """The number that `text` is; None where it is none, or none that is finite."""
-        return _number(text, self.comma)
+    def reader(self) -> Callable[[str], float | None]:
+        """What gives the number that a text is; None where it is none, or none that is finite. Remembers numbers: most
+        are there again and again."""
+        comma = self.comma
+        return lru_cache(maxsize=1 << 18)(lambda text: _number(text, comma))
 
 
-@lru_cache(maxsize=1 << 16)
 def _number(text: str, comma: bool) -> float | None:
     text = text.strip()
     if text in ABSENT or len(text) > LONGEST_NUMBER:
         return None
+    if not comma and text.isascii() and text.replace(".", "", 1).isdecimal():
+        return float(text)
     bare = _SPACES.sub("", text)
     if not _NUMBER.fullmatch(bare):
         return None

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 LONGEST_LINE = 1 << 22
 MOST_LINES = 200
@@ -27,6 +28,7 @@ RANGES = ("Push/Pop_Range", "Start/Stop_Range")
 """Parts of the names of the columns with NVTX ranges."""
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _SAYS = re.compile(r"==[A-Z]+==")
+_HEADING = re.compile(r"(?:^|[\s,\"])(?:Kernel Name|Source)(?:$|[\s,\"])")
 _PLACES = ("Kernel Name", "Function Name", "File Path", "File Name")
 
 
@@ -50,6 +52,11 @@ class Heading:
     file: str = ""
     block: int = 0
 
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Where each column is, the first of a name."""
+        return {name: place for place, name in reversed(list(enumerate(self.columns)))}
+
 
 @dataclass(frozen=True)
 class Row:
@@ -62,8 +69,9 @@ class Row:
     def named(self, *names: str) -> str:
         """What stands in the first of these columns that there is."""
         for name in names:
-            if name in self.heading.columns:
-                return self.cells[self.heading.columns.index(name)].strip()
+            place = self.heading.places.get(name)
+            if place is not None:
+                return self.cells[place].strip()
         return ""
 
 
@@ -119,7 +127,7 @@ def rows_of(text: str, lost: Lost) -> Iterator[Row]:
     place = _Place()
     for number, record in _records(text, lost):
         cells = _cells(record)
-        found = heading_of(cells)
+        found = heading_of(cells) if _HEADING.search(record) else None
         if found is not None:
             if found.kind is PageKind.SOURCE:
                 found = Heading(found.kind, found.columns, place.kernel, place.file, place.blocks)
@@ -152,12 +160,12 @@ def _fitted(cells: list[str], heading: Heading) -> list[str] | None:
         return cells if len(cells) == wanted else None
     if heading.kind is PageKind.SUMMARY:
         return None
-    if len(cells) < wanted and heading.kind is PageKind.DETAILS and len(cells) > heading.columns.index("Metric Value"):
+    if len(cells) < wanted and heading.kind is PageKind.DETAILS and len(cells) > heading.places["Metric Value"]:
         # Rules, in the last columns, may be missing.
         cells = cells + [""] * (wanted - len(cells))
     if len(cells) != wanted:
         return None
-    number = cells[heading.columns.index("ID")].strip()
+    number = cells[heading.places["ID"]].strip()
     return cells if number.isdecimal() or (not number and heading.kind is PageKind.RAW) else None
 
 

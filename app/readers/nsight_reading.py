@@ -21,6 +21,7 @@ from .nsight_pages import (
 
 EXAMPLE = 200
 SOURCE_COLUMNS = ("#", "Address", "Source", "Line No", "Line", "File", "File Path", "File Name")
+NOTHING = ("0", "-", "")
 SOURCE_SECTION = "Source counters"
 _NAMED = re.compile(r"(.*) \(([A-Za-z0-9_]+__[\w.:]+)\)")
 _NAME = re.compile(r"[a-z0-9_]+__[\w.:]+")
@@ -80,6 +81,9 @@ class Reading:
         self._columns: list[tuple[int, int]] = []
         for row in rows_of(text, lambda reason, number, said: None):
             self._look(row)
+            if self.style.sure:
+                break
+        self._number = self.style.reader()
         for row in rows_of(text, self._lost):
             self._take(row)
 
@@ -152,8 +156,9 @@ class Reading:
         key = (row.named("Host Name"), row.named("Process ID"), row.named("ID"), row.named("Kernel Name"))
         launch = self._launch(row, self._seen[key])
         self._seen[key] += 1
+        units = self._units or [""] * len(columns)
         for place, metric in self._columns:
-            self._measured(launch, metric, row.cells[place].strip(), (self._units or [""] * (place + 1))[place])
+            self._measured(launch, metric, row.cells[place].strip(), units[place])
 
     def _detail(self, row: Row) -> None:
         launch = self._launch(row)
@@ -172,46 +177,49 @@ class Reading:
                     "kind": row.named("Rule Type") or None,
                     "text": row.named("Rule Description") or None,
                     "speedup_kind": row.named("Estimated Speedup Type") or None,
-                    "speedup_percent": self.style.number(row.named("Estimated Speedup").removesuffix("%")),
+                    "speedup_percent": self._number(row.named("Estimated Speedup").removesuffix("%")),
                 }
             )
 
     def _measured(self, launch: Launch, metric: int, cell: str, unit: str) -> None:
         if not cell:
             return
-        value, text = self._value(cell)
-        if value is None and text is None:
-            return
+        value, text = self._number(cell), None
+        if value is None:
+            value, text = self._value(cell)
+            launch.texts[len(launch.metrics)] = text
         launch.metrics.append(metric)
         launch.values.append(math.nan if value is None else value)
-        if text is not None:
-            launch.texts[len(launch.metrics) - 1] = text
         known = self.known[metric]
         if known is not None:
             before = launch.known.get(known[0].key)
             if before is None or known[1] < before[0]:
                 launch.known[known[0].key] = (known[1], value, text or "", unit)
 
-    def _value(self, cell: str) -> tuple[float | None, str | None]:
-        """A number, or else a text; both for a number with those of its instances."""
-        value = self.style.number(cell)
-        if value is not None:
-            return value, None
+    def _value(self, cell: str) -> tuple[float | None, str]:
+        """Of what is no number by itself the number that those of its instances follow, and the text."""
         parts = _INSTANCES.fullmatch(cell)
-        return (self.style.number(parts[1]) if parts else None), cell
+        return (self._number(parts[1]) if parts else None), cell
 
     def _source(self, row: Row) -> None:
         heading, file = row.heading, row.heading.file or row.named("File Path", "File Name", "File") or None
         line = row.named("Line No", "Line") or (row.named("#") if file else "")
-        values = []
-        for name, cell in zip(heading.columns, row.cells, strict=True):
-            cell = cell.strip()
-            if not name or name in SOURCE_COLUMNS or cell in ("", "-", "0"):
+        if not self._columns:
+            self._columns = [
+                (place, self.metric(named, None if named else name, SOURCE_SECTION, None, ""))
+                for place, name in enumerate(heading.columns)
+                if name and name not in SOURCE_COLUMNS
+                for named in [name if _NAME.fullmatch(name) else None]
+            ]
+        values: list[tuple[int, float | None, str | None]] = []
+        for place, metric in self._columns:
+            cell = row.cells[place]
+            if cell in NOTHING:
                 continue
-            value, text = self._value(cell)
-            if value != 0:
-                named = name if _NAME.fullmatch(name) else None
-                metric = self.metric(named, None if named else name, SOURCE_SECTION, None, "")
+            value, text = self._number(cell), None
+            if value is None:
+                value, text = self._value(cell.strip())
+            if value != 0 and (value is not None or text):
                 values.append((metric, value, text))
         self.sources.append(
             Source(
@@ -220,7 +228,7 @@ class Reading:
                 file=file,
                 line=int(line) if line.isdecimal() and len(line) < 10 else None,
                 address=address_of(row.named("Address")),
-                text=row.cells[heading.columns.index("Source")],
+                text=row.cells[heading.places["Source"]],
                 values=list(dict.fromkeys(values)),
             )
         )

@@ -249,14 +249,14 @@ def test_numbers_are_read_in_either_language(values: list[object], comma: bool) 
     for text in shown:
         style.look(text)
     assert style.comma == comma
-    assert [style.number(text) for text in shown] == [float(str(value)) for value in values]
+    assert [style.reader()(text) for text in shown] == [float(str(value)) for value in values]
 
 
 def test_numbers_that_tell_nothing_are_english() -> None:
     style = Style()
     style.look("1,234")
     assert [
-        style.number(text) for text in ("1,234", "1.234", "1 234.5", "1'234", "1e3", "-0", "12x", "nan", "inf")
+        style.reader()(text) for text in ("1,234", "1.234", "1 234.5", "1'234", "1e3", "-0", "12x", "nan", "inf")
     ] == [
         *(1234.0, 1.234, 1234.5, 1234.0, 1000.0, 0.0),
         *(None, None, None),
