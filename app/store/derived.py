@@ -1,9 +1,11 @@
-"""What pages need of all of a large trace, made once and kept in the cache of its result."""
+"""What pages need of all of a large trace, made once and kept in the cache of its result.
+
+What makes it is imported where there is a large trace only: nobody else needs the libraries of tables.
+"""
 
 import logging
 from pathlib import Path
 
-from ..analysis.kept import made, remember, version
 from ..domain.errors import Unavailable
 from ..domain.profile import Profile
 from . import arrays
@@ -16,8 +18,12 @@ log = logging.getLogger(__name__)
 
 def keep(folder: Path, profile: Profile) -> None:
     """Make it, and put it into a result's cache as far as the disk lets; nothing where it lies there."""
-    path = _path(folder)
-    if profile.slices.num_rows < SMALL or arrays.read(path) is not None:
+    if profile.slices.num_rows < SMALL:
+        return
+    from ..analysis.kept import made, version
+
+    path = folder / f"{NAME}{version()}"
+    if arrays.read(path) is not None:
         return
     try:
         arrays.write(path, made(profile))
@@ -31,13 +37,13 @@ def keep(folder: Path, profile: Profile) -> None:
 
 def take(folder: Path, profile: Profile) -> None:
     """Have a profile remember what is kept of it."""
-    kept = arrays.read(_path(folder)) if profile.slices.num_rows >= SMALL else None
+    if profile.slices.num_rows < SMALL:
+        return
+    from ..analysis.kept import remember, version
+
+    kept = arrays.read(folder / f"{NAME}{version()}")
     if kept is not None:
         try:
             remember(profile, kept)
         except (KeyError, ValueError):
             log.warning("what is kept for tables in %s is damaged", folder)
-
-
-def _path(folder: Path) -> Path:
-    return folder / f"{NAME}{version()}"
