@@ -204,10 +204,11 @@ def nsight_metrics(profile: Profile, selection: Selection) -> pd.DataFrame:
     return metrics_of(profile, range(len(launches_of(profile))))
 
 
-def metrics_of(profile: Profile, rows: range) -> pd.DataFrame:
+def metrics_of(profile: Profile, rows: range, search: str = "") -> pd.DataFrame:
     """The metrics of some launches that follow each other, by section in the order of the report.
 
-    A metric of the page raw that a section shows, too, stands in that section only.
+    A metric of the page raw that a section shows, too, stands in that section only. search: words that must all be in
+    what a metric is called; of many launches that is much faster than to search the rows.
     """
     launches, metrics = launches_of(profile), profile.metrics.to_pylist()
     first, last = int(launches.start[rows.start]), int(launches.start[rows.stop])
@@ -219,8 +220,11 @@ def metrics_of(profile: Profile, rows: range) -> pd.DataFrame:
     told = np.array([row["section"] is not None for row in metrics] or [False], bool)
     both = kernel.astype(np.int64) * (len(names) + 1) + of_name[metric]
     stays = told[metric] | ~np.isin(both, both[told[metric] & (of_name[metric] != names.get("", -1))])
-    at = np.flatnonzero(stays)
     section = [row["section"] or section_of(row["name"] or "") for row in metrics]
+    called = [" ".join((row["name"] or "", _label(row) or "", of)) for row, of in zip(metrics, section, strict=True)]
+    words = search.casefold().split()
+    fits = np.array([all(word in text.casefold() for word in words) for text in called] or [False], bool)
+    at = np.flatnonzero(stays & fits[metric])
     # Sections that the report has come first, in its order.
     sections = [row["section"] for row in metrics if row["section"] is not None]
     order = {name: place for place, name in enumerate(dict.fromkeys([*sections, *SECTIONS, *section]))}

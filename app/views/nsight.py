@@ -24,7 +24,7 @@ from ..rendering import Page, render
 from .detail import NS_PER_US, Figure, detail_url, figure
 from .frame import Frame, Link, open_frame
 from .sheets import Sheet, Shown, asked, sheet
-from .tables import PAGE_SIZE, Order, Pager, asked_page, csv_response, here, pager
+from .tables import PAGE_SIZE, Order, Pager, asked_page, asked_search, csv_response, here, pager
 
 blueprint = Blueprint("nsight", __name__)
 VIEWS = {"launches": "Launches", "hints": "Hints", "metrics": "Metrics", "source": "Instructions"}
@@ -223,7 +223,8 @@ def _asked(profile: Profile, view: str, row: int | None) -> _Asked:
         shown = (shown[0], *_PLACE, *shown[1:])
     if row is None and view in ("metrics", "source"):
         shown = (shown[0], _KERNEL_TEXT, _ID, *shown[1:])
-    every = len(rows)
+    # Metrics are searched on the way already.
+    every = profile.metric_values.num_rows if view == "metrics" else len(rows)
     found, order = asked(rows, shown, default, searched)
     return _Asked(found, shown, order, every, names)
 
@@ -236,7 +237,7 @@ def _rows(profile: Profile, view: str, row: int | None) -> pd.DataFrame:
     if view == "source":
         return source_of(profile, row)
     whole = range(len(launches_of(profile)))
-    rows = metrics_of(profile, whole if row is None else range(row, row + 1))
+    rows = metrics_of(profile, whole if row is None else range(row, row + 1), asked_search())
     return rows.assign(order=range(len(rows)))
 
 
@@ -372,7 +373,7 @@ def _view(row: int | None) -> str:
 _TABLES: dict[str, tuple[tuple[Shown, ...], str, tuple[str, ...]]] = {
     "launches": (_LAUNCHES, "-duration_us", ("name", "ranges", "grid", "block", "bound", "limit")),
     "hints": (_HINTS, "-estimated_speedup_percent", ("name", "section", "rule", "kind", "text")),
-    "metrics": (_METRICS, "order", ("metric", "label", "section", "part", "name")),
+    "metrics": (_METRICS, "order", ("metric", "label", "section")),
     "source": (_SOURCE, "-samples", ("source", "stall", "file", "name")),
 }
 """Of each view the columns, the order where none is asked for, and where is searched."""
