@@ -1,8 +1,8 @@
 """Take the pictures of the documentation: `python docs/screenshots.py [NAME…]`.
 
 A server of its own on a data directory of its own, started by the real command line; recordings made there and then of
-the bundled program and of the tutorial's example, whose text is taken from the tutorial; Chromium. So the pictures
-show what a reader sees who does what the tutorial says.
+the bundled program and of the examples, whose text is taken from the pages that show them; Chromium. So the pictures
+show what a reader sees who does what the pages say. Those of PyTorch need it in the Python that takes them.
 """
 
 from __future__ import annotations
@@ -39,10 +39,20 @@ async (name) => {
   return [left + width / 3, top + height / 2];
 }
 """
+BLOCK = re.compile(r"^```(python|diff)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+"""A piece of a program, or a change of it, in a page."""
 DRAWN = """
 async () => {
   const { panels } = await import(document.querySelector('script[src*="charts/flamegraph.js"]').src);
   return panels().length > 0 && panels().every((panel) => panel.idle && !panel.view.moving && panel.view.drawn);
+}
+"""
+
+
+TIMELINE_DRAWN = """
+async () => {
+  const { timeline } = await import(document.querySelector('script[src*="charts/timeline.js"]').src);
+  return timeline().idle;
 }
 """
 
@@ -68,7 +78,7 @@ class Here:
         self.page.emulate_media(color_scheme="dark" if dark else "light")
         self.page.goto(f"{self.url}{path}?{urlencode(words or {})}")
         self.page.wait_for_load_state("networkidle")
-        if self.page.locator("[data-flamegraph]").count():
+        if self.page.locator('script[src*="charts/flamegraph.js"]').count():
             self.drawn()
 
     def drawn(self) -> None:
@@ -217,6 +227,91 @@ def ranks(here: Here) -> None:
     here.take("ranks")
 
 
+def project(here: Here) -> Path:
+    """A folder with a Python that has PyTorch, and a script to train with."""
+    folder = here.folder / "project"
+    if not folder.exists():
+        folder.mkdir()
+        (folder / ".venv").symlink_to(Path(sys.executable).parent.parent)
+        (folder / "train.py").write_text(scripts()[0], encoding="utf-8")
+    return folder
+
+
+def trained(here: Here) -> dict[str, str]:
+    """What the page on advice records, by its own text: the script, and the script changed. Once."""
+    if "train" not in here.results:
+        folder = project(here)
+        # One thread for each operator: what else runs here disturbs less.
+        environment = here.environment | {
+            "PATH": f"{folder / '.venv/bin'}{os.pathsep}{os.defpath}",
+            "OMP_NUM_THREADS": "1",
+        }
+        for word, name, text in zip(("train", "changed"), ("train.py", "train.py, changed"), scripts(), strict=True):
+            (folder / "train.py").write_text(text, encoding="utf-8")
+            options = ("--torch-steps", "2,1,5,1", "--torch-memory", "--torch-stacks", "--name", name)
+            argv = [str(PERFLOOM), "record", "--recorder", "pytorch", *options, "--", "python", "train.py"]
+            done = subprocess.run(argv, env=environment, cwd=folder, stdout=subprocess.PIPE, text=True, check=True)
+            here.results[word] = done.stdout.strip()
+    return here.results
+
+
+def scripts() -> tuple[str, str]:
+    """The script of the page on advice, as it is at first and with the changes that the page makes."""
+    page = (DOCS / "how-to" / "pytorch-advice.md").read_text(encoding="utf-8")
+    blocks = [match.groups() for match in BLOCK.finditer(page)]
+    first = next(text for kind, text in blocks if kind == "python")
+    changed = first
+    for text in (text for kind, text in blocks if kind == "diff"):
+        lines = text.splitlines(keepends=True)
+        old, new = ("".join(line[1:] for line in lines if line[0] == sign) for sign in "-+")
+        assert changed.count(old) == 1, f"The script of the page does not hold once what is changed:\n{old}"
+        changed = changed.replace(old, new)
+    return first, changed
+
+
+def pytorch_form(here: Here) -> None:
+    folder = project(here)
+    here.open("/jobs/new", height=660)
+    here.page.get_by_text("Directory, input files, environment", exact=True).click()
+    here.page.get_by_label("Command", exact=True).fill(f"{folder}/.venv/bin/python train.py")
+    here.page.get_by_label("Working directory").fill(str(folder))
+    here.page.locator("[name=recorder][value=pytorch]").check()
+    here.page.get_by_label("Steps", exact=True).fill("2,1,5,1")
+    for word in ("Memory", "Stacks"):
+        here.page.get_by_label(word, exact=True).check()
+    here.page.locator("[data-preview-command]", has_text="PERFLOOM_TORCH_STACKS").wait_for()
+    here.page.wait_for_load_state("networkidle")
+    here.page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    here.take("pytorch-form")
+
+
+def pytorch_overview(here: Here) -> None:
+    here.open(f"/results/{trained(here)['train']}", height=620)
+    here.take("pytorch-overview")
+
+
+def pytorch_advice(here: Here) -> None:
+    here.open(f"/results/{trained(here)['train']}/advice", height=620)
+    here.take("pytorch-advice")
+
+
+def pytorch_timeline(here: Here) -> None:
+    here.open(f"/results/{trained(here)['train']}/timeline", height=760, dark=True)
+    here.page.wait_for_function(TIMELINE_DRAWN)
+    here.take("pytorch-timeline-dark")
+
+
+def pytorch_memory(here: Here) -> None:
+    here.open(f"/results/{trained(here)['train']}/memory", height=620)
+    here.take("pytorch-memory")
+
+
+def pytorch_compare(here: Here) -> None:
+    words = {"base": trained(here)["train"], "other": here.results["changed"]}
+    here.open("/compare/steps", words, height=700)
+    here.take("pytorch-compare")
+
+
 PICTURES: dict[str, Callable[[Here], None]] = {
     "flame-graph": flame_graph,
     "narrowed": narrowed,
@@ -234,6 +329,12 @@ PICTURES: dict[str, Callable[[Here], None]] = {
     "target": target,
     "job-ranks": ranks,
     "ranks": ranks,
+    "pytorch-form": pytorch_form,
+    "pytorch-overview": pytorch_overview,
+    "pytorch-advice": pytorch_advice,
+    "pytorch-timeline-dark": pytorch_timeline,
+    "pytorch-memory": pytorch_memory,
+    "pytorch-compare": pytorch_compare,
 }
 
 
