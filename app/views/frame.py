@@ -28,9 +28,10 @@ class Link:
 class Frame:
     """Around every page of a result.
 
-    key: of the page shown. selection: as asked for. event, unit: those that hold (the main event, where none was
-    asked for), event empty where the result has none. measure: what its numbers are, in words. own: the words of the
-    present page alone. carried: everything of the query but the event, for the form that switches it.
+    key: of the page shown. narrows: whether there is something that a selection picks. selection: as asked for. event,
+    unit: those that hold (the main event, where none was asked for), event empty where the result has none. measure:
+    what its numbers are, in words. own: the words of the present page alone. carried: everything of the query but the
+    event, for the form that switches it.
     """
 
     id: str
@@ -120,7 +121,7 @@ def open_frame(id: str, key: str) -> tuple[Frame, Profile]:
         name=result.name,
         result=result,
         key=key,
-        narrows=page.narrows,
+        narrows=page.narrows and (bool(event) or profile.counters.num_rows > 0),
         selection=selection,
         event=event,
         unit=texts(profile.events, "unit")[place] if place is not None else "count",

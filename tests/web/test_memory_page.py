@@ -121,6 +121,9 @@ def test_less_was_recorded(browser_client: Browser, stored: Callable[..., str]) 
     """A timeline has categories alone; it says so, and where a snapshot would tell more."""
     with gzip.open(DATA / "pytorch" / "timeline.memory.raw.json.gz") as file:
         id = stored(memory_timeline.read(file, "timeline"))  # type: ignore[arg-type]
+    # It has no event, and time can be selected all the same.
+    narrowed = browser_client.page(f"/results/{id}/memory?start-ms=0&end-ms=1")
+    assert "chip--active" in narrowed and 'name="start-ms" value="0"' in narrowed and "n-focus" not in narrowed
     text = browser_client.page(f"/results/{id}/memory")
     assert "curves-part-7" in text and "AUTOGRAD_DETAIL" in text and "no addresses" not in text
     assert "no addresses" in browser_client.page(f"/results/{id}/memory?show=unfreed")
