@@ -27,7 +27,7 @@ def find_ncu(report: str) -> str:
     """The ncu to use. report: names the file in the message. Raises Unavailable where there is none."""
     found = shutil.which("ncu") or next(iter(_installed()), None)
     if found is None:
-        name = re.sub(r"[^\w.+-]", "_", report) or "REPORT.ncu-rep"
+        name = re.sub(r"[^\w.+-]", "_", re.sub(r"\.(?:gz|zst|xz)$", "", report)) or "REPORT.ncu-rep"
         raise Unavailable(
             f"{report} is a report of Nsight Compute, which only ncu can read, and ncu is not on this machine. Install "
             "Nsight Compute where Perfloom runs (it needs no GPU to read), or print the report where it was made, and "

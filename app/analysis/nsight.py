@@ -221,7 +221,7 @@ def metrics_of(profile: Profile, rows: range, search: str = "") -> pd.DataFrame:
     both = kernel.astype(np.int64) * (len(names) + 1) + of_name[metric]
     stays = told[metric] | ~np.isin(both, both[told[metric] & (of_name[metric] != names.get("", -1))])
     section = [row["section"] or section_of(row["name"] or "") for row in metrics]
-    called = [" ".join((row["name"] or "", _label(row) or "", of)) for row, of in zip(metrics, section, strict=True)]
+    called = [f"{row['name'] or ''} {_label(row) or ''}" for row in metrics]
     words = search.casefold().split()
     fits = np.array([all(word in text.casefold() for word in words) for text in called] or [False], bool)
     at = np.flatnonzero(stays & fits[metric])

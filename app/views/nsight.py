@@ -52,7 +52,7 @@ _LAUNCHES = (
     Shown("memory_percent", "Memory", "percent", "Throughput of caches and memory as a share of the peak"),
     Shown("bound", "Bound by", "word", "By its throughputs: latency where both are below 60 %"),
     Shown("occupancy_percent", "Occupancy", "percent", "Achieved: warps that were active, of those that fit"),
-    Shown("theoretical_percent", "Possible", "percent", "Theoretical occupancy: what registers, memory and size allow"),
+    Shown("theoretical_percent", "Theoretical", "percent", "Occupancy that registers, shared memory and size allow"),
     Shown("limit", "Limited by", "word", "What limits the theoretical occupancy"),
     Shown("registers", "Registers", "count", "Of a thread"),
     Shown("shared_bytes", "Shared memory", "bytes", "Of a block, static and dynamic"),
@@ -373,7 +373,7 @@ def _view(row: int | None) -> str:
 _TABLES: dict[str, tuple[tuple[Shown, ...], str, tuple[str, ...]]] = {
     "launches": (_LAUNCHES, "-duration_us", ("name", "ranges", "grid", "block", "bound", "limit")),
     "hints": (_HINTS, "-estimated_speedup_percent", ("name", "section", "rule", "kind", "text")),
-    "metrics": (_METRICS, "order", ("metric", "label", "section")),
+    "metrics": (_METRICS, "order", ("metric", "label")),
     "source": (_SOURCE, "-samples", ("source", "stall", "file", "name")),
 }
 """Of each view the columns, the order where none is asked for, and where is searched."""

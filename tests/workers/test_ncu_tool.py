@@ -84,6 +84,6 @@ def test_without_ncu_it_is_said_how_to_print_it_elsewhere(
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setattr(ncu_tool, "PLACES", ())
     with pytest.raises(Unavailable, match="only ncu can read") as caught:
-        ncu_tool.find_ncu(report.name)
+        ncu_tool.find_ncu(f"{report.name}.gz")
     assert "ncu --import my_report.ncu-rep --csv --page raw --print-units base; " in caught.value.message
     assert caught.value.message.endswith(") > report.csv")
