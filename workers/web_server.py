@@ -1,5 +1,6 @@
 """The web server as a process: gunicorn with our application, on a socket that its parent opened or on its own."""
 
+import gc
 import os
 import socket
 import sys
@@ -31,7 +32,11 @@ class _Application(BaseApplication):  # type: ignore[misc]
     def load(self) -> Any:
         from perfloom.web import create_app
 
-        return create_app(self._settings)
+        app = create_app(self._settings)
+        # What was loaded stays: looking through all of it for garbage would hold up a page now and then.
+        gc.collect()
+        gc.freeze()
+        return app
 
 
 def serve(settings: Settings, *, handle: int | None = None, processes: int = 1) -> None:
