@@ -27,7 +27,7 @@ BETWEEN = re.compile(rb"[\s,\x00\x1e]*+")
 
 _START = re.compile(rb'\}\s*+,?\s*+(\{\s*+")')
 _TOKEN = re.compile(rb'\s*+(?:("(?:[^"\\]++|\\.)*+("?))|([][{}:,])|[^]\s"[{}:,]++)', re.DOTALL)
-_ODD = re.compile(rb'[\x00-\x1f]|\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_ODD = re.compile(rb'[\x00-\x1f]|(?<!\\)(?:\\\\)*+\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _ESCAPES = re.compile(rb'[\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?+')
 _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?")
 _WHOLE = re.compile(rb"-?(?:0|[1-9][0-9]{0,18})(?:\.0+)?")

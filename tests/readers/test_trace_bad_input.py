@@ -205,6 +205,7 @@ def test_controls_and_bad_escapes_are_kept() -> None:
     found = read('[{"name":"a\tb\x01","args":{"path":"D:\\data","x":[1,,2,],}}]')
     assert found.names == ["a\tb\x01"]
     assert found.events[0].arguments == '{"path":"D:\\\\data","x":[1,2]}'
+    assert read(r'[{"name":"\\\\a","args":{"": 0}}]').events[0].arguments == '{"": 0}'
     assert found.lost == {}
 
 
