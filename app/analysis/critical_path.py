@@ -104,7 +104,7 @@ def critical_path(profile: Profile, selection: Selection, by: str = "name") -> p
         "total_us": micros(total),
         "percent": total * (100 / max(1, int(length.sum()))),
         "mean_us": micros(total) / np.maximum(1, parts),
-        "saves_us": _saves(profile, path.function[firsts], total) if whole else [None] * len(firsts),
+        "saves_us": _saves(profile, path, firsts) if whole else [None] * len(firsts),
         "rank": ranks_or_none(np.where((least == most) & several, least, NO_ID)),
     }
     found = frame(COLUMNS, values)
@@ -113,13 +113,43 @@ def critical_path(profile: Profile, selection: Selection, by: str = "name") -> p
     return found.sort_values(["total_us", "name"], ascending=[False, True], kind="stable", ignore_index=True)
 
 
-def _saves(profile: Profile, function: Array, total: Array) -> list[float | None]:
-    """What leaving out each of these functions would win, in µs, for the SAVING that take most of the path."""
-    found: list[float | None] = [None] * len(function)
-    for place in np.argsort(-total, kind="stable")[:SAVING].tolist():
-        saved = saved_ns(profile, int(function[place])) if function[place] >= 0 else None
-        found[place] = None if saved is None else saved / NS_PER_US
+@dataclass(frozen=True, eq=False)
+class Savings:
+    """What leaving out each of the functions that take most of the path would win, in ns (NO_ID: not known).
+
+    code: of kind and function, see `_code`.
+    """
+
+    code: Array
+    ns: Array
+
+
+def savings_of(profile: Profile) -> Savings:
+    """Of the SAVING functions that take most of the whole path; built once."""
+
+    def build() -> Savings:
+        path = selected_path(profile, Selection())[0]
+        some = picked(groups_by(path.kind, path.function), None)
+        firsts = some.least(np.arange(len(path)))
+        total = some.sums((path.end - path.start).astype(np.int64))
+        firsts = firsts[np.argsort(-total, kind="stable")[:SAVING]]
+        saved = [saved_ns(profile, of) if of >= 0 else None for of in path.function[firsts].tolist()]
+        return Savings(_code(path, firsts), np.array([NO_ID if ns is None else ns for ns in saved], np.int64))
+
+    return remembered(profile, "savings", build)
+
+
+def _code(path: Path, parts: Array) -> Array:
+    """A number for the kind and function of each of these parts."""
+    found: Array = path.function[parts].astype(np.int64) * len(KINDS) + path.kind[parts]
     return found
+
+
+def _saves(profile: Profile, path: Path, firsts: Array) -> list[float | None]:
+    """What leaving out the function of each of these parts would win, in µs, as far as it was worked out."""
+    found = savings_of(profile)
+    known = {code: ns / NS_PER_US for code, ns in zip(found.code.tolist(), found.ns.tolist(), strict=True) if ns >= 0}
+    return [known.get(code) for code in _code(path, firsts).tolist()]
 
 
 def selected_path(profile: Profile, selection: Selection) -> tuple[Path, Array, Array]:

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import numpy as np
 
 from ..domain.profile import Profile
-from .critical_path import Path, path_of
+from .critical_path import Path, Savings, path_of, savings_of
 from .launches import Waits, waits_of
 from .operators import Calls, calls_of
 from .picking import samples_of
@@ -35,6 +35,7 @@ def _parts(profile: Profile) -> list[_Part]:
         ("waits", Waits, partial(waits_of, profile)),
         ("device before", Array, partial(device_before, profile)),
         ("critical path", Path, partial(path_of, profile)),
+        ("savings", Savings, partial(savings_of, profile)),
         *((("piles", event), Blocks, partial(blocks_of, profile, event)) for event in events),
     ]
 

@@ -10,7 +10,7 @@ from ..domain.errors import Unavailable
 from ..domain.profile import Profile
 from . import arrays
 
-SMALL = 300_000
+SMALL = 100_000
 """With fewer slices it is made while somebody waits."""
 NAME = "tables-"
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from perfloom.analysis import kept, remember
-from perfloom.analysis.critical_path import path_of
+from perfloom.analysis.critical_path import path_of, savings_of
 from perfloom.analysis.operators import calls_of
 from perfloom.analysis.piles import blocks_of
 from perfloom.analysis.roles import rank_times
@@ -47,7 +47,8 @@ def test_it_is_taken_as_it_was_made(trace: Profile, tmp_path: Path, monkeypatch:
     again = replace(trace)
     derived.take(tmp_path, again)
     pinned = remember._shelves[again].pinned
-    for key, make in (("operator calls", calls_of), ("rank times", rank_times), ("critical path", path_of)):
+    made = {"operator calls": calls_of, "rank times": rank_times, "critical path": path_of, "savings": savings_of}
+    for key, make in made.items():
         assert same(make(trace), pinned[key])
     assert same(blocks_of(trace, 0), pinned["piles", 0])
 
