@@ -30,6 +30,7 @@ from .trace_parts import (
     ends,
     lying,
     mean,
+    recorder_said,
     shares,
     step_notes,
     step_values,
@@ -392,17 +393,30 @@ def _top(frame: Frame, key: str, title: str, first: Sequence[tuple[str, float]],
     )
 
 
+_WORDS = (
+    ("Work of devices", "activities with ProfilerActivity.CUDA", "a PyTorch that finds the GPU"),
+    ("Steps", "schedule=…, and step() in each iteration", "--torch-steps"),
+    ("Shapes of inputs", "record_shapes=True", "--torch-shapes"),
+    ("Call stacks of Python", "with_stack=True", "--torch-stacks"),
+    ("Memory", "profile_memory=True", "--torch-memory"),
+    ("Modules", "with_stack=True and with_modules=True", "--torch-stacks"),
+)
+"""What a trace may hold, and how it is asked for: in a script, and of our recorder."""
+
+
 def _recorded(profile: Profile) -> tuple[Recorded, ...]:
     sets, kinds = profile.argument_sets, set(texts(profile.categories, "kind"))
 
     def some(name: str) -> bool:
         return bool(sets.column(name).null_count < sets.num_rows)
 
-    return (
-        Recorded("Work of devices", bool(profile.device_work.num_rows), "activities with ProfilerActivity.CUDA"),
-        Recorded("Steps", bool(profile.steps.num_rows), "schedule=…, and step() in each iteration"),
-        Recorded("Shapes of inputs", some("shapes"), "record_shapes=True"),
-        Recorded("Call stacks of Python", some("call_stack") or "python" in kinds, "with_stack=True"),
-        Recorded("Memory", bool(profile.allocations.num_rows or profile.counters.num_rows), "profile_memory=True"),
-        Recorded("Modules", "module" in kinds, "with_stack=True and with_modules=True"),
-    )
+    there = {
+        "Work of devices": bool(profile.device_work.num_rows),
+        "Steps": bool(profile.steps.num_rows),
+        "Shapes of inputs": some("shapes"),
+        "Call stacks of Python": some("call_stack") or "python" in kinds,
+        "Memory": bool(profile.allocations.num_rows or profile.counters.num_rows),
+        "Modules": "module" in kinds,
+    }
+    by_option = bool(recorder_said(profile))
+    return tuple(Recorded(name, there[name], option if by_option else word) for name, word, option in _WORDS)

@@ -149,7 +149,7 @@ def where(rank: int | None, device: int | None) -> str:
 def step_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
     """What a step is in this recording, and which ones are left out."""
     found = []
-    recorder = _told(profile)
+    recorder = recorder_said(profile)
     if recorder.get("step") and recorder["step"] != "whole run":
         counted = f" ({recorder['counted']})" if recorder.get("counted") else ""
         schedule = f", recorded by the schedule {recorder['schedule']}" if recorder.get("schedule") else ""
@@ -173,6 +173,6 @@ def step_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _told(profile: Profile) -> dict[str, str]:
-    """What the recorder wrote of its steps into the file."""
+def recorder_said(profile: Profile) -> dict[str, str]:
+    """What the recorder wrote of its steps into the file; nothing where another profiler made it."""
     return {key: str(value)[:80] for key, value in told(profile, "perfloom").items()}
