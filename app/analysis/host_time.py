@@ -63,15 +63,18 @@ def _build(profile: Profile) -> dict[int, HostLine]:
     at_work = np.isin(column(profile.calls, "kind"), AT_WORK)[call]
     stepping = np.zeros(len(ranks), bool)
     stepping[column(profile.steps, "thread")] = True
-    layer = (np.where(at_work, 0, 2) + ~stepping[thread]) * len(ranks) + thread
-    order = np.argsort(layer.astype(np.int32), kind="stable")
+    # They are many: each array is let go as soon as may be.
+    layer = (np.where(at_work, np.int32(0), np.int32(2)) + ~stepping[thread]) * np.int32(len(ranks)) + thread
+    del at_work
+    order = np.argsort(layer, kind="stable").astype(np.int32)
     begins = np.flatnonzero(np.diff(layer[order], prepend=NO_ID))
+    del layer
     lines: dict[int, _Line] = {}
     # Stretches of one thread do not overlap, so each layer is free of overlaps. The layers come in order.
     for some in np.split(order, begins[1:]) if len(order) else []:
         rank = int(ranks[thread[some[0]]])
         line = (start[some], end[some], some)
-        lines[rank] = _laid_under(lines[rank], line) if rank in lines else line
+        lines[rank] = _laid_under(lines.pop(rank), line) if rank in lines else line
     return {rank: _whole(lines[rank], thread, call) for rank in sorted(lines)}
 
 
@@ -79,10 +82,13 @@ def _laid_under(line: _Line, layer: _Line) -> _Line:
     """A line with what of a layer is not covered by it."""
     gap_start, gap_end = np.concatenate(([-EDGE], line[1])), np.concatenate((line[0], [EDGE]))
     which, start, end, _ = _crossed(layer[0], layer[1], gap_start, gap_end)
+    del gap_start, gap_end
+    row = layer[2][which]
+    del which, layer
     starts = np.concatenate((line[0], start))
-    order = np.argsort(starts, kind="stable")
-    ends, rows = np.concatenate((line[1], end)), np.concatenate((line[2], layer[2][which]))
-    return starts[order], ends[order], rows[order]
+    order = np.argsort(starts, kind="stable").astype(np.int32)
+    starts = starts[order]
+    return starts, np.concatenate((line[1], end))[order], np.concatenate((line[2], row))[order]
 
 
 def _whole(line: _Line, thread: Array, call: Array) -> HostLine:

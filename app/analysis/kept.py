@@ -30,11 +30,12 @@ def _parts(profile: Profile) -> list[_Part]:
     """The key under which each is remembered, its type, and what makes it."""
     events = [event for event, count in enumerate(samples_of(profile).per_event.tolist()) if count >= MANY]
     return [
+        # First what takes the most memory on the way.
+        ("critical path", Path, partial(path_of, profile)),
         ("operator calls", Calls, partial(calls_of, profile)),
         ("rank times", tuple[RankTime, ...], partial(rank_times, profile)),
         ("waits", Waits, partial(waits_of, profile)),
         ("device before", Array, partial(device_before, profile)),
-        ("critical path", Path, partial(path_of, profile)),
         ("savings", Savings, partial(savings_of, profile)),
         *((("piles", event), Blocks, partial(blocks_of, profile, event)) for event in events),
     ]
