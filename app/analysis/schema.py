@@ -63,8 +63,13 @@ def frame(columns: tuple[Column, ...], values: dict[str, Any]) -> pd.DataFrame:
 def _series(values: Any, dtype: str) -> "pd.Series[Any]":
     if dtype != "number":
         return pd.Series(values, dtype=dtype)
-    whole = all(value is None or isinstance(value, int) or float(value).is_integer() for value in values)
+    # Floats beyond 2^53 are whole without saying much, and some are no int64.
+    whole = all(value is None or isinstance(value, int) or _is_whole(value) for value in values)
     return pd.Series(values, dtype="Int64" if whole else "Float64")
+
+
+def _is_whole(value: float) -> bool:
+    return abs(value) < 1 << 53 and float(value).is_integer()
 
 
 def records(data: pd.DataFrame) -> list[dict[str, Any]]:

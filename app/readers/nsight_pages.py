@@ -136,7 +136,11 @@ def rows_of(text: str, lost: Lost) -> Iterator[Row]:
             _told(place, cells)
         elif heading is not None and (fitting := _fitted(cells, heading)) is not None:
             yield Row(heading, fitting, number)
-        elif heading is not None and len(cells) > 1 and (record.startswith('"') or cells[0].isdecimal()):
+        elif (
+            heading is not None
+            and len(cells) != 1
+            and (record.startswith('"') or cells[:1] == [] or cells[0].isdecimal())
+        ):
             lost(OTHER_COLUMNS, number, record)
 
 
@@ -196,6 +200,10 @@ def _records(text: str, lost: Lost) -> Iterator[tuple[int, str]]:
 
 
 def _cells(record: str) -> list[str]:
+    """The cells of a row; none where it is no CSV."""
     # Of the whole process, and less by default than a kernel's name may have.
     csv.field_size_limit(2 * LONGEST_LINE)
-    return next(csv.reader([record]), [])
+    try:
+        return next(csv.reader([record]), [])
+    except csv.Error:
+        return []

@@ -148,6 +148,13 @@ def test_hints_and_instructions() -> None:
     assert len(nsight_source(profile, ALL)) == 16
 
 
+def test_counters_of_any_size() -> None:
+    text = '"Kernel Name","f"\n"#","Address","Source","# Samples"\n"1","0x10","EXIT","{}"\n'
+    for told, samples in (("1e30", 1e30), ("-7", -7), ("0.5", 0.5), ("9" * 18, 1e18)):
+        profile = nsight_compute.read(io.BytesIO(text.format(told).encode()), "x.csv")
+        assert records(nsight_source(profile, ALL))[0]["samples"] == samples
+
+
 def test_nothing_is_told_that_would_need_a_clock() -> None:
     profile = read("raw", "details")
     assert not has_clock(profile)

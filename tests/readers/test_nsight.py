@@ -159,6 +159,7 @@ def test_launches_without_units_with_instances_and_with_one_number_twice() -> No
         (HEAD + row(0, "f", "5") + row(1, "x" * (5 << 20), "6"), nsight_pages.TOO_LONG),
         (HEAD + row(0, "f", "5") + '"0x1","9","f","7","(1, 1, 1)","(1, 1, 1)","5"\n', nsight_pages.OTHER_COLUMNS),
         (HEAD + row(0, "f", "5") + row(1, "y" * 200_000, "6"), ""),
+        (HEAD + row(0, "f", "5") + "1,9,f\rx,7,8,9,5\n", nsight_pages.OTHER_COLUMNS),
     ],
 )
 def test_what_is_bent_is_told_and_the_rest_is_read(text: str, reason: str) -> None:
