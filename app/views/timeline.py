@@ -109,8 +109,8 @@ def as_svg(id: str) -> Response:
     selection = selected()
     found, _ = tracks(profile, timeline, selection)
     whole = extent(profile, timeline)
-    start = whole.start_ns if selection.start_ns is None else selection.start_ns
-    end = whole.end_ns if selection.end_ns is None else selection.end_ns
+    start = whole.first_ns if selection.start_ns is None else selection.start_ns
+    end = whole.last_ns if selection.end_ns is None else selection.end_ns
     # `draw` escapes every name and uses no script; tests hold it to that.
     document = draw(
         profile, timeline, selection, found[:STATIC_TRACKS], start, max(end, start + 1), STATIC_WIDTH, shell().theme
@@ -135,8 +135,8 @@ def _row(frame: Frame, track: Track) -> TrackRow:
 
 @blueprint.get("/api/v1/results/<id>/timeline")
 def as_json(id: str) -> Response:
-    """`{"start_ns", "end_ns", "tracks", "left_out", "busy", "step", "kinds"}`; 202 `{"preparing": sentence}` while
-    there is none yet. search: in the names of tracks."""
+    """`{"start_ns", "end_ns", "first_ns", "last_ns", "tracks", "left_out", "busy", "step", "kinds"}`; 202
+    `{"preparing": sentence}` while there is none yet. search: in the names of tracks."""
     profile, timeline = _opened(id)
     if timeline is None:
         return _preparing()
@@ -147,6 +147,8 @@ def as_json(id: str) -> Response:
         {
             "start_ns": whole.start_ns,
             "end_ns": whole.end_ns,
+            "first_ns": whole.first_ns,
+            "last_ns": whole.last_ns,
             "tracks": [asdict(track) for track in found],
             "left_out": left_out,
             "busy": {

@@ -39,7 +39,7 @@ def trace(names: tuple[str, ...] = ("forward", "aten::mm", "sgemm", "memory", "P
         made.flows.append((call, launch))
         made.step(step, 0, 1_000_000, rank)
         made.values(series, "bytes", [(0, 5.0), (500_000, 1e9)], rank)
-        made.instants.append((250_000, host, outer))
+        made.instants += [(250_000, host, outer), (1_200_000, host, outer)]
     return made.finish()
 
 
@@ -50,7 +50,7 @@ def test_a_trace_and_what_is_asked_of_it(stored: Callable[..., str], browser_cli
         return json.loads(browser_client.page(API + path, status))
 
     told = ask()
-    assert (told["start_ns"], told["end_ns"]) == (0, 1_000_000)
+    assert (told["start_ns"], told["end_ns"], told["first_ns"], told["last_ns"]) == (0, 1_200_000, 0, 1_000_000)
     kinds = [(track["kind"], track["group"]) for track in told["tracks"]]
     assert [kind for kind, _ in kinds] == [
         "steps",

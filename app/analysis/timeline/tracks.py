@@ -56,11 +56,14 @@ class Track:
 class Extent:
     """From when to when a profile goes (ns), and how busy it is in each of `BINS` parts of that: 0–1 of the busiest.
 
-    device: None without any.
+    first_ns, last_ns: from when to when there are samples, or all of it: a profiler begins and ends long before and
+    after what it records. device: None without any.
     """
 
     start_ns: int
     end_ns: int
+    first_ns: int
+    last_ns: int
     host: Array
     device: Array | None
 
@@ -103,10 +106,13 @@ def extent(profile: Profile, timeline: Timeline) -> Extent:
     def build() -> Extent:
         starts, ends = [0], [profile.meta.duration_ns or 0]
         last = lasting(profile)
+        sampled = None
         if profile.samples.num_rows:
             time_ns = samples_of(profile).time_ns
-            starts.append(int(time_ns[0]))
-            ends.append(int(time_ns[-1]) if last is None else max(int(time_ns[-1]), int(last.over.max())))
+            over = int(time_ns[-1]) if last is None else max(int(time_ns[-1]), int(last.over.max()))
+            sampled = int(time_ns[0]), over
+            starts.append(sampled[0])
+            ends.append(over)
         for pyramids in (timeline.slices, timeline.instants, timeline.steps):
             for pyramid in pyramids:
                 top = pyramid.levels[-1]
@@ -121,7 +127,8 @@ def extent(profile: Profile, timeline: Timeline) -> Extent:
         start, end = min(starts), max(max(ends), min(starts) + 1)
         is_device = np.array([kind == "gpu_stream" for kind in threads_of(profile).kind], bool)
         host, device = (_busy(profile, timeline, start, end, is_device == of) for of in (False, True))
-        return Extent(start, end, host, device if is_device.any() else None)
+        first, over = sampled if sampled and sampled[1] > sampled[0] else (start, end)
+        return Extent(start, end, first, over, host, device if is_device.any() else None)
 
     return remembered(profile, "timeline extent", build, pin=True)
 

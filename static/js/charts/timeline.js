@@ -179,11 +179,12 @@ class Timeline {
     this.part('error').hidden = true;
     this.tracks.set(answer.tracks);
     this.view.extent = { start: answer.start_ns, end: answer.end_ns };
+    this.view.home = { start: answer.first_ns, end: answer.last_ns };
     this.view.busy = answer.busy;
     this.stepWindow = answer.step ?? null;
     if (this.viewWord === null) {
-      this.view.start = answer.start_ns;
-      this.view.end = answer.end_ns;
+      this.view.start = answer.first_ns;
+      this.view.end = answer.last_ns;
     }
     // What a recording without slices has nothing for.
     const nested = answer.tracks.some((track) => track.rows > 0 && track.kind !== 'steps');
@@ -262,16 +263,15 @@ class Timeline {
     else if (first && view.range) {
       const [a, b] = view.range;
       view.show(a - (b - a) * 0.1, b + (b - a) * 0.1);
-    } else view.show(view.extent.start, view.extent.end);
+    } else view.show(view.home.start, view.home.end);
   }
 
   /** What is seen has changed: told to the address when it rests. */
   moved() {
     clearTimeout(this.writing);
     this.writing = setTimeout(() => {
-      const { start, end, extent } = this.view;
-      const whole = start <= extent.start && end >= extent.end;
-      const word = whole ? '' : `${milliseconds(start)}-${milliseconds(end)}`;
+      const { start, end, atHome } = this.view;
+      const word = atHome ? '' : `${milliseconds(start)}-${milliseconds(end)}`;
       if (word === this.viewWord) return;
       this.viewWord = word;
       this.state.change({ 'view-ms': word });

@@ -48,6 +48,8 @@ export class View {
     };
     this.#overlay = new Overlay(root, this);
     this.extent = { start: 0, end: 1 };
+    // What is seen at first: where anything ran.
+    this.home = { start: 0, end: 1 };
     this.start = 0;
     this.end = 1;
     this.hovered = null;
@@ -94,6 +96,13 @@ export class View {
 
   get level() {
     return levelOf(this.nsPerPixel);
+  }
+
+  /** Whether that is seen which is seen at first. */
+  get atHome() {
+    const { home, extent } = this;
+    if (home.start === extent.start && home.end === extent.end) return this.start <= home.start && this.end >= home.end;
+    return this.start === home.start && this.end === home.end;
   }
 
   get drawn() {
