@@ -231,14 +231,8 @@ def test_only_what_makes_sense_is_there(page: Page, served: Served) -> None:
     def shown(*names: str) -> list[bool]:
         return [page.is_visible(f"#f-{name}") for name in names]
 
-    assert shown("command", "pid", "per_cpu", "frequency", "interval", "stack_bytes") == [
-        True,
-        False,
-        False,
-        True,
-        False,
-        True,
-    ]
+    assert shown("command", "frequency", "stack_bytes") == [True, True, True]
+    assert shown("pid", "per_cpu", "interval", "steps", "torch_memory") == [False] * 5
     page.click("text=A running process")
     assert shown("command", "pid", "per_cpu") == [False, True, False]
     page.click("text=The whole system")
@@ -250,6 +244,17 @@ def test_only_what_makes_sense_is_there(page: Page, served: Served) -> None:
     assert shown("stack_bytes", "frequency", "period") == [False, True, False]
     page.click("text=After so many events")
     assert shown("frequency", "period") == [False, True]
+    page.check("[name=scope][value=command]")
+    page.check("[name=recorder][value=pytorch]")
+    assert shown("steps", "torch_seconds", "torch_memory", "torch_stacks") == [True] * 4
+    assert not any(shown("frequency", "period", "stack_bytes", "interval", "repeat", "call_graph", "splitting"))
+    assert not page.is_visible("#event-query")
+    page.fill("#f-command", "python3 /train.py")
+    page.fill("#f-steps", "1,1,0,1")
+    page.wait_for_selector("#e-steps :text('is no schedule')")
+    faultless(page)
+    page.fill("#f-steps", "whole")
+    preview(page, "PERFLOOM_TORCH_STEPS=whole", "python3 /train.py")
 
 
 def test_thousands_of_events_stay_quick_and_work_by_keyboard(page: Page, served: Served) -> None:
@@ -378,7 +383,18 @@ def plain(browser: Browser) -> Iterator[Page]:
 
 def test_all_of_it_without_scripts(plain: Page, served: Served) -> None:
     served.open(plain, "/jobs/new")
-    for name in ("command", "pid", "per_cpu", "frequency", "period", "interval", "repeat", "stack_bytes", "events"):
+    for name in (
+        "command",
+        "pid",
+        "per_cpu",
+        "frequency",
+        "period",
+        "interval",
+        "repeat",
+        "stack_bytes",
+        "events",
+        "steps",
+    ):
         assert plain.is_visible(f"#f-{name}"), name
     plain.fill("#f-command", f"{sys.executable} -c '{BUSY.format(1)}\nprint(42)'")
     plain.fill("#event-query", "cpu-clock")
