@@ -18,7 +18,9 @@ export function stepOf(least) {
 export function moment(ns, step) {
   const [size, name] = UNITS.find(([unit]) => step >= unit / 1000 && (Math.abs(ns) >= unit || step >= unit)) ?? UNITS[3];
   const digits = Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
-  return `${(ns / size).toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits })}${NO_BREAK}${name}`;
+  // Not "-0", which a mark at or next to the start would be.
+  const format = { minimumFractionDigits: digits, maximumFractionDigits: digits, signDisplay: 'negative' };
+  return `${(ns / size).toLocaleString('en', format)}${NO_BREAK}${name}`;
 }
 
 /** A moment to the nanosecond: "1,173.4561 ms". */
