@@ -238,7 +238,7 @@ def _rows(profile: Profile, view: str, row: int | None) -> pd.DataFrame:
         return source_of(profile, row)
     whole = range(len(launches_of(profile)))
     rows = metrics_of(profile, whole if row is None else range(row, row + 1), asked_search())
-    return rows.assign(order=range(len(rows)))
+    return rows.assign(order=range(1, len(rows) + 1))
 
 
 def _only(rows: pd.DataFrame, row: int | None) -> pd.DataFrame:

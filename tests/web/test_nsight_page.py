@@ -183,6 +183,18 @@ def test_no_name_becomes_markup(browser_client: Browser, stored: Callable[..., s
         assert answer.status_code in (200, 400) and read(answer.text).faults == [], word
 
 
+def test_a_report_without_durations(browser_client: Browser, stored: Callable[..., str]) -> None:
+    text = (
+        '"ID","Process ID","Kernel Name","sm__throughput.avg.pct_of_peak_sustained_elapsed"\n"4","1","f(int)","12.5"\n'
+    )
+    id = stored(nsight_compute.read(io.BytesIO(text.encode()), "x.csv"), "untimed00000")
+    for page in ("", "/nsight", "/nsight?launch=0", "/threads"):
+        found = browser_client.page(f"/results/{id}{page}")
+        assert read(found).faults == []
+    assert "12.50" in browser_client.page(f"/results/{id}/nsight")
+    assert "/kernels" not in browser_client.page(f"/results/{id}/nsight?launch=0")
+
+
 def test_a_result_without_any(browser_client: Browser, stored: Callable[..., str]) -> None:
     empty = Profile(meta=report().meta)
     id = stored(empty, "empty0000000")
