@@ -7,7 +7,7 @@ it passed.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ..domain.profile import Profile
 from ..domain.selection import Selection
 from . import communication, devices, idle, kernels, launches, memory, operators, steps
 from .picking import threads_of
+from .remember import remembered
 from .schema import Column, frame, records
 from .slices import has_clock
 
@@ -176,11 +177,16 @@ def advices(profile: Profile, selection: Selection, thresholds: Mapping[str, flo
     evidence, found = Evidence(profile, selection), []
     for rule in RULES:
         threshold = (thresholds or {}).get(rule.key, rule.threshold)
-        for finding in rule.judge(evidence):
+        key = ("findings", rule.key, evidence.selection)
+        for finding in remembered(profile, key, partial(_findings, rule, evidence)):
             if rule.speaks(finding.measured, threshold):
                 found.append(Advice(rule, finding, threshold))
     order = {"high": 0, "medium": 1, "low": 2}
     return sorted(found, key=lambda one: (order[one.severity], -(one.finding.share or 0)))
+
+
+def _findings(rule: Rule, evidence: Evidence) -> tuple[Finding, ...]:
+    return tuple(rule.judge(evidence))
 
 
 def advice(profile: Profile, selection: Selection) -> pd.DataFrame:

@@ -123,20 +123,32 @@ def slices_selected(profile: Profile, selection: Selection) -> Array | None:
 
     focus and ignore look at the whole call stack of a slice, hide at its own name. Raises InvalidRequest.
     """
-    slices = slices_of(profile)
     _checked(profile, selection)
-    mask = _all(
-        _in_time(selection, slices.start),
-        _on_threads(profile, selection, slices.thread),
-        _kept(profile, selection, slices.stack, slices.function),
-    )
-    return _all(mask, _in_steps(profile, selection, slices.start, slices.thread))
+    selection = selection.only(event=None, invert=False, recursion=False)
+
+    def build() -> Array | None:
+        slices = slices_of(profile)
+        mask = _all(
+            _in_time(selection, slices.start),
+            _on_threads(profile, selection, slices.thread),
+            _kept(profile, selection, slices.stack, slices.function),
+        )
+        return _all(mask, _in_steps(profile, selection, slices.start, slices.thread))
+
+    return None if selection == Selection() else remembered(profile, ("slices selected", selection), build)
 
 
 def work_selected(profile: Profile, selection: Selection) -> Array | None:
     """Which device work a selection picks, as bools by row of `device_work`; None for all. Raises InvalidRequest."""
-    slices, work = slices_of(profile), work_of(profile)
     _checked(profile, selection)
+    selection = selection.only(event=None, invert=False, recursion=False)
+    if selection == Selection():
+        return None
+    return remembered(profile, ("work selected", selection), lambda: _work_selected(profile, selection))
+
+
+def _work_selected(profile: Profile, selection: Selection) -> Array | None:
+    slices, work = slices_of(profile), work_of(profile)
     launched = work.anchor >= 0
     # Only looked at where there is one.
     from_thread = np.where(launched, slices.thread[work.anchor], work.thread) if len(slices) else work.thread
