@@ -55,10 +55,11 @@ def main() -> None:
 def _waited_for(descriptor: int, parent: int) -> str:
     """Load all that any file may need, and wait for the path of a request. Ends the process where none will come."""
     processes.die_with_parent(signal.SIGKILL, parent)
-    from perfloom.readers import compiled_cache, compiling
+    from perfloom.readers import compiled, compiled_cache, compiling
     from perfloom.workers import read_columns  # noqa: F401
 
-    if compiled_cache.is_ready():
+    # Where nothing can be kept for this user, it would be compiled here each time, whether needed or not.
+    if compiled.KEPT and compiled_cache.is_ready():
         compiling.load_all()
     path = b""
     while not path.endswith(END):
