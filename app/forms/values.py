@@ -8,7 +8,7 @@ from . import words
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+) *(ms|s|sec|min|m|h)?", re.ASCII)
 _UNITS = {"ms": 0.001, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
-_WALL_TIME = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?) *(s|sec|min|m|h|d)", re.ASCII)
+_WALL_TIME = re.compile(r"([0-9]{1,8}(?:\.[0-9]{1,6})?) *(s|sec|min|m|h|d)", re.ASCII)
 _CLOCK = re.compile(r"(?:([0-9]{1,3})-)?([0-9]{1,4}):([0-5]?[0-9])(?::([0-5]?[0-9]))?", re.ASCII)
 _VARIABLE = re.compile(r"(?:export[ \t]+)?([^=\s]+)=(.*)", re.ASCII | re.DOTALL)
 
