@@ -245,9 +245,11 @@ class Documents:
         while (sign := self._sign()) != b"]":
             at = window.place + window.at
             if sign == b"{":
-                self._block.take(window, self._losses)
-                if self._sign() == b"{" and window.place + window.at == at:
-                    self._odd_event()
+                if at not in window.hopeless.damaged:
+                    self._block.take(window, self._losses)
+                    if self._sign() != b"{" or window.place + window.at != at:
+                        continue
+                self._odd_event()
                 continue
             try:
                 self._value()

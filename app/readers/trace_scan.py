@@ -152,7 +152,7 @@ class Scan:
             while True:
                 while self._idle and (self._sure or not flying) and (piece := window.cut()) is not None:
                     scanner = self._idle.pop()
-                    flying.append((scanner, piece, self._pool.submit(scanner.scan, piece)))
+                    flying.append((scanner, piece, self._scanned(scanner, piece)))
                 if not flying:
                     return
                 scanner, piece, future = flying.popleft()
@@ -170,6 +170,14 @@ class Scan:
                 if not future.cancel():
                     future.exception()
                 self._idle.append(scanner)
+
+    def _scanned(self, scanner: Scanner, piece: Piece) -> Future[Scanned]:
+        """What is found in a piece, aside; at once where more may be damaged soon, and it is waited for anyway."""
+        if self._sure:
+            return self._pool.submit(scanner.scan, piece)
+        found: Future[Scanned] = Future()
+        found.set_result(scanner.scan(piece))
+        return found
 
     def _keep(self, found: Scanned) -> None:
         """Append what was found in a piece."""
