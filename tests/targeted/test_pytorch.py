@@ -66,7 +66,8 @@ def stored(road: Road, job: Job) -> Profile:
     return road.store.results.open(job.id)
 
 
-def test_spans_of_the_only_process(road: Road, here: Target, job: JobSpec) -> None:
+def test_spans_of_the_only_process(road: Road, here: Target, job: JobSpec, tmp_path: Path) -> None:
+    road.store.targets.save(replace(here, scratch=str(tmp_path / "scratch")))
     ended = run(road, job)
     profile = stored(road, ended)
     assert ended.state is JobState.STORED and road.store.results.get(ended.id).complete
@@ -74,6 +75,7 @@ def test_spans_of_the_only_process(road: Road, here: Target, job: JobSpec) -> No
     (thread,) = profile.threads.to_pylist()
     assert (thread["rank"], thread["host"]) == (None, os.uname().nodename)
     assert '"optimizer step"' in profile.meta.facts["perfloom"] and profile.ranks.num_rows == 1
+    assert list((tmp_path / "scratch").iterdir()) == []
 
 
 def test_ranks_of_mpi(road: Road, here: Target, job: JobSpec) -> None:
@@ -99,21 +101,19 @@ def test_who_is_told_to_end_saves_what_was_recorded(road: Road, here: Target, jo
     assert not result.complete and any("told to end" in reason for reason in result.reasons), result.reasons
 
 
-@pytest.mark.parametrize("killed", [False, True])
-def test_scratch(road: Road, here: Target, job: JobSpec, tmp_path: Path, killed: bool) -> None:
-    """Also of a process whose rank.sh was killed: it is ended, saves its recording, and that is brought."""
+def test_who_is_left_alone_is_ended_and_saves_what_was_recorded(
+    road: Road, here: Target, job: JobSpec, tmp_path: Path
+) -> None:
+    """Its rank.sh was killed; what it saved lies on scratch."""
     road.store.targets.save(replace(here, scratch=str(tmp_path / "scratch")))
-    if not killed:
-        assert stored(road, run(road, job)).steps.num_rows == 4
-    else:
-        begun = submit(road.store, endless(job))
-        running = until_job(road, begun, lambda job: "begun" in files_of(road, job).tail())
-        state = (far(running) / "run0" / "all" / "state").read_text()
-        (pid,) = re.findall(r"^pid (\d+)$", state, re.MULTILINE)
-        # Its parent is rank.sh.
-        os.kill(int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
-        ended = to_the_end(road, running, 60)
-        assert stored(road, ended).steps.num_rows > 2 and not road.store.results.get(ended.id).complete
+    begun = submit(road.store, endless(job))
+    running = until_job(road, begun, lambda job: "begun" in files_of(road, job).tail())
+    state = (far(running) / "run0" / "all" / "state").read_text()
+    (pid,) = re.findall(r"^pid (\d+)$", state, re.MULTILINE)
+    # Its parent is rank.sh.
+    os.kill(int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
+    ended = to_the_end(road, running, 60)
+    assert stored(road, ended).steps.num_rows > 2 and not road.store.results.get(ended.id).complete
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
