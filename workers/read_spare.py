@@ -107,6 +107,8 @@ def environment() -> dict[str, str]:
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
         "NUMBA_CACHE_DIR": str(compiled_cache.base()),
+        # Where memory lies in pieces, the kernel takes longer to make large pages than they are worth here.
+        "NUMPY_MADVISE_HUGEPAGE": "0",
         # Memory for one chunk serves for the next, instead of going back to the kernel in between.
         "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
         "MALLOC_MMAP_THRESHOLD_": str(8 << 20),
