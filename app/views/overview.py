@@ -1,6 +1,7 @@
 """The first page of a result: what was recorded, where and how, and where most of it went."""
 
 import shlex
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -242,9 +243,16 @@ def _sampling(row: dict[str, Any]) -> str:
 def _threads(frame: Frame, rows: list[dict[str, Any]]) -> tuple[ThreadRow, ...]:
     largest = max((row["value"] or 0 for row in rows), default=0)
     percents = scale_for(100, "percent")
+    often = Counter((row["rank"], row["name"]) for row in rows)
+
+    def name(row: dict[str, Any]) -> str:
+        if not row["name"] or row["tid"] is None or often[row["rank"], row["name"]] == 1:
+            return row["name"] or row["key"] or ""
+        return f"{row['name']} {row['tid']}"
+
     return tuple(
         ThreadRow(
-            name=row["name"] or row["key"] or "",
+            name=name(row),
             process=row["process"] or "",
             rank="" if row["rank"] is None else str(row["rank"]),
             url=frame.narrowed("hotspots", threads=(row["key"],)) if row["key"] else frame.url("hotspots"),

@@ -18,6 +18,7 @@ from perfloom.domain.tables import DeviceWorkKind
 from tests.analysis.stepped import Trace
 from tests.analysis.test_communication import pair
 from tests.analysis.test_steps import small
+from tests.traced import Trace as Traced
 from tests.web.conftest import EVIL, HOSTILE, Browser
 from tests.web.html import read
 
@@ -86,6 +87,15 @@ def test_the_overview_of_a_trace(browser_client: Browser, stored: Callable[..., 
     window = next(link for link in page.links if "start-ms=0.1&" in link)
     assert "100.00" in browser_client.page(window) or "0 %" in browser_client.page(window)
     browser_client.page(f"/results/{id}?step=9", 400)
+
+
+def test_threads_of_one_name_are_told_apart(browser_client: Browser, stored: Callable[..., str]) -> None:
+    made = Traced()
+    for tid, name in ((5, "python"), (6, "python"), (7, "pt_autograd_0")):
+        made.slice(made.thread(tid, name), 0, 10, "aten::mm")
+    page = browser_client.page(f"/results/{stored(made.finish())}")
+    shown = [name for name in ("python 5", "python 6", "pt_autograd_0") if f">{name}<" in page]
+    assert shown == ["python 5", "python 6", "pt_autograd_0"]
 
 
 def test_steps_that_were_not_counted_are_named(browser_client: Browser, stored: Callable[..., str]) -> None:
