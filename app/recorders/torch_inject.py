@@ -1,9 +1,8 @@
 """Records what PyTorch does in a program that knows nothing of it. Laid down where it runs, as sitecustomize.py.
 
 Python imports a module of that name when it starts. This one waits until the program imports torch, counts its steps,
-and has torch.profiler record some. It needs Python 3.7 and torch 1.13; whatever goes wrong, the program goes on.
-
-What a step is and which processes are recorded is told in docs/reference/recorder-pytorch.md, with all variables. That
+and has torch.profiler record some. It needs Python 3.7 and torch 1.13; whatever goes wrong, the program goes on. What a
+step is and which processes are recorded is told in docs/reference/recorder-pytorch.md, with all variables. That
 there are steps is known when the first is over: it is never recorded, and what was recorded until then is dropped.
 """
 
@@ -24,16 +23,13 @@ OPTIONS = {"MEMORY": "profile_memory", "SHAPES": "record_shapes", "STACKS": "wit
 WHOLE_S = {False: 30.0, True: 10.0}
 """How long a recording of the whole run may last; with stacks (True) every call of Python is in it."""
 MOST_SPANS, MOST_WORDS = 100, 5
-PATIENCE_BATCHES = 100
-"""So many batches may be taken before an optimizer that there is makes its first step."""
+PATIENCE_BATCHES = 100  # may be taken before an optimizer that there is makes its first step
 PATIENCE_STEPS = 20
 """An optimizer or DataLoader that goes on so often while the one that counts stands still, counts from then on."""
-GROUP_END_S = 0.2
-"""How long the threads of torch.distributed get to finish before they are taken down."""
+GROUP_END_S = 0.2  # get the threads of torch.distributed to finish before they are taken down
 OPTIMIZER, BATCH = "optimizer step", "batch"
 NOTHING: Any = None
-OPERATORS = (b'"cpu_op"', b'"kernel"', b'"Operator"')
-"""What stands in a trace in which anything of torch has run."""
+OPERATORS = (b'"cpu_op"', b'"kernel"', b'"Operator"')  # in a trace in which anything of torch has run
 DEVICES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MPI_RANKID", "SLURM_PROCID", "LOCAL_RANK")
 """Variables that tell a process its rank. The first that is set counts."""
@@ -376,8 +372,7 @@ class Watch:
     def save(self, prof: Any) -> None:
         """Write what a profiler has recorded, under a name of its own. Where no operator ran, there is nothing."""
         rank = rank_of(self.torch)
-        who = "process" if rank is None else f"rank{rank}"
-        name = f"{who}-{self.host}-{os.getpid()}-{len(self.saved)}"
+        name = f"{'process' if rank is None else f'rank{rank}'}-{self.host}-{os.getpid()}-{len(self.saved)}"
         plain = os.path.join(self.out, f".{name}.json")
         try:
             prof.export_chrome_trace(plain)
@@ -391,9 +386,8 @@ class Watch:
         except Exception as error:
             self.say(f"A trace could not be written to {self.out}: {type(error).__name__}: {error}")
         finally:
-            for path in (plain, plain + ".gz"):
-                if os.path.exists(path):
-                    os.remove(path)
+            for path in filter(os.path.exists, (plain, plain + ".gz")):
+                os.remove(path)
 
     def say(self, text: str) -> None:
         """Tell a person, on standard error and where the job looks. Never too often."""
@@ -468,21 +462,19 @@ class Finder:
 
         self.asks = True
         try:
-            spec = importlib.util.find_spec(name)
+            spec: Any = importlib.util.find_spec(name)
         finally:
             self.asks = False
-        loader: Any = spec.loader if spec is not None else None
-        load = getattr(loader, "exec_module", None)
+        load = reach(spec, "loader.exec_module")
         if load is not None:
-            loader.exec_module = lambda module: self.loaded(module, loader, load)
+            spec.loader.exec_module = lambda module: self.loaded(module, spec.loader, load)
         return spec
 
     def loaded(self, module: Any, loader: Any, load: Callable[[Any], None]) -> None:
         """Load torch, and watch over it."""
         del loader.exec_module
         load(module)
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
+        sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
         watch = Watch(module, self.out)
         watch.safely(watch.attach)
 
