@@ -263,7 +263,7 @@ def _begin_own_steps(settings: Settings, store: Store, job_id: str, ask: Secrets
 
     def run() -> None:
         with contextlib.suppress(PerfloomError):
-            steps.drive(open_road(settings, store, ask=ask), job_id)
+            steps.drive(open_road(settings, store, ask=ask, ends_with_job=True), job_id)
 
     thread = threading.Thread(target=run, name="steps", daemon=True)
     thread.start()

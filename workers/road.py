@@ -36,7 +36,8 @@ class Road:
     """The parts that steps need. queue None: nobody is rung for, the caller takes the next step himself.
 
     worker: who claims: host, pid and start of the process. ask: asked for passwords where a person sits here; None:
-    they come through the catalogue, sealed.
+    they come through the catalogue, sealed. ends_with_job: this process does, so that what nobody waits for is left to
+    another one.
     """
 
     settings: Settings
@@ -45,6 +46,7 @@ class Road:
     host: str
     worker: str
     ask: Secrets | None = field(default=None, repr=False, compare=False)
+    ends_with_job: bool = False
     _recent: dict[str, HostFacts] = field(default_factory=dict, repr=False, compare=False)
     _asked: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
 
@@ -70,9 +72,16 @@ def _same_user(facts: HostFacts) -> bool:
     return facts.root == (os.geteuid() == 0)
 
 
-def open_road(settings: Settings, store: Store, queue: Queue | None = None, ask: Secrets | None = None) -> Road:
+def open_road(
+    settings: Settings,
+    store: Store,
+    queue: Queue | None = None,
+    ask: Secrets | None = None,
+    *,
+    ends_with_job: bool = False,
+) -> Road:
     """The road of this process."""
-    return Road(settings, store, queue, host_name(), worker_name(), ask)
+    return Road(settings, store, queue, host_name(), worker_name(), ask, ends_with_job)
 
 
 def worker_name() -> str:

@@ -29,7 +29,7 @@ from perfloom.queue import LAUNCH_TASK, POLL_TASK, READ_TASK, TARGET_TASK, task_
 from perfloom.recorders import recorder_of
 from perfloom.store.disk import remove_tree, unavailable
 from perfloom.store.jobs import Job
-from perfloom.workers import launching, outcomes, supervised
+from perfloom.workers import launching, outcomes, settling, supervised
 from perfloom.workers.jobfiles import JobFiles, forget_environment
 from perfloom.workers.perf_tool import HEADING_EDGE
 from perfloom.workers.road import AGAIN_S, Road, Stopped, done, reporter
@@ -401,15 +401,15 @@ def _inputs(job: Job, files: JobFiles) -> tuple[Path, ...]:
 
 
 def _tidy_up(road: Road, job: Job, files: JobFiles) -> None:
-    """The result has its own copy; compress it, and prepare what its tables and its timeline need. Nobody waits for
-    this: `tidy` does what a crash left undone, and pages prepare what they need when they are first looked at."""
+    """The result has its own copy. Nobody waits for this: `tidy` does what a crash left undone."""
     try:
         remove_tree(files.artefacts)
-        road.store.results.compress(job.id)
-        road.store.results.derive(job.id)
-        road.store.timelines.ahead(job.id, road.store.results.open(job.id))
     except (PerfloomError, OSError) as error:
         log.warning("job %s: it is stored, but not tidied up yet: %s", job.id, error)
+    if road.ends_with_job:
+        settling.settle_beside(road.settings, road.store, job.id)
+    else:
+        settling.settle(road.store, job.id)
 
 
 def elsewhere(road: Road, job: Job) -> bool:

@@ -1,0 +1,52 @@
+"""What is done to a stored result when nobody waits for it any more: its original is compressed, what its tables and
+its timeline need of all of it is prepared. A crash loses nothing: `tidy` does the first, pages the rest.
+"""
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from perfloom.config import Settings
+from perfloom.domain.errors import PerfloomError
+from perfloom.store import Store, open_store
+from perfloom.workers import processes
+
+LARGE_BYTES, MANY_SAMPLES = 64 << 20, 500_000
+"""With larger originals, or more samples, it takes seconds."""
+NICE = 10
+log = logging.getLogger(__name__)
+_begun: "list[subprocess.Popen[bytes]]" = []
+
+
+def settle(store: Store, id: str) -> None:
+    """Do it now, as far as it can be done."""
+    try:
+        store.results.compress(id)
+        store.results.derive(id)
+        store.timelines.ahead(id, store.results.open(id))
+    except (PerfloomError, OSError) as error:
+        log.warning("result %s: it is stored, but not settled yet: %s", id, error)
+
+
+def settle_beside(settings: Settings, store: Store, id: str) -> None:
+    """For who ends with the job: do it now where it is soon done, else have a process do it that outlives this one."""
+    result = store.results.get(id)
+    if sum(one.bytes for one in result.originals) < LARGE_BYTES and result.samples < MANY_SAMPLES:
+        settle(store, id)
+        return
+    argv = processes.python("perfloom.workers.settling", str(settings.data), id)
+    nowhere = subprocess.DEVNULL
+    _begun.append(subprocess.Popen(argv, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True))
+
+
+def main() -> None:
+    """Settle one result: data directory and id are given."""
+    processes.name_process("perfloom-settle")
+    os.nice(NICE)
+    store = open_store(Settings.load(Path(sys.argv[1])))
+    try:
+        settle(store, sys.argv[2])
+    finally:
+        store.close()
