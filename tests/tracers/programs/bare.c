@@ -1,0 +1,5 @@
+int work(int value);
+
+int work(int value) {
+    return value;
+}
