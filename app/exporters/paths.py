@@ -1,0 +1,67 @@
+"""What call stacks weigh, event by event, for forms that hold stacks with values and no times."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..analysis.functions import functions_matching
+from ..analysis.picking import event_id, samples_kept, samples_of, weights_in, weights_on
+from ..analysis.trees import nearest_above
+from ..domain.profile import Profile
+from ..domain.selection import Selection
+from ..domain.tables import NO_ID, ROOT, column
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """Pairs of a call stack and a thread, ordered by these. events: rows of `events`. stack: node of `stacks`. thread:
+    row of `threads`. weight: int64, a column for each event. count: how many samples."""
+
+    events: tuple[int, ...]
+    stack: Array
+    thread: Array
+    weight: Array
+    count: Array
+
+
+def weighed(profile: Profile, selection: Selection) -> Weighed:
+    """What a selection leaves, of all events that have samples or of the one selected. Raises InvalidRequest."""
+    samples, threads = samples_of(profile), max(1, profile.threads.num_rows)
+    events = tuple(np.flatnonzero(samples.per_event).tolist())
+    if selection.event is not None:
+        events = (event_id(profile, selection.event),)
+    found = []
+    for event in events:
+        rows = samples_kept(profile, selection, event)
+        key = samples.stack[rows].astype(np.int64) * threads + samples.thread[rows]
+        keys, place = np.unique(key, return_inverse=True)
+        weight = weights_in(profile, selection, rows)
+        found.append(
+            (keys, weights_on(place, weight, len(keys), samples.peak), np.bincount(place, minlength=len(keys)))
+        )
+    every = np.unique(np.concatenate([keys for keys, _, _ in found] or [np.zeros(0, np.int64)]))
+    weight, count = np.zeros((len(every), len(events)), np.int64), np.zeros(len(every), np.int64)
+    for column_of, (keys, of_keys, times) in enumerate(found):
+        at = np.searchsorted(every, keys)
+        weight[at, column_of] = of_keys
+        count[at] += times
+    stack, thread = np.divmod(every, threads)
+    return Weighed(events, stack, thread, weight, count)
+
+
+def chains(profile: Profile, selection: Selection) -> tuple[Array, Array]:
+    """(of each node of `stacks` the one that stands for it, of each node the next one outwards that is shown).
+
+    `hide` takes frames out: what is below them hangs on what is above. The root is 0.
+    """
+    parent, end, frame = (column(profile.stacks, name) for name in ("parent", "end", "frame"))
+    shown = np.ones(len(parent), bool)
+    if selection.hide is not None and profile.functions.num_rows:
+        hidden = functions_matching(profile, selection.hide, "hide")
+        shown = ~hidden[column(profile.frames, "function")][frame]
+        shown[ROOT] = True
+    above = nearest_above(parent, end, shown)
+    return above, np.where(parent < 0, NO_ID, above[parent])

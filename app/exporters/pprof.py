@@ -1,0 +1,200 @@
+"""pprof: what `go tool pprof` and all that reads its files open. The definition is pprof's own, proto/profile.proto.
+
+A value for each event, of the call stacks of each thread. What a trace did is there as self time: nothing counts twice,
+and the values of a thread add up to the time in which it did anything.
+"""
+
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..analysis.picking import samples_of
+from ..analysis.slices import work_of
+from ..domain.profile import Profile
+from ..domain.selection import Selection
+from ..domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, ROOT, column, texts
+from ..domain.wire import chunk, message, number, packed, varint
+from .paths import Weighed, chains, weighed
+
+Array = np.ndarray[Any, Any]
+OPTIONS: Mapping[str, str] = {}
+UNITS = {"ns": "nanoseconds", "bytes": "bytes", "count": "count"}
+"""pprof's words for units. Others stay as they are: it shows them."""
+SAMPLES = "samples"
+BLOCK_BYTES = 1 << 20
+GZIP = 31
+"""zlib's word for a gzip file, which carries neither a name nor a time."""
+# Fields of Profile, and of the messages in it.
+_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRING = 1, 2, 3, 4, 5, 6
+_TIME, _DURATION, _PERIOD_TYPE, _PERIOD, _COMMENT, _DEFAULT = 9, 10, 11, 12, 13, 14
+
+
+class _Strings:
+    """The table of strings; the first is the empty one."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {"": 0}
+
+    def of(self, text: str) -> int:
+        return self._places.setdefault(text, len(self._places))
+
+    def written(self) -> Iterator[bytes]:
+        return (message(_STRING, text.encode()) for text in self._places)
+
+
+def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
+    """The file, packed. Of the selected event alone, else of all that have samples."""
+    packer = zlib.compressobj(6, zlib.DEFLATED, GZIP)
+    held = bytearray()
+    for part in _parts(profile, selection):
+        held += part
+        if len(held) >= BLOCK_BYTES:
+            yield packer.compress(bytes(held))
+            held.clear()
+    yield packer.compress(bytes(held)) + packer.flush()
+
+
+def _parts(profile: Profile, selection: Selection) -> Iterator[bytes]:
+    strings, found = _Strings(), weighed(profile, selection)
+    names, units = texts(profile.events, "name"), texts(profile.events, "unit")
+    # How many pieces the time of a trace is cut into says nothing.
+    counted = {HOST_TIME, DEVICE_TIME, SAMPLES}.isdisjoint(names[event] for event in found.events)
+    types = [(SAMPLES, "count")] if counted else []
+    types += [(names[event], UNITS.get(units[event], units[event])) for event in found.events]
+    written = [(strings.of(name), strings.of(unit)) for name, unit in types]
+    for name, unit in written:
+        yield message(_TYPE, number(1, name), number(2, unit))
+    yield from _samples(profile, selection, found, strings, counted)
+    yield from _places(profile, strings)
+    meta = profile.meta
+    yield number(_TIME, (meta.start_epoch_ns or 0) + (selection.start_ns or 0) if meta.start_epoch_ns else 0)
+    yield number(_DURATION, _duration_ns(profile, selection))
+    main = meta.main_event if meta.main_event in {names[event] for event in found.events} else None
+    event = names.index(main) if main is not None else next(iter(found.events), NO_ID)
+    if event != NO_ID:
+        type_number, unit_number = written[-len(found.events) :][found.events.index(event)]
+        yield message(_PERIOD_TYPE, number(1, type_number), number(2, unit_number))
+        yield number(_PERIOD, _period(profile, event))
+        yield number(_DEFAULT, type_number)
+    told = [f"Exported by Perfloom from {meta.format}."] + ([f"Command: {meta.command}"] if meta.command else [])
+    told += [f"Not complete: {reason}" for reason in meta.reasons]
+    told += [f"Selected: {word}={value}" for word, value in selection.to_query()]
+    yield packed(_COMMENT, [strings.of(text) for text in told])
+    yield from strings.written()
+
+
+def _duration_ns(profile: Profile, selection: Selection) -> int:
+    whole = profile.meta.duration_ns or 0
+    start = max(0, selection.start_ns or 0)
+    return max(0, min(whole, selection.end_ns if selection.end_ns is not None else whole) - start)
+
+
+def _period(profile: Profile, event: int) -> int:
+    """After how much of an event a sample was taken: the period asked for, else the mean of what samples weigh."""
+    sampling: str | None = profile.events.column("sampling")[event].as_py()
+    rate: float | None = profile.events.column("rate")[event].as_py()
+    if sampling == "period" and rate:
+        return round(rate)
+    name: str = profile.events.column("name")[event].as_py()
+    if name in (HOST_TIME, DEVICE_TIME):
+        return 1
+    samples = samples_of(profile)
+    weight = samples.weight[samples.event == event]
+    return max(1, round(float(weight.mean()))) if len(weight) else 1
+
+
+def _samples(
+    profile: Profile, selection: Selection, found: Weighed, strings: _Strings, counted: bool
+) -> Iterator[bytes]:
+    """A message for each pair of a stack and a thread."""
+    stands_for, parent = chains(profile, selection)
+    locations = _Chains(column(profile.stacks, "frame"), parent)
+    labels = _labels(profile, strings)
+    nodes, threads = stands_for[found.stack].tolist(), found.thread.tolist()
+    values = np.column_stack((found.count, found.weight)) if counted else found.weight
+    for node, thread, row in zip(nodes, threads, values.tolist(), strict=True):
+        yield message(_SAMPLE, chunk(1, locations.of(node)), message(2, *map(varint, row)), labels[thread])
+
+
+class _Chains:
+    """The ids of the locations of stacks, the innermost first, as bytes; each stack's end with its parent's."""
+
+    def __init__(self, frame: Array, parent: Array) -> None:
+        self._frame, self._parent = frame.tolist(), parent.tolist()
+        self._known: dict[int, bytes] = {ROOT: b""}
+
+    def of(self, node: int) -> bytes:
+        todo = []
+        while node not in self._known:
+            todo.append(node)
+            node = self._parent[node]
+        found = self._known[node]
+        for each in reversed(todo):
+            found = self._known[each] = varint(self._frame[each] + 1) + found
+        return found
+
+
+def _labels(profile: Profile, strings: _Strings) -> list[bytes]:
+    """What says of a sample where it was taken, of each thread."""
+    devices = _devices(profile)
+    found = []
+    for place, row in enumerate(profile.threads.to_pylist()):
+        words = {"process": row["process"], "thread": row["name"], "host": row["host"], "device": devices.get(place)}
+        numbers = {
+            "pid": row["pid"],
+            "stream" if row["kind"] == "gpu_stream" else "tid": row["tid"],
+            "rank": row["rank"],
+        }
+        labels = [
+            message(3, number(1, strings.of(key)), number(2, strings.of(text))) for key, text in words.items() if text
+        ]
+        labels += [
+            message(3, number(1, strings.of(key)), number(3, value))
+            for key, value in numbers.items()
+            if value is not None
+        ]
+        found.append(b"".join(labels))
+    return found
+
+
+def _devices(profile: Profile) -> dict[int, str]:
+    """The device that threads are streams of."""
+    work = work_of(profile)
+    known = work.device >= 0
+    index, kinds = profile.devices.column("device").to_pylist(), texts(profile.devices, "kind")
+    pairs = np.unique(np.stack((work.thread[known], work.device[known])), axis=1).T.tolist()
+    return {thread: f"{kinds[row].upper()} {index[row]}" for thread, row in pairs}
+
+
+def _places(profile: Profile, strings: _Strings) -> Iterator[bytes]:
+    """Mappings, functions and locations; each has its row and one as its id."""
+    modules: dict[str, int] = {}
+    functions = profile.functions.to_pylist()
+    for place, row in enumerate(functions):
+        shown, raw = strings.of(row["display"]), strings.of(row["name"])
+        of_file = strings.of(row["file"] or "")
+        yield message(
+            _FUNCTION,
+            number(1, place + 1),
+            number(2, shown),
+            number(3, raw),
+            number(4, of_file),
+            number(5, row["start_line"] or 0),
+        )
+        if row["module"]:
+            modules.setdefault(row["module"], len(modules) + 1)
+    frames = zip(*(profile.frames.column(name).to_pylist() for name in ("function", "address", "line")), strict=True)
+    for place, (function, address, line) in enumerate(frames):
+        mapping = modules.get(functions[function]["module"], 0)
+        yield message(
+            _LOCATION,
+            number(1, place + 1),
+            number(2, mapping),
+            number(3, address or 0),
+            message(4, number(1, function + 1), number(2, line or 0)),
+        )
+    for name, place in modules.items():
+        # Its functions are known: nobody need look for them in the file.
+        yield message(_MAPPING, number(1, place), number(5, strings.of(name)), number(7, 1), number(8, 1), number(9, 1))

@@ -1,0 +1,226 @@
+"""pprof: out and in again, and what pprof's own tool says of it."""
+
+import gzip
+import io
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfloom.analysis.picking import event_id
+from perfloom.analysis.piles import call_weights
+from perfloom.domain import wire
+from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.profile import Profile
+from perfloom.domain.selection import Selection
+from perfloom.domain.tables import ROOT, FrameKind, column, texts
+from perfloom.exporters import exporter
+from perfloom.readers import pprof
+from tests.parts import require
+from tests.profiles import profile_of, profiles
+from tests.traced import Trace, traces
+
+
+def written(profile: Profile, **selection: object) -> bytes:
+    return b"".join(exporter("pprof").write(profile, Selection(**selection), {}))  # type: ignore[arg-type]
+
+
+def read(data: bytes) -> Profile:
+    return pprof.read(io.BytesIO(data))
+
+
+def weighed(profile: Profile) -> Counter[tuple[object, ...]]:
+    """What each call stack of each thread weighs, by the names that a file of pprof can hold."""
+    names, shown, modules = (texts(profile.functions, name) for name in ("name", "display", "module"))
+    frame, parent = (column(profile.stacks, name).tolist() for name in ("frame", "parent"))
+    function = column(profile.frames, "function").tolist()
+    address, line = (profile.frames.column(name).to_pylist() for name in ("address", "line"))
+    paths: list[tuple[object, ...]] = [()]
+    for node in range(1, len(frame)):
+        of = frame[node]
+        place = (names[function[of]] or shown[function[of]], modules[function[of]], address[of] or None, line[of])
+        paths.append((*paths[parent[node]], place))
+    threads = [(row["rank"], row["pid"], row["tid"]) for row in profile.threads.to_pylist()]
+    found: Counter[tuple[object, ...]] = Counter()
+    events = texts(profile.events, "name")
+    for row in profile.samples.to_pylist():
+        if row["weight"]:
+            found[events[row["event"]], paths[row["stack"]], threads[row["thread"]]] += row["weight"]
+    return found
+
+
+@settings(max_examples=60)
+@given(profiles(max_weight=1 << 40) | traces())
+def test_out_and_in_again(profile: Profile) -> None:
+    wanted = weighed(profile)
+    data = gzip.decompress(written(profile))
+    try:
+        again = read(data)
+    except UnreadableInput:
+        assert not wanted
+        return
+    assert pprof.sniff(data[:4096])
+    got = weighed(again)
+    for key in [key for key in got if key[0] == "samples" and key not in wanted]:
+        del got[key]
+    assert got == wanted
+    assert again.losses.to_pylist() == []
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1)))
+def test_numbers_of_the_wire(values: list[int]) -> None:
+    data = wire.packed(5, values)
+    found = [wire.unpacked(content).tolist() for _, _, content in wire.fields(data)]
+    assert found == ([values] if values else [])
+    for value in values[:3]:
+        ((number, kind, back),) = wire.fields(wire.number(7, value) or b"\x38\x00")
+        assert (number, kind, wire.signed(back)) == (7, wire.VARINT, value)
+
+
+@settings(max_examples=150)
+@given(st.binary(max_size=300), st.data())
+def test_bytes_of_any_sort(noise: bytes, data: st.DataObject) -> None:
+    """What can be read is read, and never anything else than a profile or a message comes out."""
+    good = gzip.decompress(written(profile_of([("a;b", 3), ("a;c", 4)])))
+    at = data.draw(st.integers(0, len(good)))
+    for damaged in (noise, good[:at], good[:at] + noise + good[at:]):
+        try:
+            found = read(damaged)
+        except UnreadableInput:
+            continue
+        assert found.samples.num_rows or found.losses.num_rows
+
+
+def test_a_file_that_is_cut_off() -> None:
+    good = gzip.decompress(written(profile_of([(f"a;b{n}", n) for n in range(1, 50)])))
+    found = read(good[:-3])
+    assert found.samples.num_rows == 2 * 49
+    assert [row["reason"] for row in found.losses.to_pylist()] == [pprof.CUT_OFF]
+
+
+def test_what_other_tools_say() -> None:
+    """Types, units, inlined functions, labels, periods and places of a file as others write it."""
+    strings = [
+        "",
+        "cpu",
+        "milliseconds",
+        "alloc_space",
+        "bytes",
+        "main",
+        "inner",
+        "/src/a.go",
+        "/bin/x",
+        "colour",
+        "red",
+        "pid",
+    ]
+
+    def names(*words: str) -> list[int]:
+        return [strings.index(word) for word in words]
+
+    cpu, ms, space, of_bytes, main, inner, file, binary, colour, red, pid = names(*strings[1:])
+    data = b"".join(
+        (
+            wire.message(1, wire.number(1, cpu), wire.number(2, ms)),
+            wire.message(1, wire.number(1, space), wire.number(2, of_bytes)),
+            # Numbers one by one, as old writers have them.
+            wire.message(2, wire.number(1, 7), *(wire.varint(2 << 3) + wire.varint(v) for v in (5, 100))),
+            wire.message(
+                2,
+                wire.packed(1, [8, 7]),
+                wire.packed(2, [-1, 9]),
+                wire.message(3, wire.number(1, colour), wire.number(2, red)),
+            ),
+            wire.message(2, wire.packed(1, [99]), wire.packed(2, [1, 1])),
+            wire.message(2, wire.packed(1, [7]), wire.packed(2, [1])),
+            wire.message(
+                2, wire.packed(1, [7]), wire.packed(2, [2, 0]), wire.message(3, wire.number(1, pid), wire.number(3, 42))
+            ),
+            wire.message(3, wire.number(1, 1), wire.number(5, binary)),
+            wire.message(
+                *(4, wire.number(1, 7), wire.number(2, 1), wire.number(3, 0x400)),
+                wire.message(4, wire.number(1, 2), wire.number(2, 12)),
+                wire.message(4, wire.number(1, 1), wire.number(2, 99)),
+            ),
+            wire.message(4, wire.number(1, 8), wire.number(3, 0x500)),
+            wire.message(5, wire.number(1, 1), wire.number(2, main), wire.number(4, file), wire.number(5, 90)),
+            wire.message(5, wire.number(1, 2), wire.number(2, inner), wire.number(4, file)),
+            *(wire.message(6, text.encode()) for text in strings),
+            wire.number(9, 1_700_000_000_000_000_000),
+            wire.number(10, 2_000_000_000),
+            wire.message(11, wire.number(1, cpu), wire.number(2, ms)),
+            wire.number(12, 10),
+        )
+    )
+    found = read(data)
+    assert found.events.select(["name", "unit", "sampling", "rate"]).to_pylist() == [
+        {"name": "cpu", "unit": "ns", "sampling": "period", "rate": 10e6},
+        {"name": "alloc_space", "unit": "bytes", "sampling": None, "rate": None},
+    ]
+    assert (found.meta.main_event, found.meta.duration_ns) == ("alloc_space", 2_000_000_000)
+    inlined = [("main", "/bin/x", 0x400, 99), ("inner", "/bin/x", 0x400, 12)]
+    assert weighed(found) == Counter(
+        {
+            ("cpu", tuple(inlined), (None, None, None)): 5_000_000,
+            ("alloc_space", tuple(inlined), (None, None, None)): 100,
+            ("alloc_space", (*inlined, ("0x500", "", 0x500, None)), (None, None, None)): 9,
+            ("cpu", (), (None, None, None)): 1_000_000,
+            ("alloc_space", (), (None, None, None)): 1,
+            ("cpu", tuple(inlined), (None, 42, None)): 2_000_000,
+        }
+    )
+    assert found.frames.column("kind").to_pylist() == [FrameKind.USER, FrameKind.INLINED, FrameKind.UNKNOWN]
+    lost = {row["reason"]: (row["count"], row["example"]) for row in found.losses.to_pylist()}
+    assert lost == {
+        pprof.NEGATIVE: (1, "-1 of cpu"),
+        pprof.LABELS: (1, "colour=red"),
+        pprof.NO_LOCATION: (1, "location 99"),
+        pprof.NO_VALUES: (1, "1 of 2"),
+    }
+
+
+def go(data: bytes, folder: Path, *words: str) -> str:
+    """What `go tool pprof` prints. It checks the file first, and says so where it is not right."""
+    path = folder / "x.pb.gz"
+    path.write_bytes(data)
+    command = [require("go"), "tool", "pprof", *words, str(path)]
+    environment = {"HOME": str(folder), "PATH": "/usr/bin:/bin", "PPROF_TMPDIR": str(folder)}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+
+
+def test_pprof_itself_reads_it(tmp_path: Path) -> None:
+    """What a trace did is there once: the total is the time in which its threads did anything, not that of all calls."""
+    trace = Trace()
+    host, stream = trace.thread(11, "main"), trace.thread(7, stream=True)
+    trace.slice(host, 0, 1_000_000, "train", "annotation")
+    trace.slice(host, 100_000, 600_000, "aten::mm")
+    launch = trace.slice(host, 200_000, 250_000, 'cuda"Launch<Kernel>', "runtime")
+    trace.slice(stream, 300_000, 900_000, "gemm", "kernel", launch)
+    profile = trace.finish()
+    data = written(profile)
+    top = go(data, tmp_path, "-top", "-unit=ns", "-sample_index=host time")
+    assert "Total samples = 1000000ns" in top or re.search(r"Total samples = 1000000 ?ns", top), top
+    rows = {line.split()[-1]: line.split()[0] for line in top.splitlines() if line.endswith(("train", "aten::mm"))}
+    assert rows == {"train": "500000ns", "aten::mm": "450000ns"}
+    device = go(data, tmp_path, "-top", "-unit=ns", "-sample_index=device time")
+    assert "600000ns" in next(line for line in device.splitlines() if line.endswith("gemm"))
+    raw = go(data, tmp_path, "-raw")
+    assert "host time/nanoseconds[dflt]" in raw and "thread:[main]" in raw and "tid:[11]" in raw and "stream:[7]" in raw
+
+
+def test_one_event_and_what_the_selection_leaves() -> None:
+    profile = profile_of(
+        [("a;b", 3, 0, 10, 0), ("a;c", 5, 1, 20, 1), ("a;b;d", 7, 1, 30, 0)],
+        events=(("cycles", "count"), ("faults", "count")),
+    )
+    found = read(gzip.decompress(written(profile, event="cycles", hide="^b$")))
+    assert texts(found.events, "name") == ["samples", "cycles"]
+    cycles = call_weights(found, Selection(event="cycles"), event_id(found, "cycles"))
+    names = texts(found.functions, "name")
+    of_call = column(found.calls, "function")
+    assert {names[of_call[n]]: int(w) for n, w in enumerate(cycles) if w and n != ROOT} == {"a": 3, "d": 7}
+    assert int(np.sum(cycles)) == 10
