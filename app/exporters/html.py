@@ -1,0 +1,144 @@
+"""A result as one HTML file that needs nothing beside it: what it is, its flame graphs, its tables.
+
+Every text of the result is hostile: it only ever becomes text between tags or the value of an attribute, escaped. The
+graphs stand in frames of their own, as data.
+"""
+
+import base64
+import math
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from ..analysis.schema import Column, Table, records
+from ..analysis.tables import TABLES
+from ..domain.errors import PerfloomError
+from ..domain.profile import Profile
+from ..domain.selection import Selection
+from ..domain.tables import DEVICE_TIME, texts
+from ..domain.units import exact, quantity, utc_text
+from . import svg
+from .svg import escape
+
+OPTIONS: Mapping[str, str] = {}
+MOST_ROWS = 200
+SHOWN = (
+    *("devices", "steps", "operators", "kernels", "modules", "copies", "communication", "memory", "hotspots", "counts"),
+    *("threads", "ranks", "runs", "nsight", "losses"),
+)
+"""The tables of a report, in their order; those without rows are left out."""
+BORDER_PX = 4
+_VIEW = re.compile(rb'viewBox="0 0 [\d.]+ ([\d.]+)"')
+
+
+def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
+    """The file. Raises InvalidRequest for what the profile does not have."""
+    meta = profile.meta
+    title = meta.command or meta.format
+    graphs = list(_graphs(profile, selection))
+    tables = [(table, rows) for name in SHOWN if (rows := _rows(table := TABLES[name], profile, selection))]
+    yield (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_file('report.css')}</style></head><body>\n"
+        f'<h1>{escape(title)}</h1>\n{_about(profile, selection)}<nav aria-label="Parts"><ul>'
+    ).encode()
+    parts = [(f"graph-{place}", name) for place, (name, _) in enumerate(graphs)]
+    parts += [(table.name, table.title) for table, _ in tables]
+    yield "".join(f'<li><a href="#{id}">{escape(name)}</a></li>' for id, name in parts).encode()
+    yield b"</ul></nav>\n"
+    for place, (name, picture) in enumerate(graphs):
+        data = base64.b64encode(picture).decode()
+        yield (
+            f'<h2 id="graph-{place}">{escape(name)}</h2>\n<iframe title="{escape(name)}" height="{_height(picture)}" '
+            f'sandbox="allow-scripts" src="data:image/svg+xml;base64,{data}"></iframe>\n'
+        ).encode()
+    for table, rows in tables:
+        yield from _table(table, rows)
+    yield f"<script>{_file('report.js')}</script>\n</body></html>\n".encode()
+
+
+def _about(profile: Profile, selection: Selection) -> str:
+    meta = profile.meta
+    told: list[tuple[str, str]] = [("Format", meta.format)]
+    if meta.start_epoch_ns is not None:
+        told.append(("Recorded", utc_text(meta.start_epoch_ns / 1e9)))
+    if meta.duration_ns is not None:
+        told.append(("Duration", quantity(meta.duration_ns, "ns").text))
+    hosts = sorted({host for host in profile.threads.column("host").to_pylist() if host})
+    told += [("Hosts", ", ".join(hosts[:8]) + (" …" if len(hosts) > 8 else ""))] if hosts else []
+    told += [("Not complete", reason) for reason in meta.reasons]
+    told += [(f"Selected: {word}", value) for word, value in selection.to_query()]
+    told.append(("Written by", "Perfloom"))
+    return "<dl>" + "".join(f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in told) + "</dl>\n"
+
+
+def _graphs(profile: Profile, selection: Selection) -> Iterator[tuple[str, bytes]]:
+    """The flame graphs: of the main event, and of devices where they did anything."""
+    if not profile.samples.num_rows:
+        return
+    main = selection.event or profile.meta.main_event
+    events = [main] if selection.event else list(dict.fromkeys([main, DEVICE_TIME]))
+    for event in events:
+        if event in texts(profile.events, "name"):
+            yield f"Flame graph: {event}", b"".join(svg.export(profile, selection.only(event=event), {}))
+
+
+def _rows(table: Table, profile: Profile, selection: Selection) -> list[dict[str, Any]]:
+    chosen = selection if table.selected else Selection()
+    try:
+        found: list[dict[str, Any]] = records(table.rows(profile, chosen))
+    except PerfloomError:
+        # What this result does not have.
+        return []
+    return found
+
+
+def _table(table: Table, rows: list[dict[str, Any]]) -> Iterator[bytes]:
+    columns = [column for column in table.columns if any(row[column.name] is not None for row in rows)]
+    yield f'<h2 id="{table.name}">{escape(table.title)}</h2>\n'.encode()
+    if len(rows) > MOST_ROWS:
+        all_of = f"perfloom report ID {table.name} --format csv"
+        yield f"<p>The first {MOST_ROWS} of {len(rows):,} rows; <code>{all_of}</code> has all.</p>\n".encode()
+    yield b'<div class="scroll" tabindex="0"><table><thead><tr>'
+    yield "".join(_heading(column) for column in columns).encode()
+    yield b"</tr></thead><tbody>\n"
+    for row in rows[:MOST_ROWS]:
+        yield ("<tr>" + "".join(_cell(column, row[column.name], row) for column in columns) + "</tr>\n").encode()
+    yield b"</tbody></table></div>\n"
+
+
+def _heading(column: Column) -> str:
+    unit = f" <small>{escape(column.unit)}</small>" if column.unit not in ("", "event") else ""
+    kind = ' class="number"' if column.dtype not in ("str", "boolean", "bool") else ""
+    return f'<th scope="col"{kind} title="{escape(column.description)}">{escape(column.name)}{unit}</th>'
+
+
+def _cell(column: Column, value: Any, row: dict[str, Any]) -> str:
+    if isinstance(value, bool):
+        return f"<td>{'yes' if value else 'no'}</td>"
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return '<td data-value=""></td>'
+    if isinstance(value, (int, float)):
+        shown = quantity(value, row["unit"]).text if column.unit == "event" and row.get("unit") else _plain(value)
+        told = exact(value, row["unit"]) if column.unit == "event" and row.get("unit") else str(value)
+        return f'<td class="number" data-value="{value}" title="{escape(told)}">{escape(shown)}</td>'
+    text = str(value)
+    return f'<td title="{escape(text)}">{escape(text)}</td>'
+
+
+def _plain(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+
+
+def _height(picture: bytes) -> int:
+    """How high a graph is, in pixels."""
+    found = _VIEW.search(picture[:2000])
+    return math.ceil(float(found[1])) + BORDER_PX if found else 600
+
+
+@cache
+def _file(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,131 @@
+"""Trace events: out, and in again by the reader of such files."""
+
+import io
+import json
+from collections import Counter
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfloom.analysis.tables import TABLES, records
+from perfloom.domain.profile import Profile
+from perfloom.domain.selection import Selection
+from perfloom.domain.tables import texts
+from perfloom.exporters import exporter
+from perfloom.readers import chrome, pytorch
+from tests import real_traces
+from tests.profiles import profile_of
+from tests.traced import Trace, traces
+
+
+def written(profile: Profile, **selection: Any) -> bytes:
+    return b"".join(exporter("perfetto").write(profile, Selection(**selection), {}))
+
+
+def told(profile: Profile) -> Counter[tuple[object, ...]]:
+    """The slices, whatever their order, by what a file of trace events holds of them."""
+    names, categories = texts(profile.functions, "name"), texts(profile.categories, "name")
+    threads = texts(profile.threads, "name")
+    rows = profile.slices.to_pylist()
+    zero = min((row["start_ns"] for row in rows), default=0)
+    return Counter(
+        (
+            row["start_ns"] - zero,
+            row["duration_ns"],
+            names[row["function"]],
+            categories[row["category"]],
+            threads[row["thread"]],
+        )
+        for row in rows
+    )
+
+
+@settings(max_examples=40)
+@given(traces())
+def test_out_and_in_again(profile: Profile) -> None:
+    data = written(profile)
+    assert len(json.loads(data)["traceEvents"]) >= profile.slices.num_rows
+    if not profile.slices.num_rows:
+        return
+    assert chrome.sniff(data[:4096])
+    again = chrome.read(io.BytesIO(data))
+    assert told(again) == told(profile)
+
+
+def test_everything_a_trace_has() -> None:
+    trace = Trace()
+    host, stream = trace.thread(11, '</script><b>"main"\\', rank=3), trace.thread(7, rank=3, stream=True)
+    launch = trace.slice(
+        host, 1_500, 2_001, "launch\n", "runtime", arguments={"grid": [1, 2], "shapes": "[[2]]"}, correlation=2**62 + 1
+    )
+    trace.slice(stream, 3_000, 4_000, "gemm", "kernel", launch)
+    trace.values("allocated", "bytes", [(1_000, 5.0), (2_000, 0.5)], rank=3)
+    trace.instants.append((1_700, host, "launch\n"))
+    found = json.loads(written(trace.finish()))
+    events = found["traceEvents"]
+    of = {phase: [event for event in events if event["ph"] == phase] for phase in "XMCisf"}
+    assert of["X"][0] == {
+        "ph": "X",
+        "name": "launch\n",
+        "cat": "runtime",
+        "pid": 1,
+        "tid": 11,
+        "ts": 1.5,
+        "dur": 0.501,
+        "args": {"grid": [1, 2], "shapes": "[[2]]", "Input Dims": [[2]], "correlation": 2**62 + 1},
+    }
+    assert [(event["name"], event["ts"], event["args"]["value"]) for event in of["C"]] == [
+        ("allocated of rank 3, bytes", 1, 5),
+        ("allocated of rank 3, bytes", 2, 0.5),
+    ]
+    assert [(event["ph"], event["id"], event["tid"], event["ts"]) for event in of["s"] + of["f"]] == [
+        ("s", 1, 11, 1.5),
+        ("f", 1, 7, 3),
+    ]
+    assert [(event["name"], event["ts"]) for event in of["i"]] == [("launch\n", 1.7)]
+    names = {(event["name"], event["tid"]): event["args"] for event in of["M"]}
+    assert names["thread_name", 11] == {"name": '</script><b>"main"\\'} and names["process_name", 0]["name"].startswith(
+        "rank 3 · "
+    )
+
+
+def test_threads_with_the_same_numbers_stay_apart() -> None:
+    trace = Trace()
+    for rank in range(2):
+        host, stream = trace.thread(7, "main", rank=rank), trace.thread(7, rank=rank, stream=True)
+        trace.slice(host, 0, 10, "a")
+        trace.slice(stream, 0, 10, "k", "kernel")
+    events = [event for event in json.loads(written(trace.finish()))["traceEvents"] if event["ph"] == "X"]
+    assert len({(event["pid"], event["tid"]) for event in events}) == 4
+
+
+def test_samples_are_instants() -> None:
+    profile = profile_of([("main;work", 7, 0, 1_000), ("", 1, 1, 2_500)])
+    events = [event for event in json.loads(written(profile))["traceEvents"] if event["ph"] == "i"]
+    assert [(event["name"], event["ts"], event["args"]) for event in events] == [
+        ("work", 0, {"stack": ["work", "main"], "weight": 7}),
+        ("[no stack]", 1.5, {"stack": [], "weight": 1}),
+    ]
+
+
+@settings(max_examples=15)
+@given(traces(), st.data())
+def test_a_window(profile: Profile, data: st.DataObject) -> None:
+    last = profile.meta.duration_ns or 0
+    start = data.draw(st.integers(0, max(last, 1)))
+    events = json.loads(written(profile, start_ns=start, end_ns=last + 1))["traceEvents"]
+    begun = profile.slices.column("start_ns").to_pylist()
+    assert sum(event["ph"] == "X" for event in events) == sum(at >= start for at in begun)
+
+
+@real_traces.here
+def test_a_real_trace_says_the_same_when_it_is_read_again() -> None:
+    profile = real_traces.trace("resnet50_v100")
+    data = written(profile)
+    assert pytorch.sniff(data[: 256 << 10])
+    again = pytorch.read(io.BytesIO(data))
+    for name in ("operators", "kernels", "launches", "steps", "devices"):
+        table = TABLES[name]
+        assert records(table.compute(again, Selection())) == records(table.compute(profile, Selection())), name
+    assert again.meta.start_epoch_ns == profile.meta.start_epoch_ns
