@@ -26,8 +26,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 GATE_FAILED = 1
 SWITCHES = {
     "collapsed": ("pid", "tid", "kernel", "jit", "all", "addrs"),
-    "svg": ("flames", "static"),
+    "html": (),
+    "perfetto": (),
+    "pprof": (),
     "profile": (),
+    "speedscope": (),
+    "svg": ("flames", "static"),
 }
 LIST_COLUMNS = (
     *("id", "created", "name", "format", "host", "command", "duration_ms", "samples", "threads", "events", "bytes"),
@@ -273,7 +277,8 @@ def convert(to: str, output: str, data: Path | None, sources: tuple[str, ...], *
         raise click.UsageError(f"{to} is not for a terminal: give a file with -o.")
     selection = selection_of(words)
     profile = open_sources(settings_of(data), sources)
-    _name_other_events(profile, selection)
+    if not form.every_event:
+        _name_other_events(profile, selection)
     with _writing(output) as file:
         for piece in form.write(profile, selection, switches):
             file.write(piece)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from . import collapsed, stored, svg
+from . import collapsed, html, perfetto, pprof, speedscope, stored, svg
 
 Options = Mapping[str, bool]
 Write = Callable[[Profile, Selection, Options], Iterator[bytes]]
@@ -17,8 +17,8 @@ class Exporter:
     """A form to export to.
 
     name: as given to `convert --to`. suffix: of a file's name. options: the switches that `write` understands, with
-    a sentence each. `write` yields the bytes of one file; it raises InvalidRequest for a selection that the profile
-    does not have.
+    a sentence each. every_event: without a selected one it holds all, else only the main one. `write` yields the bytes
+    of one file; it raises InvalidRequest for a selection that the profile does not have.
     """
 
     name: str
@@ -26,13 +26,21 @@ class Exporter:
     media_type: str
     write: Write
     options: Mapping[str, str]
+    every_event: bool = False
 
 
 EXPORTERS: dict[str, Exporter] = {
     exporter.name: exporter
     for exporter in (
         Exporter("collapsed", ".collapsed.txt", "text/plain; charset=utf-8", collapsed.write, collapsed.OPTIONS),
-        Exporter("profile", ".perfloom.tar", "application/x-tar", stored.write, stored.OPTIONS),
+        Exporter("html", ".html", "text/html; charset=utf-8", html.write, html.OPTIONS, every_event=True),
+        Exporter("perfetto", ".trace.json", "application/json", perfetto.write, perfetto.OPTIONS, every_event=True),
+        Exporter("pprof", ".pb.gz", "application/gzip", pprof.write, pprof.OPTIONS, every_event=True),
+        Exporter("profile", ".perfloom.tar", "application/x-tar", stored.write, stored.OPTIONS, every_event=True),
+        Exporter(
+            *("speedscope", ".speedscope.json", "application/json", speedscope.write, speedscope.OPTIONS),
+            every_event=True,
+        ),
         Exporter("svg", ".svg", "image/svg+xml; charset=utf-8", svg.export, svg.OPTIONS),
     )
 }

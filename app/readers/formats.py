@@ -7,14 +7,19 @@ from typing import BinaryIO
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Profile
 from . import (
+    chrome,
     collapsed,
+    llama_trace,
     memory_snapshot,
     memory_timeline,
+    mllm,
     nsight_compute,
     perf_data,
     perf_script,
     perf_stat,
+    pprof,
     pytorch,
+    speedscope,
     stored,
 )
 
@@ -60,6 +65,11 @@ READERS: dict[str, Reader] = {
             compiled=True,
         ),
         Reader(memory_timeline.FORMAT, "a memory timeline of PyTorch", memory_timeline.sniff, memory_timeline.read),
+        Reader(speedscope.FORMAT, "a file of speedscope", speedscope.sniff, speedscope.read, compiled=True),
+        Reader(mllm.FORMAT, "perf.json of mllm", mllm.sniff, mllm.read, compiled=True),
+        Reader(chrome.FORMAT, "a trace in Chrome's JSON", chrome.sniff, chrome.read, compiled=True),
+        Reader(llama_trace.FORMAT, "a text trace of llama.cpp", llama_trace.sniff, llama_trace.read, compiled=True),
+        Reader(pprof.FORMAT, "a profile of pprof", pprof.sniff, pprof.read),
         Reader(collapsed.FORMAT, "collapsed stacks", collapsed.sniff, collapsed.read),
     )
 }

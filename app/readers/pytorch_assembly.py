@@ -1,9 +1,10 @@
-"""A profile put together from the events of a trace of PyTorch's profiler."""
+"""A profile put together from the events of a trace: of PyTorch's profiler, or of whatever writes such events."""
 
 import json
 import re
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,23 @@ NO_LAUNCH = "device work that no call on the host is known of"
 _TAKEN = frozenset({"deviceProperties", "traceEvents", WORD})
 
 
+@dataclass(frozen=True)
+class Dialect:
+    """What a format makes of trace events. nothing: what to do where a file has none, a sentence. facts: what else is
+    to be told of the file, behind what stands beside its events. more: adds what else was sampled."""
+
+    format: str
+    meaning: Meaning
+    nothing: str
+    facts: Mapping[str, str] = field(default_factory=dict)
+    more: Callable[[ProfileBuilder], None] | None = None
+
+
+PYTORCH = Dialect(
+    FORMAT, Meaning(meaning, TRACKS), "Record again, with at least one step while the profiler is active."
+)
+
+
 class TraceBuilder(ProfileBuilder):
     """A builder whose samples are put in order together with those of slices."""
 
@@ -54,21 +72,18 @@ class TraceBuilder(ProfileBuilder):
         self.parts.append((time_ns, thread, cpu, event, stack, weight))
 
 
-def assembled(events: TraceEvents, source: str, defect: str | None) -> Profile:
+def assembled(events: TraceEvents, source: str, defect: str | None, dialect: Dialect = PYTORCH) -> Profile:
     """The profile of these events. source: names the file in messages. defect: what is wrong with the file itself.
 
     Raises UnreadableInput where there is no event at all. Give the events away: they are let go when they are not
     needed any more, as everything here that is large.
     """
     if not len(events):
-        raise UnreadableInput(
-            f"There is no event in {source}: its list traceEvents is empty. Record again, with at least one step "
-            "while the profiler is active."
-        )
-    builder = TraceBuilder(FORMAT)
+        raise UnreadableInput(f"There is no event in {source}. {dialect.nothing}")
+    builder = TraceBuilder(dialect.format)
     for reason, count, example in events.lost:
         builder.lost(reason, example, count)
-    rows = slices_of(events, Phases(events), Meaning(meaning, TRACKS), builder)
+    rows = slices_of(events, Phases(events), dialect.meaning, builder)
     del events
     with ThreadPoolExecutor(1) as aside:
         numbers = aside.submit(numbers_table, rows)
@@ -76,7 +91,7 @@ def assembled(events: TraceEvents, source: str, defect: str | None) -> Profile:
         slice_numbers = numbers.result()
         del numbers
     rows.forget_numbers(NUMBERS)
-    outline, nodes, arguments, zero = _outlined(rows, work, builder, defect)
+    outline, nodes, arguments, zero = _outlined(rows, work, builder, defect, dialect)
     rows.forget_events()
     stack = nodes[rows.node]
     stretches, line = rows.stretches.with_more(work.slice, rows), rows.line
@@ -88,7 +103,7 @@ def assembled(events: TraceEvents, source: str, defect: str | None) -> Profile:
 
 
 def _outlined(
-    rows: Rows, work: Work, builder: TraceBuilder, defect: str | None
+    rows: Rows, work: Work, builder: TraceBuilder, defect: str | None, dialect: Dialect
 ) -> tuple[Profile, Array, ArgumentSets, int]:
     """The profile without its largest tables; the row of `stacks` by node; the arguments; and the profile's zero in the
     file's own time."""
@@ -115,13 +130,15 @@ def _outlined(
     series = Series.none()
     add_counters(events, counters, zero, rank, series, builder)
     allocations = add_memory(rows, said, devices.places, zero, rank, series, builder)
-    instants = instants_of(rows, moments, Meaning(meaning), zero, arguments, builder)
+    instants = instants_of(rows, moments, dialect.meaning, zero, arguments, builder)
     flows = _flows(rows, builder)
     for letter, count, first in phases.others():
         reason = f"event of the sort {chr(letter)!r}, which is not shown" if letter else NO_PHASE
         builder.lost(reason, described(events, first), count)
     builder.stacks(rows.tree.parent[1 : rows.tree.nodes] - 1, rows.tree.frame[1 : rows.tree.nodes])
-    outline, place = builder.outline(_meta(events, zero, last, defect), zero)
+    if dialect.more is not None:
+        dialect.more(builder)
+    outline, place = builder.outline(_meta(events, zero, last, defect, dialect), zero)
     nodes = place.astype(np.int32)
     of_allocations = allocations.schema.get_field_index("stack")
     series_table, counters_table = series.tables()
@@ -236,7 +253,7 @@ def _steps(rows: Rows, zero: int, rank: int | None) -> pa.Table:
     )
 
 
-def _meta(events: TraceEvents, zero: int, last: int, defect: str | None) -> Meta:
+def _meta(events: TraceEvents, zero: int, last: int, defect: str | None, dialect: Dialect) -> Meta:
     facts: dict[str, str] = {}
     for name, value in events.top.items():
         if name not in _TAKEN:
@@ -248,11 +265,11 @@ def _meta(events: TraceEvents, zero: int, last: int, defect: str | None) -> Meta
     base = events.top.get("baseTimeNanoseconds")
     start = zero + (base if isinstance(base, int) and not isinstance(base, bool) else 0)
     return Meta(
-        FORMAT,
+        dialect.format,
         duration_ns=last - zero,
         # A clock that was not set tells nothing.
         start_epoch_ns=start if 10**17 < start < 1 << 63 else None,
         complete=not reasons,
         reasons=reasons,
-        facts=facts,
+        facts=facts | dict(dialect.facts),
     )

@@ -1,0 +1,22 @@
+"""Reader of traces in the JSON of Chrome's trace viewer, whoever wrote them: browsers, Perfetto, build tools, games.
+
+What PyTorch's profiler writes is such JSON too, and has a reader of its own.
+"""
+
+from typing import BinaryIO
+
+from ..domain.profile import Profile
+from .trace_sniff import looks_like_trace
+
+FORMAT = "chrome-trace"
+sniff = looks_like_trace
+
+
+def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
+    """The profile in a trace. `source` names it in messages. Raises UnreadableInput where no event is in it."""
+    # What is compiled is loaded where something is read, and nowhere else.
+    from .pytorch_assembly import assembled
+    from .trace_dialects import CHROME
+    from .trace_read import read_events
+
+    return assembled(read_events(stream), source, getattr(stream, "defect", None), CHROME)

@@ -1,0 +1,160 @@
+"""Text traces of llama.cpp's tracer and of ours: what they say, and what is made of those that are damaged."""
+
+import io
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfloom.analysis.tables import TABLES, records
+from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.profile import Profile
+from perfloom.domain.selection import Selection
+from perfloom.domain.tables import texts
+from perfloom.domain.validity import fault
+from perfloom.readers import llama_trace, recognise
+from perfloom.readers.llama_names import told_by
+from tests.parts import require
+
+HEADERS = Path(__file__).parents[2] / "static/tracers"
+PROGRAMS = Path(__file__).parents[1] / "tracers/programs"
+
+
+def read(text: str | bytes) -> Profile:
+    data = text.encode() if isinstance(text, str) else text
+    assert recognise(data[:4096]).name == llama_trace.FORMAT
+    found = llama_trace.read(io.BytesIO(data))
+    assert fault(found) is None
+    return found
+
+
+def slices(profile: Profile) -> list[tuple[str, int, int, int, str]]:
+    """(name, start, duration, depth, thread) of each."""
+    names, threads = texts(profile.functions, "name"), texts(profile.threads, "name")
+    return [
+        (names[row["function"]], row["start_ns"], row["duration_ns"], row["depth"], threads[row["thread"]])
+        for row in profile.slices.to_pylist()
+    ]
+
+
+def losses(profile: Profile) -> dict[str, tuple[int, str]]:
+    return {row["reason"]: (row["count"], row["example"]) for row in profile.losses.to_pylist()}
+
+
+WHOLE = """start_time: 1000
+thr: 77, name: build graph_0, time: 1010
+thr: 77, name: matmul_ffn_up-12_1, time: 1020
+thr: 77, name: end_matmul_ffn_up-12_1, time: 1030
+thr: 77, name: end_build graph_0, time: 1040
+thr: 77, name: build graph_3, time: 1050.5
+thr: 77, name: end_build graph_3, time: 1060.125
+thr: 12, name: matmul_ffn_up-12_2, time: 1021
+thr: 12, name: end_matmul_ffn_up-12_2, time: 1036
+thr: 12, counter: tokens, made so far, value: 2, time: 1040
+end_time: 1100
+"""
+
+
+def test_a_whole_trace() -> None:
+    found = read(WHOLE)
+    assert sorted(slices(found)) == [
+        ("build graph", 0, 30_000, 0, "thread 77"),
+        ("build graph", 40_500, 9_625, 0, "thread 77"),
+        ("matmul_ffn_up-12", 10_000, 10_000, 1, "thread 77"),
+        ("matmul_ffn_up-12", 11_000, 15_000, 0, "thread 12"),
+    ]
+    assert found.series.column("name").to_pylist() == ["tokens, made so far"]
+    assert [(row["name"], row["start_ns"], row["end_ns"]) for row in found.steps.to_pylist()] == [
+        ("build graph 1", 0, 30_000),
+        ("build graph 2", 40_500, 50_125),
+    ]
+    assert found.meta.complete and not found.losses.num_rows
+    operators: Any = {row["name"]: row for row in records(TABLES["operators"].compute(found, Selection()))}
+    assert operators["matmul_ffn_up-12"]["calls"] == 2 and operators["matmul_ffn_up-12"]["host_total_us"] == 25
+
+
+def test_windows_line_ends_and_a_mark_of_utf8() -> None:
+    assert slices(read(b"\xef\xbb\xbf" + WHOLE.replace("\n", "\r\n").encode())) == slices(read(WHOLE))
+
+
+DAMAGED = """start_time: 5
+thr: 1, name: end_gone_9, time: 6
+thr: 1, name: a, b: c, time: 7_4, time: 10
+thr: 1, name: open_5, time: 11
+thr: 1, name: end_a, b: c, time: 7_4, time: 20
+this is nothing
+thr: 1, name: late_6, time: 99999999999999999999999
+thr: 1, counter: c, value: x, time: 21
+thr: 2, name: end_open_5, time: 12
+"""
+
+
+def test_what_can_be_read_is_read() -> None:
+    found = read(DAMAGED)
+    assert [(name, length) for name, _, length, _, _ in slices(found)][:2] == [
+        ("a, b: c, time: 7", 10_000),
+        ("open", 9_000),
+    ]
+    assert not found.meta.complete and found.meta.reasons == (llama_trace.CUT_OFF,)
+    lost = losses(found)
+    assert lost[llama_trace.NO_BEGIN] == (2, "line 2: thr: 1, name: end_gone_9, time: 6")
+    assert lost[llama_trace.NO_LINE] == (1, "line 6: this is nothing")
+    assert lost[llama_trace.NO_TIME][0] == lost[llama_trace.NO_VALUE][0] == 1
+    assert sum(count for count, _ in lost.values()) == 6, "and what never ended: told"
+
+
+def test_times_past_2_to_the_53_are_exact() -> None:
+    lines = [
+        f"thr: 1, name: {end}big_{number}, time: {2 * 10**12 + 1000 * number}.00{n}"
+        for number in (0, 1)
+        for n, end in ((1, ""), (3, "end_"))
+    ]
+    found = read("start_time: 5\n" + "\n".join(lines) + "\nend_time: 6\n")
+    assert [row[:3] for row in slices(found)] == [("big", 0, 2), ("big", 1_000_000, 2)]
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_cut_off_anywhere(data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(WHOLE) - 1))
+    try:
+        found = llama_trace.read(io.BytesIO(WHOLE[:at].encode()))
+    except UnreadableInput as error:
+        assert "Nothing was traced" in error.message
+        return
+    assert fault(found) is None and found.meta.complete == ("end_time: 1" in WHOLE[:at])
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    {
+        "matmul_ffn_up-12": {"kind": "matmul", "tensor": "ffn_up", "layer": 12},
+        "MUL_MAT_blk.3.attn_q.weight": {"kind": "mul_mat", "tensor": "attn_q.weight", "layer": 3},
+        "get_rows_inp_embd": {"kind": "get_rows", "tensor": "inp_embd"},
+        "soft_max_kq_soft_max_ext-0": {"kind": "soft_max", "tensor": "kq_soft_max_ext", "layer": 0},
+        "rms_norm_norm-31 (view)": {"kind": "rms_norm", "tensor": "norm (view)", "layer": 31},
+        "rope": {"kind": "rope"},
+        "build graph": {},
+        "address_of": {},
+    }.items(),
+)
+def test_what_names_say(name: str, told: dict[str, object]) -> None:
+    assert told_by(name) == told
+
+
+def test_what_our_own_tracer_writes(tmp_path: Path) -> None:
+    """From a program with the header to its profile."""
+    program = tmp_path / "threads"
+    options = ("-D_GNU_SOURCE", "-DPERFLOOM_TRACE", f"-I{HEADERS}", "-O2", "-pthread")
+    subprocess.run([require("gcc"), *options, str(PROGRAMS / "threads.c"), "-o", str(program)], check=True)
+    subprocess.run([program, "trace.txt", "400"], cwd=tmp_path, check=True)
+    found = read((tmp_path / "trace.txt").read_bytes())
+    assert found.slices.num_rows == 16 * 200 and found.threads.num_rows == 16 and not found.losses.num_rows
+    assert found.meta.complete and found.counters.num_rows == 16
+    assert {(name, depth) for name, _, _, depth, _ in slices(found)} == {
+        ("layer, with a comma: and a colon", 0),
+        ("matmul_ffn_up-12", 1),
+    }

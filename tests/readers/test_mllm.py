@@ -1,0 +1,143 @@
+"""mllm's perf.json: figures worked out by hand, and files that are damaged."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfloom.analysis.tables import TABLES, records
+from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.profile import Profile
+from perfloom.domain.selection import Selection
+from perfloom.domain.tables import texts
+from perfloom.domain.validity import fault
+from perfloom.readers import mllm, mllm_assembly, recognise
+
+FILE = Path(__file__).parents[1] / "data/mllm/perf.json"
+ORACLE = Path(__file__).parents[3] / "shared/oracles/mllm/perf.json"
+INIT = 1753865973438000
+
+
+def read(data: bytes | dict[str, Any]) -> Profile:
+    text = data if isinstance(data, bytes) else json.dumps(data).encode()
+    assert recognise(text).name == mllm.FORMAT
+    found = mllm.read(io.BytesIO(text))
+    assert fault(found) is None
+    return found
+
+
+def table(profile: Profile, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = records(TABLES[name].compute(profile, Selection()))
+    return found
+
+
+def losses(profile: Profile) -> dict[str, int]:
+    return {row["reason"]: row["count"] for row in profile.losses.to_pylist()}
+
+
+def test_a_file() -> None:
+    """The peak of the CPU: 4096 + 1024 + 2048 from 40 to 80 µs."""
+    found = read(FILE.read_bytes())
+    memory = {row["device"]: row for row in table(found, "memory")}
+    assert memory["CPU"]["peak_bytes"] == 4096 + 1024 + 2048 and memory["CPU"]["unfreed"] == 1
+    names, threads = texts(found.functions, "name"), texts(found.threads, "name")
+    rows = [
+        (names[r["function"]], r["start_ns"], r["duration_ns"], threads[r["thread"]]) for r in found.slices.to_pylist()
+    ]
+    assert sorted(row for row in rows if row[0] != "block") == [
+        ("attention", 0, 50_000, "CPU"),
+        ("linear", 10_000, 20_000, "CPU"),
+        ("linear", 20_000, 40_000, "CPU (2)"),
+        ("softmax", 40_000, 15_000, "OpenCL"),
+    ]
+    assert sum(row[0] == "block" for row in rows) == 4
+    operators = {row["name"]: (row["calls"], row["host_total_us"]) for row in table(found, "operators")}
+    assert operators == {"attention": (1, 50.0), "linear": (2, 60.0), "softmax": (1, 15.0)}
+    assert found.meta.facts["clock"] == "microseconds since the epoch" and found.meta.complete
+    assert found.meta.start_epoch_ns == (INIT + 10) * 1000 and found.meta.duration_ns == 90_000
+    assert not found.losses.num_rows
+
+
+@pytest.mark.skipif(not ORACLE.exists(), reason="the file lies outside of the checkout")
+def test_a_file_as_mllm_wrote_it() -> None:
+    """13 blocks, all of which live when the last is made."""
+    blobs = json.loads(ORACLE.read_text())["memory_blobs"]
+    found = read(ORACLE.read_bytes())
+    (memory,) = table(found, "memory")
+    assert memory["peak_bytes"] == sum(blob["memory_usage"] for blob in blobs) == 486_572_032
+    assert (memory["allocations"], memory["frees"], memory["unfreed"]) == (13, 13, 0)
+    assert found.meta.duration_ns == 1000 * (1753865973439167 - 1753865973438862)
+
+
+@pytest.mark.parametrize(
+    ("scale", "unit"), [(1000, "nanoseconds"), (1, "microseconds"), (1e-3, "milliseconds"), (1e-6, "seconds")]
+)
+def test_the_unit_is_told_by_the_year(scale: float, unit: str) -> None:
+    start = int(INIT * scale)
+    blob = {"device_type": "CPU", "start_time": start + 1, "end_time": start + 3, "memory_usage": 1, "uuid": 0}
+    found = read({"init_time": start, "memory_blobs": [blob]})
+    assert found.meta.facts["clock"] == f"{unit} since the epoch"
+    assert (
+        found.meta.duration_ns
+        == {"nanoseconds": 2, "microseconds": 2_000, "milliseconds": 2_000_000, "seconds": 2 * 10**9}[unit]
+    )
+
+
+def test_a_clock_that_says_nothing_is_taken_for_microseconds() -> None:
+    blob = {"device_type": "CPU", "start_time": 1, "end_time": 3, "memory_usage": 1, "uuid": 0}
+    found = read({"init_time": 0, "memory_blobs": [blob]})
+    assert found.meta.duration_ns == 2_000 and "assumed" in found.meta.facts["clock"]
+
+
+def test_what_cannot_be_read_is_listed() -> None:
+    good = {"device_type": "CPU", "start_time": INIT + 5, "end_time": INIT + 9, "memory_usage": 64, "uuid": 7}
+    blobs = [
+        good,
+        good | {"uuid": 7, "memory_usage": 32},
+        good | {"uuid": 8, "memory_usage": -1},
+        good | {"uuid": 9, "start_time": INIT + 20, "end_time": INIT + 1},
+        {"start_time": INIT},
+        "block",
+        None,
+    ]
+    operators = [
+        {"op_name": "f", "device_type": "CPU", "start_time": INIT, "end_time": INIT + 4},
+        {"device_type": "CPU", "start_time": INIT, "end_time": INIT + 4},
+    ]
+    found = read({"init_time": INIT, "memory_blobs": blobs, "op_blobs": operators, "notes": 1})
+    assert losses(found) == {
+        mllm_assembly.NOT_TOLD: 5,
+        mllm_assembly.AGAIN: 1,
+        mllm_assembly.BACKWARDS: 1,
+        mllm_assembly.UNKNOWN: 1,
+    }
+    assert table(found, "memory")[0]["peak_bytes"] == 96
+
+
+def test_comments_are_passed_over() -> None:
+    text = FILE.read_bytes().replace(b"{\n", b'{ // a "comment"\n/* "memory_blobs": [ */\n', 1)
+    assert table(read(text), "memory") == table(read(FILE.read_bytes()), "memory")
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_cut_off_anywhere(data: st.DataObject) -> None:
+    text = FILE.read_bytes()
+    at = data.draw(st.integers(1, len(text.rstrip()) - 1))
+    try:
+        found = mllm.read(io.BytesIO(text[:at]))
+    except UnreadableInput:
+        assert text[:at].count(b"}") == 0
+        return
+    assert not found.meta.complete and found.meta.reasons == (mllm_assembly.CUT_OFF,)
+    assert found.slices.num_rows == text[:at].count(b"}")
+
+
+@pytest.mark.parametrize("text", [b'{"init_time": 5, "memory_blobs": []}', b'{"memory_blobs": [], "op_blobs": [1]}'])
+def test_nothing_in_it(text: bytes) -> None:
+    with pytest.raises(UnreadableInput):
+        mllm.read(io.BytesIO(text))

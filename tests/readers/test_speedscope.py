@@ -1,0 +1,149 @@
+"""speedscope's files in: what they say of time as slices, what they count as samples."""
+
+import io
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.profile import Profile
+from perfloom.domain.selection import Selection
+from perfloom.domain.tables import texts
+from perfloom.domain.validity import fault
+from perfloom.exporters import exporter
+from perfloom.readers import recognise, speedscope, speedscope_assembly
+from tests.exporters.test_speedscope import of_profile
+from tests.profiles import profiles
+from tests.traced import traces
+
+SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+FRAMES = [{"name": "main", "file": "a.py", "line": 3}, {"name": "work"}, {"name": "main", "file": "b.py"}]
+
+
+def read(*of_file: dict[str, Any]) -> Profile:
+    data = json.dumps(
+        {"$schema": SCHEMA, "shared": {"frames": FRAMES}, "profiles": of_file, "exporter": "x@1"}
+    ).encode()
+    assert recognise(data).name == speedscope.FORMAT
+    found = speedscope.read(io.BytesIO(data))
+    assert fault(found) is None
+    return found
+
+
+def slices(profile: Profile) -> list[tuple[str, str | None, int, int, str]]:
+    functions, threads = profile.functions.to_pylist(), texts(profile.threads, "name")
+    rows = profile.slices.to_pylist()
+    return sorted(
+        (
+            functions[r["function"]]["name"],
+            functions[r["function"]]["file"],
+            r["start_ns"],
+            r["duration_ns"],
+            threads[r["thread"]],
+        )
+        for r in rows
+    )
+
+
+def losses(profile: Profile) -> dict[str, int]:
+    return {row["reason"]: row["count"] for row in profile.losses.to_pylist()}
+
+
+def test_what_begins_and_ends() -> None:
+    events = [("O", 0, 1.5), ("O", 1, 2), ("C", 1, 3.25), ("C", 0, 4), ("O", 2, 6), ("C", 2, 6.5)]
+    found = read(
+        {
+            "type": "evented",
+            "name": "t",
+            "unit": "microseconds",
+            "startValue": 0,
+            "endValue": 9,
+            "events": [{"type": sort, "frame": frame, "at": at} for sort, frame, at in events],
+        }
+    )
+    assert slices(found) == [
+        ("main", "a.py", 0, 2500, "t"),
+        ("main", "b.py", 4500, 500, "t"),
+        ("work", None, 500, 1250, "t"),
+    ]
+    assert found.meta.facts["exporter"] == "x@1" and not found.losses.num_rows
+
+
+def test_samples_of_time_go_on_where_they_have_frames_in_common() -> None:
+    found = read(
+        {
+            "type": "sampled",
+            "name": "t",
+            "unit": "milliseconds",
+            "samples": [[0, 1], [0], [], [0]],
+            "weights": [1, 2, 3, 4],
+        }
+    )
+    ms = 1_000_000
+    assert slices(found) == [
+        ("main", "a.py", 0, 3 * ms, "t"),
+        ("main", "a.py", 6 * ms, 4 * ms, "t"),
+        ("work", None, 0, ms, "t"),
+    ]
+
+
+def test_what_is_no_time_is_samples() -> None:
+    counted = {"type": "sampled", "name": "heap", "unit": "bytes", "samples": [[0, 1], [2]], "weights": [10, 5]}
+    found = read(counted)
+    assert of_profile(found) == {("main", "work"): 10, ("main",): 5} and found.slices.num_rows == 0
+    timed = {"type": "sampled", "name": "t", "unit": "seconds", "samples": [[1]], "weights": [2]}
+    both = read(timed, counted)
+    assert both.slices.num_rows == 1 and texts(both.threads, "name") == ["t", "heap"]
+    weights = Counter[str]()
+    for row in both.samples.to_pylist():
+        weights[texts(both.events, "unit")[row["event"]]] += row["weight"]
+    assert weights == {"ns": 2 * 10**9, "bytes": 15}
+
+
+def test_what_cannot_be_read_is_listed() -> None:
+    events = [("O", 9, 1), ("C", 9, 2), ("O", 0, 3), ("O", 1, 4), ("C", 0, 5), ("C", 0, 6), ("O", 1, 7), ("X", 0, 1)]
+    found = read(
+        {
+            "type": "evented",
+            "name": "t",
+            "unit": "nanoseconds",
+            "events": [{"type": s, "frame": f, "at": a} for s, f, a in events],
+        },
+        {"type": "sampled", "name": "s", "unit": "none", "samples": [[0], [0], [0, 77]], "weights": [1, -1]},
+        {"type": "guessed"},
+    )
+    assert losses(found) == {
+        speedscope_assembly.NO_FRAME: 1,
+        speedscope_assembly.NEVER_ENDED: 2,
+        speedscope_assembly.LONE_END: 1,
+        speedscope_assembly.NO_TIME: 1,
+        speedscope_assembly.NO_WEIGHT: 2,
+        speedscope_assembly.NO_PROFILE: 1,
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "null", '{"frames": 3}', '{"frames": []}, "profiles": [{"type": "sampled"}]']
+)
+def test_nothing_in_it(text: str) -> None:
+    data = f'{{"$schema": "{SCHEMA}", "shared": {text or "{}"}'.encode()
+    for whole in (data, data + b"}", data + b', "profiles": {}}'):
+        with pytest.raises(UnreadableInput):
+            speedscope.read(io.BytesIO(whole))
+
+
+@settings(max_examples=60)
+@given(traces() | profiles(max_weight=1 << 40))
+def test_out_and_in_again(profile: Profile) -> None:
+    data = b"".join(exporter("speedscope").write(profile, Selection(), {}))
+    wanted = +of_profile(profile)
+    try:
+        found = speedscope.read(io.BytesIO(data))
+    except UnreadableInput:
+        assert not wanted
+        return
+    assert fault(found) is None and +of_profile(found) == wanted
+    assert not found.losses.num_rows
