@@ -12,6 +12,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from ..analysis.picking import check
 from ..analysis.schema import Column, Table, records
 from ..analysis.tables import TABLES
 from ..domain.errors import PerfloomError
@@ -35,8 +36,8 @@ _VIEW = re.compile(rb'viewBox="0 0 [\d.]+ ([\d.]+)"')
 
 def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
     """The file. Raises InvalidRequest for what the profile does not have."""
-    meta = profile.meta
-    title = meta.command or meta.format
+    check(profile, selection)
+    title = profile.meta.command or profile.meta.format
     graphs = list(_graphs(profile, selection))
     tables = [(table, rows) for name in SHOWN if (rows := _rows(table := TABLES[name], profile, selection))]
     yield (

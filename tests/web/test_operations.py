@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import logging
 import re
 import runpy
@@ -17,7 +18,7 @@ from perfloom.analysis.tables import TABLES
 from perfloom.config import Settings
 from perfloom.domain.errors import Conflict, TooLarge, Unavailable
 from perfloom.domain.jobs import JobState
-from perfloom.readers import pytorch
+from perfloom.readers import nsight_compute, pytorch
 from perfloom.store import Store
 from tests.web.conftest import TOKEN, Browser
 
@@ -73,10 +74,12 @@ class TestApi:
         """Of every table; most of those of traces have rows for a trace alone."""
         with gzip.open(DATA / "pytorch" / "memory.pt.trace.json.gz") as file:
             traced = stored(pytorch.read(file, "trace"), "traced000000")  # type: ignore[arg-type]
+        report = b"\n".join((DATA / "nsight" / f"{page}.csv").read_bytes() for page in ("raw", "details", "source"))
+        counted = stored(nsight_compute.read(io.BytesIO(report), "report"), "report000000")
         empty = set()
         for name, table in TABLES.items():
-            found = [self.get(client, f"/results/{id}/{name}") for id in (ordinary, traced)]
-            rows = found if table.single else [*found[0], *found[1]]
+            found = [self.get(client, f"/results/{id}/{name}") for id in (ordinary, traced, counted)]
+            rows = found if table.single else [row for rows in found for row in rows]
             for row in rows:
                 assert list(row) == [column.name for column in table.columns], name
             empty |= {name} if not rows else set()
