@@ -70,7 +70,7 @@ def assembled(text: bytes, source: str, defect: str | None) -> Profile:
     dialect = Dialect(
         FORMAT,
         Meaning(lambda category, name: _WHAT.get(category, _WHAT["memory"])),
-        "Nothing in it has times that can be: look at its first lines.",
+        "nothing in it has times that can be. Look at its first lines.",
         {"clock": f"{unit} since the epoch" if told else f"{unit}, which is assumed: init_time tells no unit"},
     )
     lost = [(reason, count, first) for reason, (count, first) in made.lost.items()]

@@ -45,8 +45,9 @@ _TAKEN = frozenset({"deviceProperties", "traceEvents", WORD})
 
 @dataclass(frozen=True)
 class Dialect:
-    """What a format makes of trace events. nothing: what to do where a file has none, a sentence. facts: what else is
-    to be told of the file, behind what stands beside its events. more: adds what else was sampled."""
+    """What a format makes of trace events. nothing: why a file has none, and what to do then: the end of a sentence, and
+    another. facts: what else is to be told of the file, behind what stands beside its events. more: adds what else was
+    sampled."""
 
     format: str
     meaning: Meaning
@@ -56,7 +57,9 @@ class Dialect:
 
 
 PYTORCH = Dialect(
-    FORMAT, Meaning(meaning, TRACKS), "Record again, with at least one step while the profiler is active."
+    FORMAT,
+    Meaning(meaning, TRACKS),
+    "its list traceEvents is empty. Record again, with at least one step while the profiler is active.",
 )
 
 
@@ -79,7 +82,7 @@ def assembled(events: TraceEvents, source: str, defect: str | None, dialect: Dia
     needed any more, as everything here that is large.
     """
     if not len(events):
-        raise UnreadableInput(f"There is no event in {source}. {dialect.nothing}")
+        raise UnreadableInput(f"There is no event in {source}: {dialect.nothing}")
     builder = TraceBuilder(dialect.format)
     for reason, count, example in events.lost:
         builder.lost(reason, example, count)

@@ -90,7 +90,7 @@ def assembled(file: Any, source: str, defect: str | None) -> Profile:
         _counted(builder, counts, frames, also)
         also.tell(builder)
 
-    nothing = "Its profiles are empty: record it again."
+    nothing = "its profiles are empty. Record it again."
     dialect = Dialect(FORMAT, Meaning(what), nothing, about, more)
     made = events.finish([(reason, count, first) for reason, (count, first) in lost.found.items()])
     return of_events(made, source, defect, dialect)

@@ -6,5 +6,5 @@ from .trace_slices import Meaning, What
 
 _PLAIN = What("other", FrameKind.USER)
 CHROME = Dialect(
-    "chrome-trace", Meaning(lambda category, name: _PLAIN), "Its list traceEvents is empty: trace again, for longer."
+    "chrome-trace", Meaning(lambda category, name: _PLAIN), "its list traceEvents is empty. Trace again, for longer."
 )
