@@ -40,7 +40,7 @@ def test_every_part_is_installed_and_told(root: Path, monkeypatch: pytest.Monkey
     system_parts = importlib.import_module("system_parts")
     readme = (root / "README.md").read_text()
     installed = {package for _, _, packages in system_parts.TEST_PARTS for package in packages}
-    assert installed <= set(re.findall(r"[\w-]+", readme.partition("## Tests")[2])), "not in the README"
+    assert installed <= set(re.findall(r"[\w+-]+", readme.partition("## Tests")[2])), "not in the README"
     before = {"git", "make", "gzip"}  # what a machine has that got this far
     for part, (_, _, hint) in parts.PROGRAMS.items():
         wanted = set(re.findall(r"apt-get install (.*?)(?: \(|$)", hint)[0].split())
