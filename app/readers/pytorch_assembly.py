@@ -46,8 +46,8 @@ _TAKEN = frozenset({"deviceProperties", "traceEvents", WORD})
 @dataclass(frozen=True)
 class Dialect:
     """What a format makes of trace events. nothing: why a file has none, and what to do then: the end of a sentence
-    and another. facts: what else is to be told of the file, behind what stands beside its events. more: adds what else was
-    sampled."""
+    and another. facts: what else is to be told of the file, behind what stands beside its events. more: adds what
+    else was sampled."""
 
     format: str
     meaning: Meaning
