@@ -104,6 +104,14 @@ def has(python: str, module: str) -> bool:
     return subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0
 
 
+def wait_for_settling() -> None:
+    """Until the process that an import leaves behind has ended: what is measured next shall not share the machine."""
+    while any(
+        name.read_text().strip() == "perfloom-settle" for name in Path("/proc").glob("[0-9]*/comm") if name.exists()
+    ):
+        time.sleep(0.1)
+
+
 def once(name: str, trace: Path, given: argparse.Namespace, folder: Path) -> Run | str:
     """Run one of NAMES; why not, where it cannot be."""
     node = shutil.which("node")
@@ -119,9 +127,10 @@ def once(name: str, trace: Path, given: argparse.Namespace, folder: Path) -> Run
         taken = run([*here, name, str(trace), argv[-1]], said, environment | {"PYTHONPATH": os.getcwd()})
     elif name == COMMAND:
         here = [sys.executable, "-m", "perfloom.cli", "import"]
-        return run(
-            [*here, trace], said, {"PERFLOOM_DATA": str(folder / "data"), "PERFLOOM_RUNTIME": str(folder / "run")}
-        )
+        own = {"PERFLOOM_DATA": str(folder / "data"), "PERFLOOM_RUNTIME": str(folder / "run")}
+        found = run([*here, trace], said, own)
+        wait_for_settling()
+        return found
     elif name == PANDAS:
         taken = run([sys.executable, "-c", WITH_PANDAS, trace], said)
     elif name == HTA:
