@@ -5,8 +5,9 @@ support it, and nothing below its threshold, which may be set. A finding states 
 it passed.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -170,23 +171,47 @@ class Evidence:
 
 def advices(profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None) -> list[Advice]:
     """What is advised, the gravest first. thresholds: of rules by their keys, in place of their own."""
-    from .advice_rules import RULES
-
-    if not has_clock(profile):
-        return []
-    evidence, found = Evidence(profile, selection), []
-    for rule in RULES:
+    found = []
+    for rule, findings in _judged(profile, selection):
         threshold = (thresholds or {}).get(rule.key, rule.threshold)
-        key = ("findings", rule.key, evidence.selection)
-        for finding in remembered(profile, key, partial(_findings, rule, evidence)):
+        for finding in findings:
             if rule.speaks(finding.measured, threshold):
                 found.append(Advice(rule, finding, threshold))
     order = {"high": 0, "medium": 1, "low": 2}
     return sorted(found, key=lambda one: (order[one.severity], -(one.finding.share or 0)))
 
 
+def _judged(profile: Profile, selection: Selection) -> Iterator[tuple[Rule, tuple[Finding, ...]]]:
+    """Each rule, and what it finds, whatever the threshold."""
+    from .advice_rules import RULES
+
+    if has_clock(profile):
+        evidence = Evidence(profile, selection)
+        for rule in RULES:
+            yield rule, remembered(profile, _key(rule.key, evidence.selection), partial(_findings, rule, evidence))
+
+
+def _key(rule: str, selection: Selection) -> tuple[object, ...]:
+    return "findings", rule, selection
+
+
 def _findings(rule: Rule, evidence: Evidence) -> tuple[Finding, ...]:
     return tuple(rule.judge(evidence))
+
+
+def told_of_whole(profile: Profile) -> bytes:
+    """What all rules find in the whole, to be kept: JSON."""
+    found = {rule.key: [asdict(one) for one in findings] for rule, findings in _judged(profile, Selection())}
+    return json.dumps(found, default=float).encode()
+
+
+def remember_whole(profile: Profile, told: bytes) -> None:
+    """Have a profile remember what `told_of_whole` gave. Raises KeyError, TypeError, ValueError for what is none of
+    it."""
+    for rule, rows in json.loads(told).items():
+        pairs = [row | {"query": tuple((word, value) for word, value in row["query"])} for row in rows]
+        findings = tuple(Finding(**row) for row in pairs)
+        remembered(profile, _key(rule, Selection()), partial(tuple, findings), pin=True)
 
 
 def advice(profile: Profile, selection: Selection) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import numpy as np
 
 from ..domain.profile import Profile
+from .advice import remember_whole, told_of_whole
 from .critical_path import Path, Savings, path_of, savings_of
 from .launches import Waits, waits_of
 from .operators import Calls, calls_of
@@ -23,6 +24,7 @@ from .roles import RankTime, rank_times
 from .slices import device_before
 
 Array = np.ndarray[Any, Any]
+FINDINGS = "findings"
 _Part = tuple[Hashable, Any, Callable[[], Any]]
 
 
@@ -56,14 +58,17 @@ def made(profile: Profile) -> dict[str, Array]:
     found: dict[str, Array] = {}
     for key, _, make in _parts(profile):
         _take_apart(make(), str(key), found)
+    found[FINDINGS] = np.frombuffer(told_of_whole(profile), np.uint8)
     return found
 
 
 def remember(profile: Profile, arrays: Mapping[str, Array]) -> None:
-    """Have a profile remember what `made` gave. Raises KeyError where something is missing."""
+    """Have a profile remember what `made` gave. Raises KeyError, TypeError, ValueError where something is
+    missing or damaged."""
     for key, kind, _ in _parts(profile):
         # Mapped, it takes no memory that something else needs more.
         remembered(profile, key, partial(_put_together, kind, str(key), arrays), pin=True)
+    remember_whole(profile, arrays[FINDINGS].tobytes())
 
 
 def _take_apart(value: Any, name: str, found: dict[str, Array]) -> None:

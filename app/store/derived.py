@@ -45,5 +45,5 @@ def take(folder: Path, profile: Profile) -> None:
     if kept is not None:
         try:
             remember(profile, kept)
-        except (KeyError, ValueError):
+        except (KeyError, TypeError, ValueError):
             log.warning("what is kept for tables in %s is damaged", folder)

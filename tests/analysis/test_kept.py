@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from perfloom.analysis import kept, remember
+from perfloom.analysis.advice import advices
 from perfloom.analysis.critical_path import path_of, savings_of
 from perfloom.analysis.operators import calls_of
 from perfloom.analysis.piles import blocks_of
 from perfloom.analysis.roles import rank_times
 from perfloom.domain.profile import Profile
+from perfloom.domain.selection import Selection
 from perfloom.readers import pytorch
 from perfloom.readers.compression import open_plain
 from perfloom.store import derived
@@ -51,6 +53,9 @@ def test_it_is_taken_as_it_was_made(trace: Profile, tmp_path: Path, monkeypatch:
     for key, make in made.items():
         assert same(make(trace), pinned[key])
     assert same(blocks_of(trace, 0), pinned["piles", 0])
+    judged = {key: value for key, value in pinned.items() if isinstance(key, tuple) and key[0] == "findings"}
+    assert len(judged) > 20 and any(judged.values())
+    assert advices(again, Selection()) == advices(trace, Selection())
 
 
 def test_what_is_damaged_is_made_again(trace: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
