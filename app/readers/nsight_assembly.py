@@ -1,4 +1,4 @@
-"""A profile put together from the launches that Nsight Compute printed.
+"""A profile put together from the launches that Nsight Compute measured.
 
 A report has how long launches took and not when they began. Nsight Compute lets one run at a time, so they lie one
 after the other in the order of the report; what was between them is not known, and nothing is made of it.
@@ -18,10 +18,11 @@ from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
 from ..domain.tables import DEVICE_TIME, NO_ID, SCHEMAS, FrameKind
 from .nsight_known import TIMES_FACT
+from .nsight_launches import Launch, Measured
 from .nsight_names import alike
 from .nsight_numbers import nanoseconds, size_bytes
 from .nsight_pages import PageKind
-from .nsight_reading import Launch, Reading
+from .nsight_reading import Reading
 from .pytorch_names import work_kind
 
 NO_DURATION_FACT = "launches without a duration"
@@ -47,7 +48,12 @@ def assembled(text: str, source: str, defect: str | None, format: str) -> Profil
         raise UnreadableInput(_nothing(text, source))
     if not text.endswith("\n") and reading.last_lost == text.count("\n") + 1:
         defect = " ".join(part for part in (defect, "The file ends in the middle of a row; print it again.") if part)
-    return _Tables(reading).profile(format, defect)
+    return profile_of(reading, format, defect)
+
+
+def profile_of(reading: Measured, format: str, defect: str | None, facts: dict[str, str] | None = None) -> Profile:
+    """The profile of what was measured. facts: what else is to be told of it."""
+    return _Tables(reading).profile(format, defect, facts or {})
 
 
 def _nothing(text: str, source: str) -> str:
@@ -86,7 +92,7 @@ def _place_sources(reading: Reading) -> None:
 class _Tables:
     """The rows of the tables that the builder has not."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: Measured) -> None:
         self.reading = reading
         self.builder = ProfileBuilder("")
         self.devices: dict[tuple[str, str], int] = {}
@@ -162,7 +168,7 @@ class _Tables:
             return NO_ID
         return self.configurations.setdefault(found, len(self.configurations))
 
-    def profile(self, format: str, defect: str | None) -> Profile:
+    def profile(self, format: str, defect: str | None, more: dict[str, str]) -> Profile:
         reading, builder = self.reading, self.builder
         builder.format = format
         for reason, (count, example) in reading.lost.items():
@@ -182,13 +188,14 @@ class _Tables:
         facts = {"launches": f"{len(reading.launches):,}"} | ({TIMES_FACT: TIMES} if timed else {})
         if missing := len(self.durations) - len(timed):
             facts[NO_DURATION_FACT] = f"{missing:,}: gpu__time_duration was not measured"
-        facts |= {"pages": ", ".join(kind.value for kind in PageKind if kind in reading.kinds)}
+        if reading.kinds:
+            facts |= {"pages": ", ".join(kind.value for kind in PageKind if kind in reading.kinds)}
         meta = Meta(
             format,
             command=command,
             complete=defect is None,
             reasons=(defect,) if defect else (),
-            facts=facts,
+            facts=facts | more,
         )
         profile, place = builder.placed(meta, 0)
         # From the first to the last there is more than the report tells.
@@ -259,7 +266,7 @@ def _columns(name: str, columns: Sequence[Any]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _values(reading: Reading) -> pa.Table:
+def _values(reading: Measured) -> pa.Table:
     """The table `metric_values`: what is told twice in the same words stands once."""
     kernels: list[int] = []
     metrics: list[int] = []
@@ -277,7 +284,7 @@ def _values(reading: Reading) -> pa.Table:
     return _columns("metric_values", [kernels, metrics, values, texts])
 
 
-def _sources(reading: Reading) -> dict[str, pa.Table]:
+def _sources(reading: Measured) -> dict[str, pa.Table]:
     lines = reading.sources
     values = [(row, *value) for row, line in enumerate(lines) for value in line.values]
     return {

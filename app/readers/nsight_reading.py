@@ -1,13 +1,9 @@
 """What Nsight Compute printed, as launches, their metrics and hints, and lines of source."""
 
-import math
 import re
-from array import array
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import Any
 
-from .nsight_known import Known, known_metric
+from .nsight_launches import SOURCE_SECTION, Launch, Measured, Source
 from .nsight_numbers import Style
 from .nsight_pages import (
     IDENTITY,
@@ -19,10 +15,8 @@ from .nsight_pages import (
     rows_of,
 )
 
-EXAMPLE = 200
 SOURCE_COLUMNS = ("#", "Address", "Source", "Line No", "Line", "File", "File Path", "File Name")
 NOTHING = ("0", "-", "")
-SOURCE_SECTION = "Source counters"
 _NAMED = re.compile(r"(.*) \(([A-Za-z0-9_]+__[\w.:]+)\)")
 _NAME = re.compile(r"[a-z0-9_]+__[\w.:]+")
 _INSTANCES = re.compile(r"(\S+) \(.*\)", re.DOTALL)
@@ -31,48 +25,12 @@ _RANGE_WORDS = 6
 """What follows the name of an NVTX range: type and value of its payload, of its colour, of its message."""
 
 
-@dataclass
-class Launch:
-    """A launch as it was read. identity: the cells of the columns that tell of it. known: value and unit of the metrics
-    of a summary, and how good each is as that."""
-
-    number: int
-    name: str
-    identity: dict[str, str]
-    ranges: tuple[str, ...] = ()
-    metrics: "array[int]" = field(default_factory=lambda: array("i"))
-    values: "array[float]" = field(default_factory=lambda: array("d"))
-    texts: dict[int, str] = field(default_factory=dict)
-    known: dict[str, tuple[int, float | None, str, str]] = field(default_factory=dict)
-    hints: list[dict[str, Any]] = field(default_factory=list)
-
-
-@dataclass
-class Source:
-    """A line of source as it was read. values: of metrics, as a number or a text."""
-
-    block: int
-    kernel: str
-    file: str | None
-    line: int | None
-    address: int | None
-    text: str
-    values: list[tuple[int, float | None, str | None]]
-
-
-class Reading:
-    """What was read. metrics: the distinct ones, as rows of the table. launch_of: for each kernel of the source page
-    the place of its launch."""
+class Reading(Measured):
+    """What was read of a text."""
 
     def __init__(self, text: str) -> None:
-        self.launches: list[Launch] = []
-        self.sources: list[Source] = []
-        self.metrics: dict[tuple[str | None, ...], int] = {}
-        self.known: list[tuple[Known, int] | None] = []
-        self.lost: dict[str, tuple[int, str]] = {}
+        super().__init__()
         self.last_lost = 0
-        self.kinds: set[PageKind] = set()
-        self.launch_of: dict[int, int] = {}
         self.style = Style()
         self._by_key: dict[tuple[str, ...], Launch] = {}
         self._heading: Heading | None = None
@@ -87,16 +45,8 @@ class Reading:
         for row in rows_of(text, self._lost):
             self._take(row)
 
-    def metric(self, name: str | None, label: str | None, section: str | None, part: str | None, unit: str) -> int:
-        """The id of a metric; made when first asked for."""
-        key = (name, label, section, part, unit)
-        if key not in self.metrics:
-            self.known.append(known_metric(name or "", label or "", unit))
-        return self.metrics.setdefault(key, len(self.metrics))
-
     def _lost(self, reason: str, number: int, said: str) -> None:
-        before, first = self.lost.get(reason, (0, f"line {number}: {said[:EXAMPLE]}"))
-        self.lost[reason] = (before + 1, first)
+        self.lose(reason, f"line {number}", said)
         self.last_lost = max(self.last_lost, number)
 
     def _look(self, row: Row) -> None:
@@ -187,14 +137,7 @@ class Reading:
         value, text = self._number(cell), None
         if value is None:
             value, text = self._value(cell)
-            launch.texts[len(launch.metrics)] = text
-        launch.metrics.append(metric)
-        launch.values.append(math.nan if value is None else value)
-        known = self.known[metric]
-        if known is not None:
-            before = launch.known.get(known[0].key)
-            if before is None or known[1] < before[0]:
-                launch.known[known[0].key] = (known[1], value, text or "", unit)
+        self.measured(launch, metric, value, text, unit)
 
     def _value(self, cell: str) -> tuple[float | None, str]:
         """Of what is no number by itself the number that those of its instances follow, and the text."""
