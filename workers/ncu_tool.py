@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from perfloom.domain.errors import Unavailable, UnreadableInput
-from perfloom.readers.nsight_compute import PAGES, by_hand
+from perfloom.readers.nsight_compute import PAGES
 from perfloom.workers.perf_tool import complaint
 
 PLACES = ("/usr/local/cuda/bin", "/opt/nvidia/nsight-compute", "/opt/cuda/bin")
@@ -23,17 +23,9 @@ PIECE_BYTES = 1 << 20
 _NO_OPTION = re.compile(r"unrecogni[sz]ed option '?-*([\w-]+)")
 
 
-def find_ncu(report: str) -> str:
-    """The ncu to use. report: names the file in the message. Raises Unavailable where there is none."""
-    found = shutil.which("ncu") or next(iter(_installed()), None)
-    if found is None:
-        name = re.sub(r"[^\w.+-]", "_", re.sub(r"\.(?:gz|zst|xz)$", "", report)) or "REPORT.ncu-rep"
-        raise Unavailable(
-            f"{report} is a report of Nsight Compute, which only ncu can read, and ncu is not on this machine. Install "
-            "Nsight Compute where Perfloom runs (it needs no GPU to read), or print the report where it was made, and "
-            f"import report.csv: {by_hand(name)}"
-        )
-    return found
+def find_ncu() -> str | None:
+    """The ncu to use; None where there is none."""
+    return shutil.which("ncu") or next(iter(_installed()), None)
 
 
 def _installed() -> Iterator[str]:
@@ -62,10 +54,7 @@ class ReportStream:
         for number, page in enumerate(PAGES):
             said = yield from self._page(page)
             if said and not number:
-                raise UnreadableInput(
-                    f"ncu cannot read this report: {said} Print it with the version of Nsight Compute that made it, "
-                    f"and import report.csv: {by_hand('REPORT.ncu-rep')}"
-                )
+                raise UnreadableInput(f"ncu cannot read this report: {said}")
             if said:
                 told = f"ncu could not print the page {page[1]} of the report: {said}"
                 self.defect = f"{self.defect} {told}" if self.defect else told

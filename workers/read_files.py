@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
-from perfloom.domain.errors import TooLarge, UnreadableInput
+from perfloom.domain.errors import TooLarge, Unavailable, UnreadableInput
 from perfloom.readers import compiled_cache, perf_data
 from perfloom.readers.compression import PlainStream, open_plain
 from perfloom.store.disk import disk_errors
@@ -116,8 +116,7 @@ class Reading:
             if reader.needs_perf:
                 with self._plain_file(stream) as path:
                     return self._by_perf(reader.read, path)
-            if reader.needs_ncu:
-                ncu = ncu_tool.find_ncu(self.wanted.name)
+            if reader.by_ncu and (ncu := ncu_tool.find_ncu()) is not None:
                 with self._plain_file(stream) as path:
                     return self._by_ncu(reader.read, ncu, path)
             if reader.compiled and not compiled_cache.is_ready():
@@ -191,15 +190,19 @@ class Reading:
         return profile
 
     def _by_ncu(self, read: Read, ncu: str, path: Path) -> "Profile":
-        """Have ncu print the report, and read that by `read`."""
+        """Have ncu print the report, and read that by `read`; the report itself where ncu cannot read it."""
 
         def tell(taken: int) -> None:
             self.answers.progress(None, f"Has ncu print the report{self.of}; {taken / 1e6:,.0f} MB so far")
 
         tell(0)
         with tempfile.TemporaryDirectory(dir=self.request.scratch) as scratch:
-            stream = ncu_tool.ReportStream(ncu, path.absolute(), Path(scratch))
-            return read(cast(BinaryIO, Watched(stream, tell)), self.wanted.name)
+            printed = ncu_tool.ReportStream(ncu, path.absolute(), Path(scratch))
+            try:
+                return read(cast(BinaryIO, Watched(printed, tell)), self.wanted.name)
+            except (UnreadableInput, Unavailable):
+                with open_plain(path, self.request.limits.unpacked_bytes) as stream:
+                    return self._profile(read, stream)
 
     def _looks_up(self, taken: int) -> None:
         self.answers.progress(None, f"Looks up names of functions{self.of}; {taken / 1e6:,.0f} MB of text so far")

@@ -9,6 +9,7 @@ import pandas as pd
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import column
+from ..readers.nsight_launches import SOURCE_SECTION
 from .nsight import best, launches_of
 from .schema import Column, frame
 
@@ -86,7 +87,11 @@ def source_of(profile: Profile, row: int | None) -> pd.DataFrame:
     mine = place[of] >= 0 if len(of) else np.zeros(0, bool)
     line, metric = place[of[mine]] if len(of) else of, column(profile.source_values, "metric")[mine]
     value = profile.source_values.column("value").to_numpy().astype(np.float64)[mine]
-    metrics = [row["label"] or row["name"] or "" for row in profile.metrics.to_pylist()]
+    # One of a launch may be called as one of its instructions is.
+    metrics = [
+        (row["label"] or row["name"] or "") if row["section"] == SOURCE_SECTION else ""
+        for row in profile.metrics.to_pylist()
+    ]
     counted = {
         key: _counted(line, metric, value, len(chosen), [metrics.index(name) for name in names if name in metrics])
         for key, names in COUNTERS.items()

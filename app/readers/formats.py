@@ -33,7 +33,8 @@ class Reader:
 
     name: as in `Meta.format`. label: for people. sniff: whether a file with such a beginning is of this format.
     read: the profile in a stream of unpacked bytes; it raises UnreadableInput, and what else it could not read
-    stands in the profile's losses. needs_perf, needs_ncu: it reads what `perf script`, or `ncu`, prints of the file.
+    stands in the profile's losses. needs_perf: it reads what `perf script` prints of the file. by_ncu: it reads what
+    `ncu` prints of the file, too, and that holds more.
     compiled: its loops are compiled, which takes long the first time (see compiling.py).
     """
 
@@ -42,7 +43,7 @@ class Reader:
     sniff: Callable[[bytes], bool]
     read: Callable[[BinaryIO, str], Profile]
     needs_perf: bool = False
-    needs_ncu: bool = False
+    by_ncu: bool = False
     compiled: bool = False
 
 
@@ -55,7 +56,7 @@ READERS: dict[str, Reader] = {
         Reader(
             *(nsight_compute.FORMAT, "a report of Nsight Compute", nsight_compute.sniff_report),
             nsight_compute.read_report,
-            needs_ncu=True,
+            by_ncu=True,
         ),
         Reader(nsight_compute.CSV_FORMAT, "CSV of Nsight Compute", nsight_compute.sniff, nsight_compute.read),
         Reader(perf_stat.FORMAT, "perf stat output", perf_stat.sniff, perf_stat.read),

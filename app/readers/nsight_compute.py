@@ -1,15 +1,11 @@
-"""Reader of reports of Nsight Compute: of the CSV that `ncu` prints of them.
+"""Readers of reports of Nsight Compute (.ncu-rep), and of the CSV that `ncu` prints of them.
 
-The report itself (.ncu-rep) is a format of which NVIDIA tells nothing and that changes with each version. Nsight
-Compute has a module for Python that reads it, `ncu_report`; it is compiled for one version of Python, lies beside `ncu`
-in the same installation, and would parse a file from anybody inside of this process. So `ncu` is asked to print the
-report, as `perf` is for its recordings (workers/ncu_tool.py); where there is none, its CSV is read as well.
+Where `ncu` is, it prints the report (workers/ncu_tool.py), for it alone has the text of instructions, which it
+disassembles. Where it is not, or cannot read a report, the report itself is read.
 """
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
-from ..domain.errors import UnreadableInput
 from . import nsight_pages
 
 if TYPE_CHECKING:
@@ -27,12 +23,6 @@ PAGES: tuple[tuple[str, ...], ...] = (
 """What `ncu --import FILE --csv` is asked for, one after the other."""
 
 
-def by_hand(report: str) -> str:
-    """The command of a shell that prints all of a report to read."""
-    asked = "; ".join(f"ncu --import {report} --csv {' '.join(words)}" for words in PAGES)
-    return f"({asked}) > report.csv"
-
-
 def sniff_report(head: bytes) -> bool:
     """Whether a file that starts with `head` is a report (.ncu-rep)."""
     return head.startswith(MAGIC)
@@ -44,9 +34,13 @@ def sniff(head: bytes) -> bool:
 
 
 def read_report(stream: BinaryIO, source: str = FORMAT) -> "Profile":
-    """The profile in what `ncu` printed of a report. Raises UnreadableInput."""
-    profile = read(stream, source)
-    return replace(profile, meta=replace(profile.meta, format=FORMAT))
+    """The profile of a report, or of what `ncu` printed of it. Raises UnreadableInput."""
+    data, defect = _all(stream)
+    if data.startswith(MAGIC):
+        from .nsight_report import read as read_blocks
+
+        return read_blocks(data, source, FORMAT, defect)
+    return _of_text(data, defect, source, FORMAT)
 
 
 def read(stream: BinaryIO, source: str = CSV_FORMAT) -> "Profile":
@@ -54,10 +48,17 @@ def read(stream: BinaryIO, source: str = CSV_FORMAT) -> "Profile":
 
     Raises UnreadableInput where no launch is in it.
     """
+    return _of_text(*_all(stream), source, CSV_FORMAT)
+
+
+def _all(stream: BinaryIO) -> tuple[bytes, str | None]:
+    """What is in a stream, and what is wrong with it, which is known at its end."""
     data = b"".join(iter(lambda: stream.read(CHUNK_BYTES), b""))
-    if data.startswith(MAGIC):
-        raise UnreadableInput(f"{source} is a report of Nsight Compute. Print it as CSV: {by_hand('REPORT.ncu-rep')}")
+    return data, getattr(stream, "defect", None)
+
+
+def _of_text(data: bytes, defect: str | None, source: str, format: str) -> "Profile":
     # Only here: what it needs is not for every process that knows of formats.
     from .nsight_assembly import assembled
 
-    return assembled(nsight_pages.decoded(data), source, getattr(stream, "defect", None), CSV_FORMAT)
+    return assembled(nsight_pages.decoded(data), source, defect, format)

@@ -210,14 +210,6 @@ def test_names_and_numbers_of_any_size_do_no_harm() -> None:
         assert isinstance(alike(name) + base_name(name), str)
 
 
-def test_a_report_is_known_and_not_read_here() -> None:
-    report = b"NVR\0" + bytes(200)
-    reader = recognise(report)
-    assert (reader.name, reader.needs_ncu) == (nsight_compute.FORMAT, True)
-    with pytest.raises(UnreadableInput, match="Print it as CSV"):
-        nsight_compute.read(io.BytesIO(report), "a.ncu-rep")
-
-
 @pytest.mark.parametrize(
     ("a", "b"),
     [

@@ -11,6 +11,7 @@ import pytest
 
 from perfloom.domain.profile import Profile
 from perfloom.readers import nsight_compute
+from tests import nsight_made
 from tests.traced import Trace
 from tests.web.conftest import HOSTILE, Browser
 from tests.web.html import read
@@ -113,6 +114,18 @@ def test_one_launch(browser_client: Browser, id: str) -> None:
     assert "4 instructions" in source and source.index("FFMA") < source.index("LDG.E") and "math" in source
     assert "there is no 3" in browser_client.page(f"/results/{id}/nsight?launch=3", 404)
     assert "whole number" in browser_client.page(f"/results/{id}/nsight?launch=x", 400)
+
+
+def test_a_report_read_without_ncu(browser_client: Browser, stored: Callable[..., str]) -> None:
+    id = stored(nsight_compute.read_report(io.BytesIO(nsight_made.report()), "x.ncu-rep"), "binary000000")
+    text = browser_client.page(f"/results/{id}/nsight?launch=0")
+    for told in ("add(int)", "36.5", "forward / linear", "SmallGrid", "https://example.org/a", "MOV: 200"):
+        assert told in text, told
+    assert read(text).faults == []
+    source = browser_client.page(f"/results/{id}/nsight?launch=0&view=source")
+    assert "3 instructions" in source and "add+0x10" in source
+    assert "instructions are told by their place" in browser_client.page(f"/results/{id}")
+    assert "copy(int)" in browser_client.page(f"/results/{id}/kernels")
 
 
 def test_hints_metrics_and_instructions_of_all(browser_client: Browser, id: str) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from perfloom.config import Settings
-from perfloom.domain.errors import Unavailable, UnreadableInput
+from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.tables import column
 from perfloom.readers import nsight_compute
 from perfloom.workers import ncu_tool, reading
+from tests import nsight_made
 
 DATA = Path(__file__).parent.parent / "data" / "nsight"
 DOUBLE = """#!/bin/sh
@@ -28,7 +29,7 @@ esac
 @pytest.fixture
 def report(tmp_path: Path) -> Path:
     path = tmp_path / "my report.ncu-rep"
-    path.write_bytes(nsight_compute.MAGIC + bytes(500))
+    path.write_bytes(nsight_made.MAGIC + bytes(500))
     return path
 
 
@@ -70,20 +71,19 @@ def test_an_older_ncu_is_asked_for_less(
     assert "could not print the page source" in profile.meta.reasons[0] and not profile.meta.complete
 
 
-def test_a_report_that_ncu_cannot_read(
-    settings: Settings, tmp_path: Path, report: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("ncu", ["", "*) echo '==ERROR== Failed to load report file'; exit 1;;"])
+def test_without_ncu_that_can_read_it_the_report_itself_is_read(
+    settings: Settings, tmp_path: Path, report: Path, monkeypatch: pytest.MonkeyPatch, ncu: str
 ) -> None:
-    doubled(tmp_path, monkeypatch, "*) echo '==ERROR== Failed to load report file'; exit 1;;")
-    with pytest.raises(UnreadableInput, match=r"ncu cannot read this report: ==ERROR== Failed to load.*--page raw"):
+    if ncu:
+        doubled(tmp_path, monkeypatch, ncu)
+    else:
+        monkeypatch.setenv("PATH", "/usr/bin:/bin")
+        monkeypatch.setattr(ncu_tool, "PLACES", ())
+    report.write_bytes(nsight_made.report())
+    profile = reading.read_profile(settings, [report])
+    assert (profile.meta.format, profile.meta.complete) == (nsight_compute.FORMAT, True)
+    assert profile.profiled_kernels.num_rows == 2
+    report.write_bytes(nsight_made.MAGIC)
+    with pytest.raises(UnreadableInput, match=r"no launch of a kernel is in this report\. The report is cut off"):
         reading.read_profile(settings, [report])
-
-
-def test_without_ncu_it_is_said_how_to_print_it_elsewhere(
-    settings: Settings, tmp_path: Path, report: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    monkeypatch.setattr(ncu_tool, "PLACES", ())
-    with pytest.raises(Unavailable, match="only ncu can read") as caught:
-        ncu_tool.find_ncu(f"{report.name}.gz")
-    assert "ncu --import my_report.ncu-rep --csv --page raw --print-units base; " in caught.value.message
-    assert caught.value.message.endswith(") > report.csv")

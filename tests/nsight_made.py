@@ -1,0 +1,163 @@
+"""Reports of Nsight Compute (.ncu-rep) made byte by byte, in the layout that real ones have."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from perfloom.domain.wire import chunk, fields, message, number, varint
+from perfloom.readers.nsight_compute import MAGIC as MAGIC
+
+DURATION = "gpu__time_duration.sum"
+SM, MEMORY = (
+    f"{name}.avg.pct_of_peak_sustained_elapsed" for name in ("sm__throughput", "gpu__compute_memory_throughput")
+)
+PCS, INSTRUCTIONS, SAMPLES = "launch__function_pcs", "inst_executed", "smsp__pcsamp_sample_count"
+WAITED, WAITED_LATE = (f"smsp__pcsamp_warps_issue_stalled_long_scoreboard{end}" for end in ("", "_not_issued"))
+BASE = 0x7F91B4FB3600
+
+
+def text(field: int, words: str) -> bytes:
+    return chunk(field, words.encode())
+
+
+def whole(field: int, value: int) -> bytes:
+    """A whole number that is written where it is 0, too, as Nsight Compute does."""
+    return varint(field << 3) + varint(value)
+
+
+def framed(data: bytes) -> bytes:
+    """Something with its size before it."""
+    return struct.pack("<I", len(data)) + data
+
+
+def value(of: Any, kind: str = "") -> bytes:
+    """What a message of a value holds. kind: of the number, where Python's own does not tell."""
+    if isinstance(of, str):
+        return message(1, of.encode())
+    if kind == "float":
+        return varint(2 << 3 | 5) + struct.pack("<f", of)
+    if isinstance(of, float):
+        return varint(3 << 3 | 1) + struct.pack("<d", of)
+    return whole(4 if kind == "uint32" else 5, of)
+
+
+def metric(name: int, of: bytes | None = None, pairs: Sequence[tuple[Any, Any]] = ()) -> bytes:
+    """A metric of a launch: the number of its name, its value, and values with what each is of."""
+    parts = [whole(1, name)]
+    if of is not None:
+        parts.append(message(2, of))
+    parts += [message(3, message(1, value(key)), message(2, value(one))) for key, one in pairs]
+    return message(13, *parts)
+
+
+def listed(names: Sequence[str]) -> bytes:
+    """A table of names."""
+    return message(4, *(message(1, name.encode()) for name in names))
+
+
+def section(identifier: str, title: str, order: int, shown: Sequence[tuple[str, str, str]] = ()) -> bytes:
+    """A section with the metrics that it shows: name, label, unit."""
+    metrics = [message(2, text(1, name), text(2, label), text(5, unit)) for name, label, unit in shown]
+    return message(17, text(1, identifier), text(2, title), whole(3, order), message(4, *metrics))
+
+
+def rule(name: str, of: str, words: str, kind: int, speedup: tuple[int, float] | None = None) -> bytes:
+    """What a rule says, and what it estimates to be won."""
+    parts = [message(1, text(1, words), whole(2, kind))]
+    if speedup is not None:
+        parts.append(message(10, whole(1, speedup[0]), varint(2 << 3 | 1), struct.pack("<d", speedup[1])))
+    return message(19, text(1, name), text(2, f"{name} shown"), message(3, message(1, *parts)), text(4, of))
+
+
+def launch(name: str, *parts: bytes, stream: int = 7, ranges: Sequence[str] = ()) -> bytes:
+    """A result of a launch of `name`(int) with 4 × 1 × 1 blocks of 32."""
+    opened = [message(3, text(1, one)) for one in ranges]
+    return b"".join(
+        (
+            whole(1, 4711),
+            text(5, f"_Z{len(name)}{name}i"),
+            text(6, name),
+            text(7, f"{name}(int)"),
+            message(10, number(1, 4), number(2, 1), number(3, 1)),
+            message(11, number(1, 32), number(2, 1), number(3, 1)),
+            *parts,
+            message(21, message(2, whole(1, 9), message(2, whole(1, 0), *opened))),
+            whole(22, 1),
+            whole(23, stream),
+        )
+    )
+
+
+def block(*results: bytes, names: bytes = b"", codes: Sequence[bytes] = (), ranges: Sequence[bytes] = ()) -> bytes:
+    """A block with what it holds. names: a table of them."""
+    payload = b"".join(map(framed, (*codes, *results, *ranges)))
+    process = message(6, number(1, 4711), text(2, "node17"), text(3, "/usr/bin/train"))
+    counts = whole(1, len(codes)) + whole(2, len(results))
+    return framed(counts + names + whole(5, len(payload)) + process + whole(7, len(ranges))) + payload
+
+
+def result(*blocks: bytes) -> bytes:
+    """A whole file of blocks."""
+    return MAGIC + framed(number(1, 7)) + b"".join(blocks)
+
+
+def report() -> bytes:
+    """A report of two launches in two blocks with one table of names, sections, rules and instructions."""
+    names = [DURATION, SM, MEMORY, PCS, INSTRUCTIONS, SAMPLES, WAITED, WAITED_LATE, "sass__inst_executed_per_opcode"]
+    names += ["device__attribute_display_name", "device__attribute_compute_capability_major"]
+    names += ["device__attribute_compute_capability_minor", "launch__device_id", "launch__occupancy_per_block_size"]
+    at = {name: place for place, name in enumerate(names)}
+    title, shown = "GPU Speed Of Light Throughput", [(SM, "Compute (SM) Throughput", ""), (DURATION, "Duration", "")]
+    sections = [
+        section("SourceCounters", "Source Counters", 100),
+        section("SpeedOfLight", title, 10, [*shown, (MEMORY, "Memory Throughput", "%")]),
+    ]
+    places = [BASE, BASE + 16, BASE + 32]
+    common = [
+        metric(at[SM], value(36.5)),
+        metric(at["device__attribute_display_name"], value("NVIDIA GeForce RTX 3070")),
+        metric(at["device__attribute_compute_capability_major"], value(8)),
+        metric(at["device__attribute_compute_capability_minor"], value(6, "uint32")),
+        metric(at["launch__device_id"], value(0.0)),
+    ]
+    first = launch(
+        "add",
+        *sections,
+        metric(at[DURATION], value(84_480.0)),
+        *common,
+        metric(at[MEMORY], value(88.25, "float")),
+        metric(at[PCS], value(float(BASE)), [(0, BASE)]),
+        metric(at[INSTRUCTIONS], value(300), [(place, 100) for place in places]),
+        metric(at[SAMPLES], value(60.0), [(place, 10 * n) for n, place in enumerate(places, 1)]),
+        metric(at[WAITED], value(0.0), zip(places, (0.0, 20.0, 4.0), strict=True)),
+        metric(at[WAITED_LATE], value(0.0), zip(places, (0, 15, 4), strict=True)),
+        metric(at["sass__inst_executed_per_opcode"], value(300.0), [("MOV", 200), ("EXIT", 100)]),
+        metric(at["launch__occupancy_per_block_size"], value(2338.0), [(32, 8), (64, 16)]),
+        rule("SOLBottleneck", "SpeedOfLight", "Look at @section:Occupancy:Occupancy@.", 1),
+        rule("SmallGrid", "SpeedOfLight", "See the @url:guide:https://example.org/a@.", 4, (1, 12.5)),
+        rule("Silent", "SpeedOfLight", "", 0),
+        rule("Local", "Other", "A part.", 2, (0, 50.0)),
+        ranges=("forward", "linear"),
+    )
+    second = launch("copy", *sections, metric(at[DURATION], value(20_000)), *common, stream=20)
+    code = message(9, message(1, text(1, "_Z3addi"), number(2, BASE), number(3, 3)))
+    return result(
+        block(),
+        block(codes=[b"\x08\x01" + code]),
+        block(first, names=listed(names)),
+        block(second),
+        framed(message(3, message(8, text(1, "CUDA Version"), text(2, "11.7")))),
+    )
+
+
+def ends_of(data: bytes) -> list[int]:
+    """Where each block of a report ends."""
+    at, ends = len(MAGIC), []
+    while at < len(data):
+        (size,) = struct.unpack_from("<I", data, at)
+        begin, at = at + 4, at + 4 + size
+        at += next((held for of, _, held in fields(data[begin:at]) if of == 5), 0) if ends else 0
+        ends.append(at)
+    return ends
