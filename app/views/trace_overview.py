@@ -26,6 +26,7 @@ from .trace_parts import (
     STEP_PARTS,
     Lying,
     Share,
+    by_pytorch,
     cause_values,
     ends,
     lying,
@@ -405,6 +406,8 @@ _WORDS = (
 
 
 def _recorded(profile: Profile) -> tuple[Recorded, ...]:
+    if not by_pytorch(profile):
+        return ()
     sets, kinds = profile.argument_sets, set(texts(profile.categories, "kind"))
 
     def some(name: str) -> bool:

@@ -16,6 +16,8 @@ from ..domain.units import Quantity, quantity, scale_for
 from .frame import Frame
 
 NS_PER_US = 1_000
+OTHERS = frozenset({"chrome-trace", "llama-trace", "mllm", "speedscope"})
+"""Formats of traces that PyTorch's profiler does not write."""
 STEP_PARTS = (
     Part("kernel", "Computation", "A kernel ran on a device, not only those that communicate."),
     Part("communication", "Communication", "The only kernels that ran were those of a communication library."),
@@ -155,10 +157,11 @@ def step_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
         schedule = f", recorded by the schedule {recorder['schedule']}" if recorder.get("schedule") else ""
         found.append(f"A step is one {recorder['step']}{counted}{schedule}.")
     elif not profile.steps.num_rows:
-        found.append(
-            "The recording has no steps, so that all of it counts as one. Record with a schedule, or call the "
-            "profiler's step() once in each iteration, to see them apart."
-        )
+        found.append("The recording has no steps, so that all of it counts as one.")
+        if by_pytorch(profile):
+            found.append(
+                "Record with a schedule, or call the profiler's step() once in each iteration, to see them apart."
+            )
     known = steps_of(profile)
     left = [(int(known.rank[row]), known.name[row]) for row in (~known.complete).nonzero()[0].tolist()]
     if left and selection.step is None:
@@ -171,6 +174,11 @@ def step_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
             else f"Not counted: steps {few}. The profiler stopped before all the work that they launched was recorded."
         )
     return tuple(found)
+
+
+def by_pytorch(profile: Profile) -> bool:
+    """Whether PyTorch's profiler made the trace, and not something that asks for other words."""
+    return profile.meta.format not in OTHERS
 
 
 def recorder_said(profile: Profile) -> dict[str, str]:

@@ -169,3 +169,14 @@ def test_one_rank_has_collectives_and_nobody_to_wait_for(browser_client: Browser
     assert f"/results/{id}/communication" in read(browser_client.page(f"/results/{id}")).links
     id = stored(small(), "quiet0000000")
     assert "nccl:all_reduce" in browser_client.page(f"/results/{id}/operators")
+
+
+def test_who_did_not_trace_with_pytorch_is_not_told_how(stored: Callable[..., str], browser_client: Browser) -> None:
+    made = Traced()
+    made.slice(made.thread(1, "main"), 0, 1_000, "work")
+    profile = made.finish()
+    for format, told in (("pytorch", True), ("chrome-trace", False)):
+        id = stored(replace(profile, meta=replace(profile.meta, format=format)), f"{format.replace('-', '')[:8]:0<12}")
+        page = browser_client.page(f"/results/{id}")
+        assert ("ProfilerActivity" in page) == ("step() once in each" in page) == told
+        assert "all of it counts as one" in page
