@@ -35,6 +35,15 @@ class _Places:
     tid: list[str]
 
 
+@dataclass(frozen=True)
+class _Words:
+    """Names of functions and of categories, as JSON; the members of each set of arguments, as JSON without braces."""
+
+    names: list[str]
+    categories: list[str]
+    arguments: list[str]
+
+
 def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
     """The file. Raises InvalidRequest for what the profile does not have."""
     shown = narrowed(profile, selection)
@@ -67,10 +76,13 @@ def _about(profile: Profile) -> dict[str, Any]:
 
 def _blocks(profile: Profile) -> Iterator[list[str]]:
     places = _places(profile)
+    words = _Words(
+        _quoted(texts(profile.functions, "name")), _quoted(texts(profile.categories, "name")), _members(profile)
+    )
     yield _named(profile, places)
-    yield from _slices(profile, places)
+    yield from _slices(profile, places, words)
     yield from _arrows(profile, places)
-    yield from _instants(profile, places)
+    yield from _instants(profile, places, words)
     yield from _counters(profile)
     if not profile.slices.num_rows:
         yield from _samples(profile, places)
@@ -130,10 +142,9 @@ def _quoted(values: list[str]) -> list[str]:
     return [json.dumps(value) for value in values]
 
 
-def _slices(profile: Profile, places: _Places) -> Iterator[list[str]]:
+def _slices(profile: Profile, places: _Places, words: _Words) -> Iterator[list[str]]:
     table = profile.slices
-    names, categories = _quoted(texts(profile.functions, "name")), _quoted(texts(profile.categories, "name"))
-    given = _members(profile)
+    names, categories, given = words.names, words.categories, words.arguments
     numbers = _Numbers(profile)
     for first in range(0, table.num_rows, BLOCK_ROWS):
         part = table.slice(first, BLOCK_ROWS)
@@ -212,10 +223,9 @@ def _arrows(profile: Profile, places: _Places) -> Iterator[list[str]]:
         yield lines
 
 
-def _instants(profile: Profile, places: _Places) -> Iterator[list[str]]:
+def _instants(profile: Profile, places: _Places, words: _Words) -> Iterator[list[str]]:
     table = profile.instants
-    names, categories = _quoted(texts(profile.functions, "name")), _quoted(texts(profile.categories, "name"))
-    given = _members(profile)
+    names, categories, given = words.names, words.categories, words.arguments
     for first in range(0, table.num_rows, BLOCK_ROWS):
         lines = []
         for row in table.slice(first, BLOCK_ROWS).to_pylist():

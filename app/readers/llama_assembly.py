@@ -16,6 +16,7 @@ from .trace_slices import Meaning, What
 from .trace_tables import table
 
 END = "end_"
+SHOWN = 160
 LAST_TENSORS = ("result_output", "lm_head", "output.weight")
 """What an evaluation of a language model computes last: how likely each token is."""
 _NUMBERED = re.compile(r"(.+)_(\d+)", re.DOTALL)
@@ -39,7 +40,7 @@ class Collected:
 
     def lost(self, reason: str, number: int, line: bytes) -> None:
         """Note what could not be read."""
-        count, first = self._lost.get(reason, (0, f"line {number}: {line[:160].decode('utf-8', 'replace')}"))
+        count, first = self._lost.get(reason, (0, f"line {number}: {line[:SHOWN].decode('utf-8', 'replace')}"))
         self._lost[reason] = (count + 1, first)
 
     def takes(self, name: str, thread: str, time_ns: int) -> bool:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 FORMAT = "llama-trace"
 CHUNK_BYTES = 8 << 20
 MOST_NS = 1 << 61
-SHOWN = 160
 NO_LINE = "line that is none of such a trace"
 NO_TIME = "line with a time that cannot be"
 NO_BEGIN = "end of something that never began"
@@ -37,7 +36,6 @@ _LINE = re.compile(
     re.DOTALL,
 )
 _EDGE = re.compile(rb"(start_time|end_time|lost): *(\d+)(?:\.(\d*))?\s*")
-_NUMBER = re.compile(r"(.+)_\d+", re.DOTALL)
 _SNIFF = re.compile(rb"^\s*start_time: *\d+|^thr: .*, (?:name|counter): .*, time: *\d+", re.MULTILINE)
 
 

@@ -69,12 +69,6 @@ class MadeEvents:
         if end_ns is not None:
             self._rows.append((ord("e"), *places, end_ns, MISSING, NONE))
 
-    def named(self, thread: str, name: str, *, process: int = NONE) -> None:
-        """Say what a thread is called."""
-        given = self.arguments({"name": name})
-        places = self.text("thread_name"), NONE, process, self.text(thread)
-        self._rows.append((ord("M"), *places, NONE, MISSING, MISSING, given))
-
     def finish(self, lost: list[tuple[str, int, str]] | None = None, **top: Any) -> TraceEvents:
         """The events. lost, top: as in TraceEvents. Not for use afterwards."""
         columns = np.array(self._rows, np.int64).reshape(-1, 9).T
