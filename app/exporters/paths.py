@@ -27,12 +27,17 @@ class Weighed:
     count: Array
 
 
+def events_written(profile: Profile, selection: Selection) -> tuple[int, ...]:
+    """The one selected, else all that have samples: rows of `events`. Raises InvalidRequest."""
+    if selection.event is not None:
+        return (event_id(profile, selection.event),)
+    return tuple(np.flatnonzero(samples_of(profile).per_event).tolist())
+
+
 def weighed(profile: Profile, selection: Selection) -> Weighed:
     """What a selection leaves, of all events that have samples or of the one selected. Raises InvalidRequest."""
     samples, threads = samples_of(profile), max(1, profile.threads.num_rows)
-    events = tuple(np.flatnonzero(samples.per_event).tolist())
-    if selection.event is not None:
-        events = (event_id(profile, selection.event),)
+    events = events_written(profile, selection)
     found = []
     for event in events:
         rows = samples_kept(profile, selection, event)

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.picking import event_id, samples_kept, samples_of, threads_of, weights_in
+from ..analysis.picking import samples_kept, samples_of, threads_of, weights_in
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import DEVICE_TIME, HOST_TIME, ROOT, column, texts
-from .paths import chains
+from .paths import chains, events_written
 
 Array = np.ndarray[Any, Any]
 OPTIONS: Mapping[str, str] = {}
@@ -26,10 +26,7 @@ BLOCK_ROWS = 20_000
 
 def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
     """The file, of the selected event or of all that have samples. Raises InvalidRequest."""
-    samples = samples_of(profile)
-    events = np.flatnonzero(samples.per_event).tolist()
-    if selection.event is not None:
-        events = [event_id(profile, selection.event)]
+    samples, events = samples_of(profile), events_written(profile, selection)
     tree = _Stacks(profile, selection)
     frames = json.dumps(_frames(profile))
     about = {"$schema": SCHEMA, "exporter": "Perfloom", "name": profile.meta.command or profile.meta.format}
