@@ -15,7 +15,7 @@ from .analysis.nsight import has_reports
 from .analysis.slices import has_clock
 from .domain.profile import Profile
 from .domain.selection import Selection
-from .domain.units import duration
+from .domain.units import UNIT_WORD, chosen_time_unit, duration
 
 Pairs = list[tuple[str, str]]
 
@@ -118,9 +118,14 @@ def target_url(name: str, word: str = "") -> str:
 
 
 def result_url(id: str, key: str = "", selection: Selection | None = None, extra: Pairs | None = None) -> str:
-    """The address of a page of a result, carrying the selection, then the words `extra` of that page."""
+    """The address of a page of a result, carrying the selection and the unit of times, then the words `extra` of that
+    page."""
     path = f"/results/{id}/{key}" if key else f"/results/{id}"
-    return with_query(path, (selection.to_query() if selection else []) + (extra or []))
+    words = (selection.to_query() if selection else []) + (extra or [])
+    unit = chosen_time_unit()
+    if unit and all(word != UNIT_WORD for word, _ in words):
+        words.append((UNIT_WORD, unit))
+    return with_query(path, words)
 
 
 def chips(selection: Selection, url: Callable[[Selection], str]) -> tuple[Chip, ...]:

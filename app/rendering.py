@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 from flask import Flask, Response, current_app, get_flashed_messages, make_response, render_template, request
 
 from . import __version__
+from .domain.errors import InvalidRequest
+from .domain.units import TIME_UNITS, UNIT_WORD, choose_time_unit
 from .session import csrf_token, signed_in
 
 _TURNING = dict.fromkeys((0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd")
@@ -90,7 +92,9 @@ def shell() -> Shell:
 
 
 def register(app: Flask) -> None:
-    """Give every template `shell`, and let no name change how the text around it reads."""
+    """Give every template `shell`, write times in the unit that the address asks for, and let no name change how the
+    text around it reads."""
+    app.before_request(_choose_time_unit)
     app.context_processor(lambda: {"shell": shell()})
 
 
@@ -98,6 +102,15 @@ def plain_direction(value: Any) -> Any:
     """`value` with the signs that turn the direction of text shown as U+FFFD: a symbol named with one could show
     another name than its own. Every value that a template writes goes through here."""
     return value.translate(_TURNING) if isinstance(value, str) and not value.isascii() else value
+
+
+def _choose_time_unit() -> None:
+    # Chosen anew for each request: a thread answers many.
+    choose_time_unit("")
+    word = request.args.get(UNIT_WORD, "")
+    if word and word not in TIME_UNITS:
+        raise InvalidRequest(f"unit is one of {', '.join(TIME_UNITS)}, not {word[:40]!r}.", UNIT_WORD)
+    choose_time_unit(word)
 
 
 def _current(path: str) -> str | None:

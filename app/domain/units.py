@@ -2,9 +2,11 @@
 
 Units are those of events: "count", "ns", "bytes"; and "percent" (0–100). A number in a sentence or tile takes the
 scale that suits it (`quantity`); the numbers of one column share one (`scale_for`), so that their digits line up.
+Who wants to see all times in one unit says so once (`choose_time_unit`), for the request or command being answered.
 """
 
 import math
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -13,6 +15,11 @@ MISSING = "–"
 _SI = ("", "k", "M", "G", "T", "P", "E")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _TIME = (("ns", 1), ("µs", 10**3), ("ms", 10**6), ("s", 10**9))
+TIME_UNITS = {"ns": _TIME[0], "us": _TIME[1], "ms": _TIME[2], "s": _TIME[3]}
+"""The units that can be chosen, by their words in an address: how they are written, and how many ns they have."""
+UNIT_WORD = "unit"
+"""The word of an address that chooses one; all links of a result carry it."""
+_chosen: ContextVar[str] = ContextVar("time unit", default="")
 # The smaller unit in ns, how many of it the larger one has, below how many of it this pair is used, their names.
 _LONG_TIMES = (
     (10**9, 60, 2 * 3600, "min", "s"),
@@ -55,6 +62,19 @@ class Scale:
         return Quantity(value, text, exact(value, self.unit))
 
 
+def choose_time_unit(word: str) -> None:
+    """From now on, until it is chosen again, write all durations in this unit, one of TIME_UNITS; empty: in the one
+    that suits each. Holds for the thread or task that says so. Raises KeyError."""
+    if word:
+        TIME_UNITS[word]
+    _chosen.set(word)
+
+
+def chosen_time_unit() -> str:
+    """The word of the unit that was chosen, empty for none."""
+    return _chosen.get()
+
+
 def quantity(value: float | int | None, unit: str) -> Quantity:
     """`value` with three significant digits and the unit that suits it."""
     if value is None or math.isnan(value):
@@ -70,6 +90,9 @@ def scale_for(largest: float | int | None, unit: str) -> Scale:
     largest = abs(largest)
     if unit == "percent":
         return Scale(unit, 1, "%", 2)
+    if unit == "ns" and (chosen := _chosen.get()):
+        label, divisor = TIME_UNITS[chosen]
+        return Scale(unit, divisor, label, _decimals(largest, divisor))
     if unit == "ns":
         label, divisor = next((step for step in reversed(_TIME) if largest >= step[1]), _TIME[0])
         return Scale(unit, divisor, label, 0 if divisor == 1 else 3 if largest < 100 * divisor else 2)
@@ -92,9 +115,12 @@ def exact(value: float | int, unit: str) -> str:
 
 
 def duration(ns: float | int) -> str:
-    """Nanoseconds: "789 ns", "1.23 ms", "45.6 s", "2 min 5 s", "3 h 20 min", "2 d 4 h"."""
+    """Nanoseconds: "789 ns", "1.23 ms", "45.6 s", "2 min 5 s", "3 h 20 min", "2 d 4 h"; or in the unit chosen."""
     if ns < 0:
         return "−" + duration(-ns)
+    if chosen := _chosen.get():
+        label, factor = TIME_UNITS[chosen]
+        return f"{ns:,.0f}{NO_BREAK}ns" if factor == 1 else f"{_three(ns / factor)}{NO_BREAK}{label}"
     if ns == 0:
         return f"0{NO_BREAK}s"
     for name, factor in _TIME:
@@ -153,6 +179,14 @@ def utc_text(epoch_s: float) -> str:
 def utc_iso(epoch_s: float) -> str:
     """Seconds since the epoch as ISO 8601, for machines: "2026-11-21T09:52:59Z"."""
     return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _decimals(largest: float, divisor: int) -> int:
+    """How many digits behind the point a column of times has: enough to tell the largest, and none below 1 ns."""
+    most = round(math.log10(divisor))
+    if largest >= divisor:
+        return min(most, 3 if largest < 100 * divisor else 2)
+    return min(most, 3 + round(math.log10(divisor / largest))) if largest >= 1 else most
 
 
 def _three(value: float | int) -> str:

@@ -18,14 +18,14 @@ from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection, flag
 from ..domain.tables import texts
-from ..domain.units import Quantity, Scale, percent, quantity, scale_for, utc_iso, utc_text
+from ..domain.units import UNIT_WORD, Quantity, Scale, percent, quantity, scale_for, utc_iso, utc_text
 from ..pages import Chip, Pairs, chips, result_url, with_query
 from ..rendering import Page, render
 from ..services import services
 from ..store import Result
 from .differential import Difference, difference
 from .flame_words import PAGE_POLICY
-from .frame import Link, measure, own_words, selected
+from .frame import Link, measure, own_words, selected, time_units
 from .tables import (
     PAGE_SIZE,
     Heading,
@@ -97,6 +97,7 @@ class Bar:
     events: tuple[Link, ...]
     chips: tuple[Chip, ...]
     reset: str
+    time_units: tuple[Link, ...]
     own: Pairs
     carried: Pairs
 
@@ -378,7 +379,7 @@ def _headings(asked: _Asked, order: Order, scale: Scale) -> dict[str, Heading]:
 
 def tabs(profiles: tuple[Profile, Profile], now: str) -> tuple[Link, ...]:
     """The pages of a comparison that both profiles have rows for; `now` "" is that of functions."""
-    words = {"base", "other", *(word for word, _ in selected().only(event=None).to_query())}
+    words = {"base", "other", UNIT_WORD, *(word for word, _ in selected().only(event=None).to_query())}
     keep = [(k, v) for k, v in request.args.items(multi=True) if k in words]
     found = [Link("", "Functions", with_query("/compare", keep), not now)]
     for name, compared in COMPARED.items():
@@ -463,5 +464,6 @@ def _bar(asked: _Asked, unit: str) -> Bar:
         chips=chips(asked.selection, url),
         reset=url(Selection(event=asked.selection.event)),
         own=own,
+        time_units=time_units(asked.other_profile),
         carried=asked.selection.only(event=None).to_query() + own,
     )

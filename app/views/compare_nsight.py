@@ -87,7 +87,7 @@ def show() -> Response:
             base=sided("Report" if sides.swapped else "Trace", "base", base, _total(base)),
             other=sided("Trace" if sides.swapped else "Report", "other", other, _total(other)),
             tabs=tabs((sides.report, sides.trace) if sides.swapped else (sides.trace, sides.report), "nsight"),
-            bar=bar_of(selection),
+            bar=bar_of(selection, sides.trace),
             figures=(
                 figure("Kernels found in the report", len(own), "count"),
                 figure("Of the trace’s kernel time", float(own["percent"].sum()), "percent"),

@@ -18,7 +18,7 @@ from ..rendering import Page, render
 from ..services import services
 from ..store import Result
 from .compare import Bar, Side, sided, statuses, tabs
-from .frame import Link, own_words, selected
+from .frame import Link, own_words, selected, time_units
 from .tables import (
     PAGE_SIZE,
     Heading,
@@ -130,7 +130,7 @@ def show(table: str) -> Response:
             base=sided("Base", "base", asked.base, quantity(asked.base.duration_ns, "ns")),
             other=sided("Other", "other", asked.other, quantity(asked.other.duration_ns, "ns")),
             swap=here(("base", asked.other.id), ("other", asked.base.id), ("page", None)),
-            bar=bar_of(asked.selection),
+            bar=bar_of(asked.selection, asked.profiles[1]),
             tabs=tabs(asked.profiles, table),
             noun=asked.compared.noun,
             measured=asked.measure.label.lower() + (" in a step" if asked.each_step and asked.measure.sums else ""),
@@ -215,8 +215,8 @@ def _narrowed(asked: _Asked, rows: pd.DataFrame) -> pd.DataFrame:
     return keep_matching(rows, asked_search(), ("name",))
 
 
-def bar_of(selection: Selection) -> Bar:
-    """The bar of a selection in which no event counts."""
+def bar_of(selection: Selection, profile: Profile) -> Bar:
+    """The bar of a selection in which no event counts. profile: one of those compared."""
     own = own_words()
 
     def url(changed: Selection) -> str:
@@ -230,6 +230,7 @@ def bar_of(selection: Selection) -> Bar:
         events=(),
         chips=chips(selection, url),
         reset=url(Selection()),
+        time_units=time_units(profile),
         own=own,
         carried=selection.to_query() + own,
     )

@@ -9,9 +9,11 @@ from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import WORDS, Selection
 from ..domain.tables import texts
+from ..domain.units import TIME_UNITS, UNIT_WORD, chosen_time_unit
 from ..pages import RESULT_PAGES, Chip, Pairs, chips, result_url
 from ..services import services
 from ..store import Result
+from .tables import here
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Frame:
     key: of the page shown. narrows: whether there is something that a selection picks. selection: as asked for. event,
     unit: those that hold (the main event, where none was asked for), event empty where the result has none. measure:
     what its numbers are, in words. own: the words of the present page alone. carried: everything of the query but the
-    event, for the form that switches it.
+    event, for the form that switches it. time_units: to write times in, empty where there are none.
     """
 
     id: str
@@ -45,6 +47,7 @@ class Frame:
     measure: str
     tabs: tuple[Link, ...]
     events: tuple[Link, ...]
+    time_units: tuple[Link, ...]
     chips: tuple[Chip, ...]
     reset: str
     own: Pairs
@@ -72,6 +75,14 @@ def _events(
     if main is None and len(names) > 1:
         links.insert(0, Link("", "All events", here(selection.only(event=None)), now is None))
     return tuple(links)
+
+
+def time_units(profile: Profile) -> tuple[Link, ...]:
+    """The units to write times in, to switch between on the present page; none for a result without times."""
+    if not profile.meta.duration_ns and "ns" not in texts(profile.events, "unit"):
+        return ()
+    now, units = chosen_time_unit(), {"": "Auto"} | {word: label for word, (label, _) in TIME_UNITS.items()}
+    return tuple(Link(word, label, here((UNIT_WORD, word)), word == now) for word, label in units.items())
 
 
 def measure(profile: Profile, event: str) -> str:
@@ -113,7 +124,7 @@ def open_frame(id: str, key: str) -> tuple[Frame, Profile]:
     page = next(page for page in RESULT_PAGES if page.key == key)
     own = own_words()
 
-    def here(changed: Selection) -> str:
+    def selecting(changed: Selection) -> str:
         return result_url(id, key, changed, own)
 
     frame = Frame(
@@ -133,9 +144,10 @@ def open_frame(id: str, key: str) -> tuple[Frame, Profile]:
             for tab in RESULT_PAGES
             if tab.has_data(profile) or tab.key == key
         ),
-        events=_events(names, None if page.all_events else main, selection, here) if page.by_event else (),
-        chips=chips(selection, here),
-        reset=here(Selection(event=selection.event)),
+        events=_events(names, None if page.all_events else main, selection, selecting) if page.by_event else (),
+        time_units=time_units(profile),
+        chips=chips(selection, selecting),
+        reset=selecting(Selection(event=selection.event)),
         own=own,
         carried=selection.only(event=None).to_query() + own,
     )

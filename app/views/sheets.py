@@ -25,9 +25,10 @@ from .tables import (
     pager,
 )
 
+NS_PER = {"_ns": 1, "_us": 1_000, "_ms": 1_000_000, "_s": 1_000_000_000}
+"""How many ns the unit has that the name of a column of times ends in."""
 UNITS = {"time": "ns", "bytes": "bytes", "percent": "percent", "count": "count"}
 CSS = {"name": "name", "text": "name name--second", "code": "name name--second", "word": "fit", "flag": "fit"}
-NS_PER_US = 1_000
 MOST_PLAIN, EXACT = 40, 1 << 53
 SHORT = frozenset({"call", "delay"})
 """Scales of times of single calls."""
@@ -35,8 +36,8 @@ SHORT = frozenset({"call", "delay"})
 
 @dataclass(frozen=True)
 class Shown:
-    """A column. column: of the table. kind: name, text, code, word, flag, count, number, time (µs), bytes, percent,
-    rate or plain (a number of any size; where it is missing, what the column `text` of the row says).
+    """A column. column: of the table. kind: name, text, code, word, flag, count, number, time, bytes, percent, rate or
+    plain (a number of any size; where it is missing, what the column `text` of the row says).
 
     label: its heading, description: what it says when pointed at. scale: columns with the same word have one unit.
     short: makes the text that is shown of a name or text. leads: where the cell of a row leads that is no name.
@@ -53,6 +54,11 @@ class Shown:
     @property
     def textual(self) -> bool:
         return self.kind in ("name", "text", "code", "word")
+
+    @property
+    def factor(self) -> int:
+        """What its numbers are multiplied with before they are shown: times are, to be ns."""
+        return NS_PER["_" + self.column.rsplit("_", 1)[-1]] if self.kind == "time" else 1
 
 
 @dataclass(frozen=True)
@@ -177,8 +183,7 @@ def scales_of(rows: pd.DataFrame, shown: Sequence[Shown]) -> dict[str, Scale]:
         if column.kind in UNITS:
             word = column.scale or column.column
             values = rows[column.column].abs().max() if len(rows) else 0
-            factor = NS_PER_US if column.kind == "time" else 1
-            largest[word] = max(largest.get(word, 0.0), 0.0 if pd.isna(values) else float(values) * factor)
+            largest[word] = max(largest.get(word, 0.0), 0.0 if pd.isna(values) else float(values) * column.factor)
     return {
         column.column: _scale(column, largest[column.scale or column.column])
         for column in shown
@@ -256,7 +261,7 @@ def _number(column: Shown, value: Any, scales: dict[str, Scale]) -> Quantity:
             return Quantity(None, MISSING, "not known")
         return Quantity(value, f"{value:,.2f}", f"{value:,.6g}")
     if column.kind == "time" and value is not None:
-        value = round(value * NS_PER_US, 3)
+        value = round(value * column.factor, 3)
     return scales[column.column].quantity(value)
 
 

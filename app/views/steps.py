@@ -41,7 +41,7 @@ def _time(column: str, label: str, description: str = "") -> Shown:
 SHOWN = (
     Shown("step", "Step", "name"),
     Shown("rank", "Rank", "count"),
-    Shown("start_ms", "Start, ms", "number", "When it began, from the start of the recording."),
+    Shown("start_ms", "Start", "time", "When it began, from the start of the recording."),
     _time("total_us", "Total", "From its start to its end on host and devices."),
     _time("kernel_us", "Kernels", "A kernel ran on a device."),
     _time("communication_kernel_us", "Communicating", f"Of the time of kernels: {STEP_PARTS[1].description.lower()}"),

@@ -46,6 +46,21 @@ def test_durations(ns: int, text: str) -> None:
     assert plain(units.duration(ns)) == text
 
 
+def test_all_durations_in_a_unit_that_was_chosen() -> None:
+    units.choose_time_unit("ms")
+    try:
+        shown = [plain(units.duration(ns)) for ns in (0, 1_234, -45_600_000_000, 7_200_000_000_000)]
+        column = units.scale_for(180_000, "ns")
+        assert shown == ["0 ms", "0.00123 ms", "−45,600 ms", "7,200,000 ms"]
+        assert (column.label, column.quantity(1_500).text) == ("ms", "0.0015")
+        assert units.quantity(1_536, "bytes").text == "1.50\u00a0KiB", "others as ever"
+        units.choose_time_unit("ns")
+        assert plain(units.duration(1_234_567)) == "1,234,567 ns" and units.scale_for(10**12, "ns").decimals == 0
+    finally:
+        units.choose_time_unit("")
+    assert plain(units.duration(1_234_567)) == "1.23 ms"
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

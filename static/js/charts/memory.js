@@ -1,6 +1,8 @@
 // The chart of the page Memory: tells the values under the pointer, a drag narrows the page to a time, a click asks what
 // lived then. All that it needs stands in data attributes of the figure; without it the page still shows everything.
 
+import { exactMoment } from './timeline/time.js';
+
 const DRAG_PX = 4;
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
@@ -75,7 +77,7 @@ function follow(figure) {
       const value = all[Math.min(all.length - 1, Math.floor(at * all.length))];
       return `${name} ${size(value)}`;
     });
-    told.textContent = `${millis(time(at))} ms: ${values.join(', ')}`;
+    told.textContent = `${exactMoment(1e6 * time(at))}: ${values.join(', ')}`;
   }
 }
 

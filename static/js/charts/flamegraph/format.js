@@ -1,5 +1,7 @@
 // Numbers and patterns as text. Numbers are written as app/domain/units.py writes them in tables.
 
+import { chosenUnit } from '../unit.js';
+
 const NO_BREAK = '\u00a0';
 const NS = [
   [1e9, 's'],
@@ -25,6 +27,8 @@ export function weight(value, unit) {
 }
 
 function duration(ns) {
+  const chosen = chosenUnit();
+  if (chosen) return `${chosen[0] === 1 ? ns.toLocaleString('en', { maximumFractionDigits: 0 }) : three(ns / chosen[0])}${NO_BREAK}${chosen[1]}`;
   if (ns === 0) return `0${NO_BREAK}s`;
   if (ns < 120e9) {
     const [step, name] = NS.find(([least]) => ns >= least) ?? NS.at(-1);
@@ -44,7 +48,8 @@ function bytes(value) {
 
 /** Three significant digits, none thrown away before the point. */
 function three(value) {
-  const decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  const small = value > 0 && value < 0.9995 ? Math.ceil(-Math.log10(value)) : 0;
+  const decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2 + small;
   return value.toLocaleString('en', { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
 }
 

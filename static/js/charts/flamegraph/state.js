@@ -1,6 +1,7 @@
 // The state of the page is its query string, nothing else: copy the address, and a colleague sees the same picture.
 
-/** Words that choose what is asked of the server, beside `zoom`. The first are those of perfloom.domain.selection. */
+/** Words that choose what is asked of the server, beside `zoom`. The first are those of perfloom.domain.selection, and the unit
+ * of times. */
 export const SELECTION = [
   'event',
   'thread',
@@ -13,6 +14,7 @@ export const SELECTION = [
   'invert',
   'recursion',
   'step',
+  'unit',
 ];
 const SHAPE = ['group', 'order'];
 const COMPARISON = ['base', 'other', 'normalise', 'reverse'];

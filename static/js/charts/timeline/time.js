@@ -1,5 +1,7 @@
 // Times as text, and where the ruler has its marks.
 
+import { chosenUnit } from '../unit.js';
+
 const NO_BREAK = '\u00a0';
 const UNITS = [
   [1e9, 's'],
@@ -16,7 +18,7 @@ export function stepOf(least) {
 
 /** A moment with as many digits as tell it from one `step` later: "1,173.4561 ms". */
 export function moment(ns, step) {
-  const [size, name] = UNITS.find(([unit]) => step >= unit / 1000 && (Math.abs(ns) >= unit || step >= unit)) ?? UNITS[3];
+  const [size, name] = chosenUnit() ?? UNITS.find(([unit]) => step >= unit / 1000 && (Math.abs(ns) >= unit || step >= unit)) ?? UNITS[3];
   const digits = Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
   // Not "-0", which a mark at or next to the start would be.
   const format = { minimumFractionDigits: digits, maximumFractionDigits: digits, signDisplay: 'negative' };
@@ -25,7 +27,8 @@ export function moment(ns, step) {
 
 /** A moment to the nanosecond: "1,173.4561 ms". */
 export function exactMoment(ns) {
-  return `${(Math.round(ns) / 1e6).toLocaleString('en', { maximumFractionDigits: 6 })}${NO_BREAK}ms`;
+  const [size, name] = chosenUnit() ?? [1e6, 'ms'];
+  return `${(Math.round(ns) / size).toLocaleString('en', { maximumFractionDigits: Math.log10(size) })}${NO_BREAK}${name}`;
 }
 
 /** Nanoseconds as milliseconds for the address, exact. */
