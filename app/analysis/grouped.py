@@ -106,11 +106,11 @@ def groups_by(*codes: Array) -> Groups:
     for code in codes[1:]:
         wide = int(code.max()) + 2 if len(code) else 1
         if size * wide >= 1 << 62:
-            left, key = _ranked(key, size)
+            left, key = ranked(key, size)
             size = len(left)
         key = key * wide + code + 1
         size *= wide
-    left, numbers = _ranked(key, size)
+    left, numbers = ranked(key, size)
     first = np.zeros(len(left), np.int64)
     first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
     return Groups(numbers.astype(np.int32), first)
@@ -121,12 +121,12 @@ def picked(groups: Groups, mask: Array | None) -> Picked:
     if mask is None:
         return Picked(np.arange(len(groups)), None, groups.code)
     places = np.flatnonzero(mask)
-    left, code = _ranked(groups.code[places], len(groups))
+    left, code = ranked(groups.code[places], len(groups))
     return Picked(left, places, code)
 
 
-def _ranked(key: Array, size: int) -> tuple[Array, Array]:
-    """Which keys (from 0, below `size`) there are, ascending, and for each key which of them it is."""
+def ranked(key: Array, size: int) -> tuple[Array, Array]:
+    """Which keys (int64, from 0, below `size`) there are, ascending, and for each key which of them it is."""
     if size > max(LOOKED_UP, len(key)):
         found, numbers = np.unique(key, return_inverse=True)
         return found, numbers

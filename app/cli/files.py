@@ -4,19 +4,18 @@ import math
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..domain.errors import InvalidRequest, JobFailed, NotFound, Unavailable, UnreadableInput
+from ..domain.errors import InvalidRequest, JobFailed, NotFound, UnreadableInput
 from ..domain.selection import Selection
 from ..domain.units import utc_iso
-from .options import STANDARD, data_option, format_option, opened, settings_of
-from .output import write_rows
+from .options import data_option, format_option, opened, output_option, rows_format_option, settings_of
+from .output import STANDARD, put_rows, refuse_terminal, write_rows, writing
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -89,6 +88,14 @@ def _told() -> Iterator[Callable[[float | None, str], None]]:
     finally:
         if shown:
             sys.stderr.write("\r" + " " * shown + "\r")
+
+
+def _expect(sources: Sequence[str]) -> None:
+    """Have a reader begun for what will be asked to be read, before this process loads what it needs for the rest."""
+    from ..workers import read_spare
+
+    if sources and all(os.path.isfile(source) for source in sources):
+        read_spare.begin()
 
 
 @contextmanager
@@ -227,33 +234,36 @@ def delete(data: Path | None, ids: tuple[str, ...]) -> int:
 @click.command()
 @filters
 @click.option("--by", metavar="WORD", help="What a row stands for, where a table offers several: operators by shapes.")
-@format_option
+@rows_format_option
+@output_option
 @data_option
 @click.argument("arguments", nargs=-1, required=True, metavar="SOURCE... TABLE")
-def report(form: str, by: str | None, data: Path | None, arguments: tuple[str, ...], **words: Any) -> int:
+def report(form: str, by: str | None, output: str, data: Path | None, arguments: tuple[str, ...], **words: Any) -> int:
     """Print TABLE of a file or stored result; several SOURCEs are the ranks of one run.
 
     Tables: summary, hotspots, threads, counts, events, ranks, runs, losses, operators, kernels, copies, launches,
     sequences, modules. A SOURCE that exists as a path is a file, else it is an id; - is standard input.
     """
     *sources, name = arguments
-    from ..analysis.tables import TABLES, records
+    _expect(sources)
+    from ..analysis.tables import TABLES
 
     table = TABLES.get(name)
     if table is None:
         raise click.UsageError(f"There is no table {name!r}; the last argument is one of {', '.join(TABLES)}.")
     if not sources:
         raise click.UsageError(f"There is nothing to report: give a file or an id before {name}.")
+    refuse_terminal(form, output)
     selection = selection_of(words)
     profile = open_sources(settings_of(data), sources)
     found = table.rows(profile, selection, by)
-    write_rows([column.name for column in table.columns], records(found), form, single=table.single)
+    put_rows(table.title, table.columns, found, form, output, selection, single=table.single)
     return 0
 
 
 @click.command()
 @click.option("--to", required=True, metavar="FORMAT", help=f"One of {', '.join(SWITCHES)}.")
-@click.option("--output", "-o", default=STANDARD, metavar="OUT", help="File to write; - is standard output.")
+@output_option
 @filters
 @click.option("--pid", is_flag=True, help="collapsed: the process id behind the command's name.")
 @click.option("--tid", is_flag=True, help="collapsed: process and thread id behind the command's name.")
@@ -267,6 +277,7 @@ def report(form: str, by: str | None, data: Path | None, arguments: tuple[str, .
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 def convert(to: str, output: str, data: Path | None, sources: tuple[str, ...], **words: Any) -> int:
     """Write a file or stored result in another form; several SOURCEs are the ranks of one run."""
+    _expect(sources)
     from ..exporters import exporter
 
     form = exporter(to)
@@ -279,7 +290,7 @@ def convert(to: str, output: str, data: Path | None, sources: tuple[str, ...], *
     profile = open_sources(settings_of(data), sources)
     if not form.every_event:
         _name_other_events(profile, selection)
-    with _writing(output) as file:
+    with writing(output) as file:
         for piece in form.write(profile, selection, switches):
             file.write(piece)
     return 0
@@ -290,36 +301,6 @@ def _name_other_events(profile: "Profile", selection: Selection) -> None:
     if selection.event is None and len(names) > 1:
         others = ", ".join(name for name in names if name != profile.meta.main_event)
         click.echo(f"perfloom: This is {profile.meta.main_event}; --event takes also: {others}", err=True)
-
-
-@contextmanager
-def _writing(output: str) -> Iterator[BinaryIO]:
-    """The file to write, which is there whole or as it was before."""
-    if output == STANDARD:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    path = Path(output)
-    if path.exists() and not path.is_file():
-        # A device or pipe is written as it is.
-        with open(path, "wb") as device:
-            yield device
-        return
-    temporary: Path | None = None
-    try:
-        with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name[:40]}-", delete=False) as file:
-            temporary = Path(file.name)
-            yield file  # type: ignore[misc]
-        umask = os.umask(0o077)
-        os.umask(umask)
-        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~umask)
-        temporary.replace(path)
-        temporary = None
-    except OSError as error:
-        raise Unavailable(f"{path} cannot be written: {error.strerror}. Check the path and the disk.") from None
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
 
 
 @click.command()
@@ -333,26 +314,38 @@ def _writing(output: str) -> Iterator[BinaryIO]:
     "that A weighs (without --absolute: in percentage points).",
 )
 @filters
-@format_option
+@rows_format_option
+@output_option
 @data_option
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 def diff(
-    by: str, absolute: bool, fail_above: float | None, form: str, data: Path | None, a: str, b: str, **words: Any
+    by: str,
+    absolute: bool,
+    fail_above: float | None,
+    form: str,
+    output: str,
+    data: Path | None,
+    a: str,
+    b: str,
+    **words: Any,
 ) -> int:
     """What changed from A to B, the greatest change first. Each is a file, an id, or - for standard input."""
+    _expect((a,))
     from ..analysis.compare import COLUMNS, differences
     from ..analysis.tables import records
 
     if a == b == STANDARD:
         raise InvalidRequest("Standard input can be read only once; give - one time.")
+    refuse_terminal(form, output)
     selection = selection_of(words)
     settings = settings_of(data)
     base, other = open_sources(settings, [a]), open_sources(settings, [b])
-    rows = records(differences(base, other, selection, selection, by=by, normalise=not absolute))
-    write_rows([column.name for column in COLUMNS], rows, form)
+    found = differences(base, other, selection, selection, by=by, normalise=not absolute)
+    put_rows("Comparison", COLUMNS, found, form, output, selection)
     if fail_above is None:
         return 0
+    rows = records(found)
     grown = [row for row in rows if _growth(row) > fail_above]
     if not grown:
         return 0

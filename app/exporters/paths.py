@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..analysis.functions import functions_matching
+from ..analysis.grouped import ranked
 from ..analysis.picking import event_id, samples_kept, samples_of, weights_in, weights_on
 from ..analysis.trees import nearest_above
 from ..domain.profile import Profile
@@ -42,7 +43,7 @@ def weighed(profile: Profile, selection: Selection) -> Weighed:
     for event in events:
         rows = samples_kept(profile, selection, event)
         key = samples.stack[rows].astype(np.int64) * threads + samples.thread[rows]
-        keys, place = np.unique(key, return_inverse=True)
+        keys, place = ranked(key, profile.stacks.num_rows * threads)
         weight = weights_in(profile, selection, rows)
         found.append(
             (keys, weights_on(place, weight, len(keys), samples.peak), np.bincount(place, minlength=len(keys)))

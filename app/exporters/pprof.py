@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..analysis.grouped import ranked
 from ..analysis.picking import samples_of
 from ..analysis.slices import work_of
 from ..domain.profile import Profile
@@ -163,9 +164,10 @@ def _devices(profile: Profile) -> dict[int, str]:
     """The device that threads are streams of."""
     work = work_of(profile)
     known = work.device >= 0
+    count = max(1, profile.devices.num_rows)
+    keys, _ = ranked(work.thread[known].astype(np.int64) * count + work.device[known], profile.threads.num_rows * count)
     index, kinds = profile.devices.column("device").to_pylist(), texts(profile.devices, "kind")
-    pairs = np.unique(np.stack((work.thread[known], work.device[known])), axis=1).T.tolist()
-    return {thread: f"{kinds[row].upper()} {index[row]}" for thread, row in pairs}
+    return {key // count: f"{kinds[key % count].upper()} {index[key % count]}" for key in keys.tolist()}
 
 
 def _places(profile: Profile, strings: _Strings) -> Iterator[bytes]:
