@@ -27,9 +27,14 @@ INTRODUCTION = """\
 # Tables
 
 Each of these can be printed by [`perfloom report`](../how-to/command-line.md#report), asked for over
-[HTTP](http.md#tables), and, where there is a page for it, saved as CSV there. The names are the same everywhere.
+[HTTP](http.md#tables), and saved from its page: as CSV, JSON or Parquet. The names are the same everywhere.
 
-* What is not known is `null` in JSON, empty in CSV, `-` on a terminal.
+* What is not known is `null` in JSON and Parquet, empty in CSV, `-` on a terminal.
+* Types are those of Parquet's columns: `string`, `int64`, `double`, `bool`. A *number* without a fraction in any row
+  is an `int64` there. The unit and the meaning of a column stand in its metadata (`unit`, `description`), the table and
+  the selection in the file's (`title`, `selection`).
+* CSV from a page has an apostrophe before a text that a spreadsheet would take for a formula; that of the command line
+  has none.
 * Percentages go from 0 to 100. Rows are never cut.
 * The unit *event* stands for the one that the column `unit` of the row names: `count`, `ns` or `bytes`.
 * A row for each event: a selection of one event (`--event`) leaves the rows of that one.

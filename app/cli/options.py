@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..config import Settings
-from .output import FORMATS
+from .output import FORMATS, PARQUET, STANDARD
 
 if TYPE_CHECKING:
     from ..store import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
-STANDARD = "-"
-"""In place of a file: standard input or output."""
 
 data_option = click.option(
     "--data",
@@ -24,6 +22,12 @@ data_option = click.option(
     help="Data directory; by default $PERFLOOM_DATA, else $XDG_DATA_HOME/perfloom.",
 )
 format_option = click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+rows_format_option = click.option(
+    "--format", "form", type=click.Choice((*FORMATS, PARQUET)), default="table", show_default=True
+)
+output_option = click.option(
+    "--output", "-o", default=STANDARD, metavar="OUT", help="File to write; - is standard output."
+)
 
 
 def settings_of(data: Path | None, **overrides: Any) -> Settings:

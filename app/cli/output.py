@@ -1,20 +1,81 @@
-"""How tables come out of commands: aligned for people, CSV and JSON for programs."""
+"""How tables come out of commands: aligned for people; CSV, JSON and Parquet for programs."""
 
 import csv
+import io
 import json
+import os
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TextIO
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
+import click
+
+from ..domain.errors import Unavailable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..analysis.schema import Column
+    from ..domain.selection import Selection
+
+STANDARD = "-"
+"""In place of a file: standard input or output."""
 FORMATS = ("table", "csv", "json")
+PARQUET = "parquet"
 LEAST_ROWS = 1000
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
-def write_rows(columns: Sequence[str], rows: Sequence[dict[str, Any]], form: str, *, single: bool = False) -> None:
-    """Write a table to standard output as `form`. single: it has one row, which JSON shows as one object."""
-    out = sys.stdout
+def put_rows(
+    title: str,
+    columns: "Sequence[Column]",
+    data: "pd.DataFrame",
+    form: str,
+    output: str,
+    selection: "Selection",
+    *,
+    single: bool = False,
+) -> None:
+    """Write the rows of a table to `output` as `form`. Raises Unavailable where that cannot be written."""
+    from ..analysis.schema import records
+
+    names = [column.name for column in columns]
+    if form != PARQUET and output == STANDARD:
+        write_rows(names, records(data), form, single=single)
+        return
+    with writing(output) as file:
+        if form == PARQUET:
+            from ..exporters.rows import ROW_FORMS, facts_of
+
+            for piece in ROW_FORMS[form].write(data, columns, facts_of(title, selection.to_query())):
+                file.write(piece)
+            return
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        write_rows(names, records(data), form, single=single, out=text)
+        text.detach()
+
+
+def refuse_terminal(form: str, output: str) -> None:
+    """Raises UsageError where bytes would go to a terminal."""
+    if form == PARQUET and output == STANDARD and sys.stdout.isatty():
+        raise click.UsageError(f"{form} is not for a terminal: give a file with -o.")
+
+
+def write_rows(
+    columns: Sequence[str],
+    rows: Sequence[dict[str, Any]],
+    form: str,
+    *,
+    single: bool = False,
+    out: TextIO | None = None,
+) -> None:
+    """Write a table to `out`, else to standard output, as `form`. single: it has one row, which JSON shows as one
+    object."""
+    out = out or sys.stdout
     if form == "json":
         _json(rows, single, out)
     elif form == "csv":
@@ -71,3 +132,33 @@ def clean(text: str, *, lines: bool = False) -> str:
     if lines:
         return "\n".join(clean(line) for line in text.split("\n"))
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+@contextmanager
+def writing(output: str) -> Iterator[BinaryIO]:
+    """The file to write, which is there whole or as it was before. Raises Unavailable."""
+    if output == STANDARD:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(output)
+    if path.exists() and not path.is_file():
+        # A device or pipe is written as it is.
+        with open(path, "wb") as device:
+            yield device
+        return
+    temporary: Path | None = None
+    try:
+        with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name[:40]}-", delete=False) as file:
+            temporary = Path(file.name)
+            yield file  # type: ignore[misc]
+        umask = os.umask(0o077)
+        os.umask(umask)
+        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~umask)
+        temporary.replace(path)
+        temporary = None
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be written: {error.strerror}. Check the path and the disk.") from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)

@@ -13,8 +13,8 @@ from ..domain.errors import Conflict, HostKeyUnknown, InvalidRequest
 from ..domain.jobs import Batch, MpiFlavour
 from ..domain.targets import LOCAL, Light, SchedulerName, Ssh, Target
 from ..domain.units import utc_iso
-from .options import STANDARD, data_option, format_option, opened, pairs
-from .output import clean, write_rows
+from .options import data_option, format_option, opened, pairs
+from .output import STANDARD, clean, write_rows
 
 if TYPE_CHECKING:
     from ..store import Store, StoredTarget

@@ -14,7 +14,7 @@ from ..domain.units import quantity
 from ..pages import RESULT_PAGES
 from ..rendering import Page, render
 from .frame import Frame, open_frame
-from .tables import csv_response
+from .tables import FILE, table_file
 
 blueprint = Blueprint("advice", __name__)
 
@@ -89,12 +89,12 @@ def show(id: str) -> Response:
     )
 
 
-@blueprint.get("/results/<id>/advice.csv")
-def as_csv(id: str) -> Response:
+@blueprint.get(f"/results/<id>/advice.{FILE}")
+def as_file(id: str, form: str) -> Response:
     """All findings; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "advice")
     rows: pd.DataFrame = frame_of(advices(profile, frame.selection, thresholds_of(request.args)))
-    return csv_response(f"{frame.name} advice.csv", rows)
+    return table_file(f"{frame.name} advice", form, rows)
 
 
 def _told(frame: Frame, profile: Profile, one: Advice) -> Told:

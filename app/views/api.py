@@ -9,7 +9,6 @@ from typing import Any
 from flask import Blueprint, Response, jsonify, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from ..analysis.schema import records
 from ..analysis.tables import TABLES
 from ..domain.errors import InvalidRequest, NotFound
 from ..domain.selection import NS_PER_MS
@@ -17,6 +16,7 @@ from ..domain.units import utc_iso
 from ..services import services
 from ..store import Result
 from .frame import selected
+from .tables import rows_asked
 
 blueprint = Blueprint("api", __name__, url_prefix="/api/v1")
 MAX_LIMIT = 1000
@@ -56,13 +56,14 @@ def delete(id: str) -> AnyResponse:
 
 @blueprint.get("/results/<id>/<table>")
 def table(id: str, table: str) -> AnyResponse:
-    """A table of a result: a list of objects; `summary`: one object. by: what its rows are, where a table offers it."""
+    """A table of a result: a list of objects; `summary`: one object. by: what its rows are, where a table offers it.
+    format: `csv` or `parquet` for a file instead."""
     found = TABLES.get(table)
     if found is None:
         raise NotFound(f"There is no table {table[:40]!r}; there are {', '.join(TABLES)}.")
     profile, selection = services().store.results.open(id), selected()
-    rows = records(found.rows(profile, selection, request.args.get("by")))
-    return jsonify(rows[0] if found.single else rows)
+    data = found.rows(profile, selection, request.args.get("by"))
+    return rows_asked(f"{services().store.results.get(id).name} {table}", data, found.columns, single=found.single)
 
 
 @blueprint.get("/tables")

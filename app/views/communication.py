@@ -18,7 +18,7 @@ from ..domain.units import Quantity, percent, quantity, scale_for
 from ..rendering import Page, render
 from .frame import Frame, open_frame
 from .sheets import Sheet, SheetRow, Shown, asked, headings, scales_of, sheet, sheet_rows
-from .tables import Heading, csv_response
+from .tables import FILE, Heading, table_file
 from .trace_parts import (
     NS_PER_US,
     OVERLAP_PARTS,
@@ -173,13 +173,13 @@ def show(id: str) -> Response:
     )
 
 
-@blueprint.get("/results/<id>/communication.csv", defaults={"name": "communication"})
-@blueprint.get("/results/<id>/collectives.csv", defaults={"name": "collectives"})
-@blueprint.get("/results/<id>/stragglers.csv", defaults={"name": "stragglers"})
-def as_csv(id: str, name: str) -> Response:
+@blueprint.get(f"/results/<id>/communication.{FILE}", defaults={"name": "communication"})
+@blueprint.get(f"/results/<id>/collectives.{FILE}", defaults={"name": "collectives"})
+@blueprint.get(f"/results/<id>/stragglers.{FILE}", defaults={"name": "stragglers"})
+def as_file(id: str, name: str, form: str) -> Response:
     """One of the tables; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "communication")
-    return csv_response(f"{frame.name} {name}.csv", TABLES[name].rows(profile, frame.selection))
+    return table_file(f"{frame.name} {name}", form, TABLES[name].rows(profile, frame.selection))
 
 
 def _means(steps: list[dict[str, Any]], by: str) -> dict[Any, tuple[float, ...]]:

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pandas as pd
-from flask import Blueprint, jsonify, redirect, request
+from flask import Blueprint, redirect, request
 from werkzeug.wrappers import Response
 
-from ..analysis.compare import BY, differences
+from ..analysis.compare import BY, COLUMNS, differences
 from ..analysis.differing import COMPARED, STATUSES, has
 from ..analysis.functions import last_part
 from ..analysis.matching import main_pair, paired_events
@@ -27,6 +27,7 @@ from .differential import Difference, difference
 from .flame_words import PAGE_POLICY
 from .frame import Link, measure, own_words, selected, time_units
 from .tables import (
+    FILE,
     PAGE_SIZE,
     Heading,
     Order,
@@ -34,11 +35,12 @@ from .tables import (
     asked_order,
     asked_page,
     asked_search,
-    csv_response,
     heading,
     here,
     keep_matching,
     pager,
+    rows_asked,
+    table_file,
 )
 
 blueprint = Blueprint("compare", __name__)
@@ -95,9 +97,9 @@ class Bar:
     unit: str
     measure: str
     events: tuple[Link, ...]
+    time_units: tuple[Link, ...]
     chips: tuple[Chip, ...]
     reset: str
-    time_units: tuple[Link, ...]
     own: Pairs
     carried: Pairs
 
@@ -215,20 +217,21 @@ def show() -> Response:
     return response
 
 
-@blueprint.get("/compare.csv")
-def as_csv() -> Response:
+@blueprint.get(f"/compare.{FILE}")
+def as_file(form: str) -> Response:
     """All rows that status and search leave, in the order of the page; columns as `perfloom diff` names them, the
     status that of the measure shown."""
     asked = _asked()
     rows = _sorted(asked, _narrowed(asked, _rows(asked)), asked_order(SORTS, "-change"))
-    return csv_response(f"{asked.base.name} to {asked.other.name}.csv", rows)
+    return table_file(f"{asked.base.name} to {asked.other.name}", form, rows, COLUMNS)
 
 
 @blueprint.get("/api/v1/compare")
 def as_json() -> Response:
-    """The table as a list of objects. base, other: ids; by=function|stack; normalise=1|0; words of a selection."""
+    """The table as a list of objects. base, other: ids; by=function|stack; normalise=1|0; words of a selection.
+    format=csv|parquet: as a file."""
     asked = _asked()
-    return jsonify(records(_narrowed(asked, _rows(asked))))
+    return rows_asked(f"{asked.base.name} to {asked.other.name}", _narrowed(asked, _rows(asked)), COLUMNS)
 
 
 def _pair() -> tuple[str, str] | None:
@@ -461,9 +464,9 @@ def _bar(asked: _Asked, unit: str) -> Bar:
             Link(names[after], names[after], url(asked.selection.only(event=names[after])), after == asked.event)
             for _, after in common
         ),
+        time_units=time_units(asked.other_profile),
         chips=chips(asked.selection, url),
         reset=url(Selection(event=asked.selection.event)),
         own=own,
-        time_units=time_units(asked.other_profile),
         carried=asked.selection.only(event=None).to_query() + own,
     )

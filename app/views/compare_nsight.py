@@ -22,7 +22,7 @@ from .detail import NS_PER_US, Figure, figure
 from .frame import Link, selected
 from .functions import LONGEST_URL
 from .sheets import Sheet, Shown, asked, sheet
-from .tables import csv_response, here
+from .tables import FILE, here, table_file
 
 blueprint = Blueprint("compare_nsight", __name__)
 REPORTS = (nsight_compute.FORMAT, nsight_compute.CSV_FORMAT)
@@ -108,14 +108,14 @@ def show() -> Response:
     )
 
 
-@blueprint.get("/compare/nsight.csv")
-def as_csv() -> Response:
+@blueprint.get(f"/compare/nsight.{FILE}")
+def as_file(form: str) -> Response:
     """All rows that the search leaves, in the order of the page."""
     base, other, sides = _sides()
     selection = selected().only(event=None)
     rows = matched(sides.trace, sides.report, selection)
     found, _ = asked(rows, _shown(base, other, sides, selection), "-total_us", SEARCHED)
-    return csv_response(f"{base.name} and {other.name}.csv", found)
+    return table_file(f"{base.name} and {other.name}", form, found)
 
 
 def _sides() -> tuple[Result, Result, Sides]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pandas as pd
-from flask import Blueprint, jsonify, request
+from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
 from ..analysis.differing import COMPARED, STATUSES, Compared, Measure, differing, has, measure_of
@@ -20,17 +20,19 @@ from ..store import Result
 from .compare import Bar, Side, sided, statuses, tabs
 from .frame import Link, own_words, selected, time_units
 from .tables import (
+    FILE,
     PAGE_SIZE,
     Heading,
     Pager,
     asked_order,
     asked_page,
     asked_search,
-    csv_response,
     heading,
     here,
     keep_matching,
     pager,
+    rows_asked,
+    table_file,
 )
 
 blueprint = Blueprint("compare_tables", __name__)
@@ -162,18 +164,18 @@ def show(table: str) -> Response:
     )
 
 
-@blueprint.get("/compare/<table>.csv")
-def as_csv(table: str) -> Response:
+@blueprint.get(f"/compare/<table>.{FILE}")
+def as_file(table: str, form: str) -> Response:
     """All rows that status and search leave."""
     asked = _asked(table)
-    return csv_response(f"{asked.base.name} to {asked.other.name} {table}.csv", _narrowed(asked, _rows(asked)))
+    return table_file(f"{asked.base.name} to {asked.other.name} {table}", form, _narrowed(asked, _rows(asked)))
 
 
 @blueprint.get("/api/v1/compare/<table>")
 def as_json(table: str) -> Response:
-    """The table as a list of objects."""
+    """The table as a list of objects; format=csv|parquet: as a file."""
     asked = _asked(table)
-    return jsonify(records(_narrowed(asked, _rows(asked))))
+    return rows_asked(f"{asked.base.name} to {asked.other.name} {table}", _narrowed(asked, _rows(asked)))
 
 
 def _asked(table: str) -> _Asked:

@@ -20,6 +20,7 @@ from .caveats import caveat
 from .frame import Frame, Link, open_frame
 from .run_notes import run_notes
 from .tables import (
+    FILE,
     PAGE_SIZE,
     Heading,
     Order,
@@ -27,11 +28,11 @@ from .tables import (
     asked_order,
     asked_page,
     asked_search,
-    csv_response,
     heading,
     here,
     keep_matching,
     pager,
+    table_file,
 )
 
 blueprint = Blueprint("counts", __name__)
@@ -125,11 +126,11 @@ def show(id: str) -> Response:
     )
 
 
-@blueprint.get("/results/<id>/counts.csv")
-def as_csv(id: str) -> Response:
+@blueprint.get(f"/results/<id>/counts.{FILE}")
+def as_file(id: str, form: str) -> Response:
     """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "counts")
-    return csv_response(f"{frame.name} counts.csv", _rows(frame, profile, asked_order(SORTS, "event")))
+    return table_file(f"{frame.name} counts", form, _rows(frame, profile, asked_order(SORTS, "event")))
 
 
 def _offered(profile: Profile) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from ..domain.selection import Selection
 from ..rendering import Page, render
 from .frame import Frame, open_frame
 from .sheets import Sheet, Shown, asked, sheet
-from .tables import csv_response
+from .tables import FILE, table_file
 from .trace_parts import Lying, Share, lying, shares
 
 blueprint = Blueprint("critical_path", __name__)
@@ -103,11 +103,11 @@ def show(id: str) -> Response:
     )
 
 
-@blueprint.get("/results/<id>/critical-path.csv")
-def as_csv(id: str) -> Response:
+@blueprint.get(f"/results/<id>/critical-path.{FILE}")
+def as_file(id: str, form: str) -> Response:
     """All rows; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "critical-path")
-    return csv_response(f"{frame.name} critical path.csv", _rows(frame, profile))
+    return table_file(f"{frame.name} critical path", form, _rows(frame, profile))
 
 
 def _rows(frame: Frame, profile: Profile, by: str | None = None) -> pd.DataFrame:

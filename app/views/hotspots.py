@@ -14,6 +14,7 @@ from ..rendering import Page, render
 from .frame import Frame, Link, open_frame
 from .functions import FunctionRow, function_rows, scale_of
 from .tables import (
+    FILE,
     PAGE_SIZE,
     Heading,
     Order,
@@ -21,11 +22,11 @@ from .tables import (
     asked_order,
     asked_page,
     asked_search,
-    csv_response,
     heading,
     here,
     keep_matching,
     pager,
+    table_file,
 )
 
 blueprint = Blueprint("hotspots", __name__)
@@ -93,12 +94,12 @@ def show(id: str) -> Response:
     )
 
 
-@blueprint.get("/results/<id>/hotspots.csv")
-def as_csv(id: str) -> Response:
+@blueprint.get(f"/results/<id>/hotspots.{FILE}")
+def as_file(id: str, form: str) -> Response:
     """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "hotspots")
     rows = _rows(frame, profile, _by(), asked_order(SORTS, "-self"))
-    return csv_response(f"{frame.name} hotspots.csv", rows)
+    return table_file(f"{frame.name} hotspots", form, rows)
 
 
 def _by() -> str:

@@ -37,7 +37,7 @@ from .detail import (
 )
 from .frame import Frame, Link, open_frame
 from .sheets import Sheet, Shown, asked, sheet
-from .tables import csv_response, here
+from .tables import FILE, here, table_file
 
 blueprint = Blueprint("kernels", __name__)
 VIEWS = {"kernels": "Kernels", "copies": "Copies and sets", "launches": "Launches", "sequences": "Sequences"}
@@ -148,14 +148,14 @@ def show(id: str) -> Response:
     return _one(frame, profile, name) if name else _all(frame, profile)
 
 
-@blueprint.get("/results/<id>/kernels.csv")
-def as_csv(id: str) -> Response:
+@blueprint.get(f"/results/<id>/kernels.{FILE}")
+def as_file(id: str, form: str) -> Response:
     """All rows of the table shown that kind and search leave, in the order of the page."""
     frame, profile = open_frame(id, "kernels")
     view = _view()
     rows = _rows(frame, profile, view)
     found, _ = asked(rows, _columns(view, rows), _default(view), _searched(view))
-    return csv_response(f"{frame.name} {view}.csv", found)
+    return table_file(f"{frame.name} {view}", form, found)
 
 
 def _all(frame: Frame, profile: Profile) -> Response:

@@ -11,7 +11,7 @@ from ..analysis.tables import TABLES
 from ..domain.units import Quantity, scale_for
 from ..rendering import Page, render
 from .frame import Frame, open_frame
-from .tables import csv_response
+from .tables import FILE, table_file
 
 blueprint = Blueprint("losses", __name__)
 
@@ -50,9 +50,9 @@ def show(id: str) -> Response:
     )
 
 
-@blueprint.get("/results/<id>/losses.csv")
-def as_csv(id: str) -> Response:
+@blueprint.get(f"/results/<id>/losses.{FILE}")
+def as_file(id: str, form: str) -> Response:
     """The table; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "losses")
     rows = TABLES["losses"].rows(profile, frame.selection)
-    return csv_response(f"{frame.name} losses.csv", rows)
+    return table_file(f"{frame.name} losses", form, rows)

@@ -35,7 +35,7 @@ from ..rendering import Page, render
 from .frame import Frame, Link, open_frame
 from .memory_chart import MemoryChart, chart_of
 from .sheets import Sheet, Shown, asked, headings, scales_of, sheet, sheet_rows
-from .tables import PAGE_SIZE, asked_order, asked_page, asked_search, csv_response, here, pager
+from .tables import FILE, PAGE_SIZE, asked_order, asked_page, asked_search, here, pager, table_file
 
 blueprint = Blueprint("memory", __name__)
 SHOW = {
@@ -150,13 +150,13 @@ def show(id: str) -> Response:
     )
 
 
-@blueprint.get("/results/<id>/memory.csv")
-def as_csv(id: str) -> Response:
+@blueprint.get(f"/results/<id>/memory.{FILE}")
+def as_file(id: str, form: str) -> Response:
     """All rows of the table, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "memory")
     kind = _show(profile)
     table = _table(frame, profile, _place(frame, profile), kind)
-    return csv_response(f"{frame.name} {_labels(profile)[kind].lower()}.csv", table.whole())
+    return table_file(f"{frame.name} {_labels(profile)[kind].lower()}", form, table.whole())
 
 
 def _place(frame: Frame, profile: Profile) -> Place | None:

@@ -14,7 +14,7 @@ from ..rendering import Page, render
 from .detail import Chart, charts_of, several_ranks
 from .frame import Frame, Link, open_frame
 from .sheets import Sheet, SheetRow, Shown, asked, headings, scales_of, sheet, sheet_rows
-from .tables import Heading, csv_response, here
+from .tables import FILE, Heading, here, table_file
 
 blueprint = Blueprint("modules", __name__)
 LABELS = {"place": "Tree", "type": "By class"}
@@ -112,11 +112,11 @@ def show(id: str) -> Response:
     )
 
 
-@blueprint.get("/results/<id>/modules.csv")
-def as_csv(id: str) -> Response:
+@blueprint.get(f"/results/<id>/modules.{FILE}")
+def as_file(id: str, form: str) -> Response:
     """All rows; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "modules")
-    return csv_response(f"{frame.name} modules.csv", modules(profile, frame.selection, _by()))
+    return table_file(f"{frame.name} modules", form, modules(profile, frame.selection, _by()))
 
 
 def _tree(

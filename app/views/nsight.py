@@ -24,7 +24,7 @@ from ..rendering import Page, render
 from .detail import NS_PER_US, Figure, detail_url, figure
 from .frame import Frame, Link, open_frame
 from .sheets import Sheet, Shown, asked, sheet
-from .tables import PAGE_SIZE, Order, Pager, asked_page, asked_search, csv_response, here, pager
+from .tables import FILE, PAGE_SIZE, Order, Pager, asked_page, asked_search, here, pager, table_file
 
 blueprint = Blueprint("nsight", __name__)
 VIEWS = {"launches": "Launches", "hints": "Hints", "metrics": "Metrics", "source": "Instructions"}
@@ -189,13 +189,13 @@ def show(id: str) -> Response:
     )
 
 
-@blueprint.get("/results/<id>/nsight.csv")
-def as_csv(id: str) -> Response:
+@blueprint.get(f"/results/<id>/nsight.{FILE}")
+def as_file(id: str, form: str) -> Response:
     """All rows of the table shown that section and search leave, in the order of the page."""
     frame, profile = open_frame(id, "nsight")
     row = _row(profile)
     view = _view(row)
-    return csv_response(f"{frame.name} nsight {view}.csv", _asked(profile, view, row).rows)
+    return table_file(f"{frame.name} nsight {view}", form, _asked(profile, view, row).rows)
 
 
 @dataclass(frozen=True)

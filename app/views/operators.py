@@ -32,7 +32,7 @@ from .detail import (
 )
 from .frame import Frame, Link, open_frame
 from .sheets import Sheet, Shown, asked, sheet
-from .tables import csv_response, here
+from .tables import FILE, here, table_file
 
 blueprint = Blueprint("operators", __name__)
 LABELS = {"name": "By name", "shapes": "By name and input shapes", "stack": "By name and call stack"}
@@ -87,15 +87,15 @@ def show(id: str) -> Response:
     return _one(frame, profile, name) if name else _all(frame, profile)
 
 
-@blueprint.get("/results/<id>/operators.csv")
-def as_csv(id: str) -> Response:
+@blueprint.get(f"/results/<id>/operators.{FILE}")
+def as_file(id: str, form: str) -> Response:
     """All rows that kind and search leave, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "operators")
     rows = _rows(frame, profile)
     found, _ = asked(
         rows, _columns(_by(), _devices(rows), True), _default(rows), ("name", "input_shapes", "call_stack")
     )
-    return csv_response(f"{frame.name} operators.csv", found)
+    return table_file(f"{frame.name} operators", form, found)
 
 
 def _all(frame: Frame, profile: Profile) -> Response:

@@ -16,7 +16,7 @@ from ..domain.units import Quantity, quantity
 from ..rendering import Page, render
 from .frame import Frame, open_frame
 from .sheets import Sheet, Shown, asked, sheet
-from .tables import csv_response
+from .tables import FILE, table_file
 from .trace_parts import (
     STEP_PARTS,
     Lying,
@@ -101,11 +101,11 @@ def show(id: str) -> Response:
     )
 
 
-@blueprint.get("/results/<id>/steps.csv")
-def as_csv(id: str) -> Response:
+@blueprint.get(f"/results/<id>/steps.{FILE}")
+def as_file(id: str, form: str) -> Response:
     """All of them; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "steps")
-    return csv_response(f"{frame.name} steps.csv", _rows(frame, profile))
+    return table_file(f"{frame.name} steps", form, _rows(frame, profile))
 
 
 def _rows(frame: Frame, profile: Profile) -> pd.DataFrame:

@@ -1,23 +1,23 @@
-"""Long tables on a page: headings that sort by a link, pages of rows, and the same rows as CSV.
+"""Long tables on a page: headings that sort by a link, pages of rows, and the same rows as a file.
 
 The words of a table in a query: `sort` is a column's name, with a minus before it for the largest first; `page`
 counts from 1; `search` narrows the rows.
 """
 
-import csv
-import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
-from flask import Response, request
+from flask import Response, jsonify, request
 
+from ..analysis.tables import TABLES, Column, records
 from ..domain.errors import InvalidRequest
+from ..exporters.rows import ROW_FORMS, facts_of
 from ..pages import Pairs, with_query
 
 PAGE_SIZE = 100
-CSV_ROWS = 2_000
+FILE = f"<any({','.join(ROW_FORMS)}):form>"
+"""How an address of rows as a file ends."""
 MAX_SEARCH = 1_000
 
 
@@ -143,34 +143,25 @@ def pager(page: int, total: int, size: int = PAGE_SIZE, *, noun: str = "row") ->
     )
 
 
-def csv_response(name: str, data: pd.DataFrame) -> Response:
-    """The rows of a table as a CSV download (RFC 4180), sent while they are written; what is missing is empty.
+def table_file(name: str, form: str, data: pd.DataFrame, columns: Sequence[Column] = ()) -> Response:
+    """The rows of a table as a download, as CSV, JSON or Parquet. columns: what is known of them, which need not be
+    told of the tables that everybody can ask for."""
+    kind, names = ROW_FORMS[form], list(data)
+    columns = columns or next((t.columns for t in TABLES.values() if [c.name for c in t.columns] == names), ())
+    content = kind.write(data, columns, facts_of(name, list(request.args.items(multi=True))))
+    return attachment(Response(content, content_type=kind.media_type), name + kind.suffix)
 
-    Numbers stand as they are. A text that a spreadsheet would take for a formula gets an apostrophe before it, as
-    OWASP advises (CSV Injection); nothing else is changed.
-    """
 
-    def lines() -> Iterator[str]:
-        buffer = io.StringIO()
-        writer = csv.writer(buffer)
-        writer.writerow(data.columns)
-        for start in range(0, len(data), CSV_ROWS):
-            part = data.iloc[start : start + CSV_ROWS]
-            columns = [
-                [
-                    None if missing else _cell(value)
-                    for value, missing in zip(values.tolist(), values.isna(), strict=True)
-                ]
-                for _, values in part.items()
-            ]
-            writer.writerows(zip(*columns, strict=True))
-            yield buffer.getvalue()
-            buffer.seek(0)
-            buffer.truncate()
-        # The heading of an empty table.
-        yield buffer.getvalue()
-
-    return attachment(Response(lines(), mimetype="text/csv"), name)
+def rows_asked(name: str, data: pd.DataFrame, columns: Sequence[Column] = (), *, single: bool = False) -> Response:
+    """The rows as the word `format` asks for them: a list of objects (of a table that always has one row, one object),
+    or a file. Raises InvalidRequest."""
+    form = request.args.get("format") or "json"
+    if form not in ROW_FORMS:
+        raise InvalidRequest(f"format is one of {', '.join(ROW_FORMS)}, not {form[:40]!r}.", "format")
+    if form != "json":
+        return table_file(name, form, data, columns)
+    rows = records(data)
+    return jsonify(rows[0] if single else rows)
 
 
 def attachment(response: Response, name: str) -> Response:
@@ -182,9 +173,3 @@ def attachment(response: Response, name: str) -> Response:
 def _file_name(name: str) -> str:
     kept = "".join(c if c.isprintable() and c not in '/\\"' else "_" for c in name).strip(". ")
     return kept[-150:] or "perfloom"
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return "'" + value
-    return value

@@ -19,6 +19,7 @@ from ..rendering import Page, render
 from .caveats import caveat
 from .frame import Frame, open_frame
 from .tables import (
+    FILE,
     PAGE_SIZE,
     Heading,
     Order,
@@ -26,11 +27,11 @@ from .tables import (
     asked_order,
     asked_page,
     asked_search,
-    csv_response,
     heading,
     here,
     keep_matching,
     pager,
+    table_file,
 )
 
 blueprint = Blueprint("threads", __name__)
@@ -135,19 +136,19 @@ def show(id: str) -> Response:
     )
 
 
-@blueprint.get("/results/<id>/threads.csv")
-def as_csv(id: str) -> Response:
+@blueprint.get(f"/results/<id>/threads.{FILE}")
+def as_file(id: str, form: str) -> Response:
     """All rows that the search leaves; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "threads")
     rows = _rows(frame, profile, asked_order(SORTS, "-value"))
-    return csv_response(f"{frame.name} threads.csv", rows)
+    return table_file(f"{frame.name} threads", form, rows)
 
 
-@blueprint.get("/results/<id>/ranks.csv")
-def ranks_as_csv(id: str) -> Response:
+@blueprint.get(f"/results/<id>/ranks.{FILE}")
+def ranks_as_file(id: str, form: str) -> Response:
     """What each rank measured; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "threads")
-    return csv_response(f"{frame.name} ranks.csv", TABLES["ranks"].rows(profile, frame.selection))
+    return table_file(f"{frame.name} ranks", form, TABLES["ranks"].rows(profile, frame.selection))
 
 
 def _rank_chart(frame: Frame, profile: Profile) -> RankChart | None:

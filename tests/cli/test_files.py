@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 import zstandard
 
@@ -230,6 +231,20 @@ def test_convert_into_a_file(run: Run, tmp_path: Path) -> None:
     status, _, err = run("convert", SPIN, "--to", "collapsed", "-o", str(tmp_path / "none" / "x"))
     assert status == 4
     assert "cannot be written" in err
+
+
+def test_rows_into_a_file(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for words in (("report", SPIN, "hotspots"), ("diff", SPIN, SPIN)):
+        rows = json.loads(run(*words, "--format", "json")[1])
+        for form in ("parquet", "json", "csv"):
+            assert run(*words, "--format", form, "-o", str(out)) == (0, "", "")
+            if form == "parquet":
+                assert pq.read_table(out).to_pylist() == rows
+            elif form == "json":
+                assert json.loads(out.read_text()) == rows
+            else:
+                assert len(list(csv.DictReader(out.read_text().splitlines()))) == len(rows)
 
 
 def test_switches_are_those_of_the_exporters() -> None:

@@ -7,8 +7,10 @@ import io
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pyarrow.parquet as pq
 import pytest
 
 from perfloom.analysis.hotspots import hotspots
@@ -186,6 +188,30 @@ def test_csv_has_every_row_and_exact_numbers(browser_client: Browser, store: Sto
     assert [(row["name"], int(row["self"])) for row in rows] == list(
         zip(expected["name"], expected["self"].tolist(), strict=True)
     )
+
+
+def test_rows_in_every_form_from_pages_and_over_http(browser_client: Browser, ordinary: str) -> None:
+    def key(row: dict[str, Any]) -> tuple[str, str]:
+        return row["name"], str(row.get("module"))
+
+    pair = f"base={ordinary}&other={ordinary}"
+    asked = {
+        f"/results/{ordinary}/hotspots.{{}}": f"/api/v1/results/{ordinary}/hotspots?event=cpu-clock&format={{}}",
+        f"/compare.{{}}?{pair}": f"/api/v1/compare?{pair}&format={{}}",
+    }
+    for page, api in asked.items():
+        rows = browser_client.client.get(api.format("json")).json
+        for address in (page, api):
+            response = browser_client.client.get(address.format("parquet"))
+            assert response.headers["Content-Disposition"].endswith((".parquet", '.parquet"'))
+            table = pq.read_table(io.BytesIO(response.data))
+            assert sorted(table.to_pylist(), key=key) == sorted(rows, key=key)
+            assert table.schema.field("name").metadata[b"description"]
+        text = browser_client.client.get(api.format("csv")).text
+        assert len(list(csv.reader(io.StringIO(text)))) == 1 + len(rows)
+    assert f'href="/results/{ordinary}/hotspots.parquet"' in browser_client.page(f"/results/{ordinary}/hotspots")
+    wrong = browser_client.client.get(f"/api/v1/results/{ordinary}/hotspots?format=xlsx")
+    assert wrong.status_code == 400 and wrong.json is not None and "parquet" in wrong.json["error"]
 
 
 @pytest.mark.parametrize("table", ["hotspots", "counts", "threads", "losses"])
