@@ -3,6 +3,7 @@
 Rows of several ranks are added up. Sums may be taken for each step, so that recordings of different length compare.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from . import kernels, memory, modules, operators, steps
+from .operator_parts import PARTS, parts_of
 from .schema import Column, frame, records
 
 STATUSES = ("grew", "shrank", "appeared", "vanished", "same")
@@ -134,20 +136,27 @@ def has(profile: Profile, name: str) -> bool:
 
 
 def differing(
-    base: Profile, other: Profile, selection: Selection, name: str, measure: str = "", each_step: bool = False
+    base: Profile,
+    other: Profile,
+    selection: Selection,
+    name: str,
+    measure: str = "",
+    each_step: bool = False,
+    by: str = "",
 ) -> pd.DataFrame:
     """One row for each name that either has; the greatest change first.
 
     measure: a column of the table, its first one where empty. each_step: sums are divided by the number of steps of
-    their own profile. A selection's step, ranks and window hold for both. Raises InvalidRequest.
+    their own profile. by: what rows of operators are, one of `bys`; their names where empty. A selection's step, ranks
+    and window hold for both. Raises InvalidRequest.
     """
     compared = COMPARED[name]
     chosen = measure_of(compared, measure)
     sides = []
     for profile in (base, other):
-        rows = _rows(profile, selection, compared, chosen)
-        by = max(1, _steps(profile, selection)) if each_step and chosen.sums else 1
-        sides.append({key: value / by for key, value in rows.items()})
+        rows = _rows(profile, selection, compared, chosen, by)
+        steps_of_it = max(1, _steps(profile, selection)) if each_step and chosen.sums else 1
+        sides.append({key: value / steps_of_it for key, value in rows.items()})
     before, after = sides
     names = list(dict.fromkeys([*after, *before]))
     values = [(before.get(one), after.get(one)) for one in names]
@@ -187,19 +196,27 @@ def _status(before: float | None, after: float | None) -> str:
     return "grew" if after > before else "shrank" if after < before else "same"
 
 
-def _rows(profile: Profile, selection: Selection, compared: Compared, measure: Measure) -> dict[str, float]:
+def bys(base: Profile, other: Profile, name: str) -> tuple[str, ...]:
+    """What rows of this table can be by, where there is a choice: what both profiles tell."""
+    if name != "operators":
+        return ()
+    both = [part for part in PARTS if all(part in parts_of(profile) for profile in (base, other))]
+    return ("name", *both) if both else ()
+
+
+def _rows(profile: Profile, selection: Selection, compared: Compared, measure: Measure, by: str) -> dict[str, float]:
     """The value of each name, in order of the table."""
     selection = selection.only(event=None)
     if compared.name == "steps":
         return _step_parts(profile, selection, measure)
-    table = {
+    table: Callable[..., pd.DataFrame] = {
         "operators": operators.operators,
         "kernels": kernels.kernels,
         "modules": modules.modules,
         "memory": memory.memory,
     }[compared.name]
     found: dict[str, float] = {}
-    for row in records(table(profile, selection)):
+    for row in records(table(profile, selection, by) if by else table(profile, selection)):
         value = row[measure.column]
         if value is None:
             continue

@@ -17,6 +17,7 @@ from ..domain.selection import Selection
 from ..domain.tables import NO_ID, column
 from .functions import functions_of
 from .grouped import Groups, groups_by, picked
+from .operator_parts import NONE, PARTS, parts_of
 from .patterns import distinct
 from .picking import sums_on, threads_of
 from .remember import remembered
@@ -25,7 +26,7 @@ from .slices import anchored, device_before, running_sums, slices_of, slices_sel
 from .tensor_cores import tensor_cores_of
 
 Array = np.ndarray[Any, Any]
-BY = ("name", "shapes", "stack")
+BY = ("name", "shapes", "stack", *PARTS)
 NS_PER_US = 1_000
 ANNOTATIONS = re.compile(
     r"ProfilerStep\#\d+ | enumerate\(Data(?:Loader|Pipe)\)\# .* | Optimizer\. .*"
@@ -38,7 +39,12 @@ STEP = re.compile(r"(ProfilerStep)#\d+")
 _SHARE_HOST = "as a share of the host time of all operators and annotations that are selected, each moment once."
 _SHARE_DEVICE = "as a share of the device time of all that was launched from what is selected."
 COLUMNS = (
-    Column("name", "", "The operator's name, or the annotation's; all steps are one: ProfilerStep."),
+    Column(
+        "name",
+        "",
+        "The operator's name, or the annotation's; all steps are one: ProfilerStep. By kind, tensor, layer or device: "
+        "which of them, (none) for operators that tell none.",
+    ),
     Column("calls", "", "How often it was called.", "int64"),
     Column("host_self_us", "µs", "Time in it, and in no operator, annotation or runtime call inside.", "float64"),
     Column("host_total_us", "µs", "Time in it.", "float64"),
@@ -129,7 +135,8 @@ def operators(
 ) -> pd.DataFrame:
     """One row for each operator and annotation that was called; the greatest device self time first, then host's.
 
-    by "shapes": one for each name and shapes of inputs; "stack": for each name and call stack. by_rank: one for each
+    by "shapes": one for each name and shapes of inputs; "stack": for each name and call stack; one of PARTS: for each
+    kind, tensor, layer or device that operators tell, and for each annotation by its name. by_rank: one for each
     rank where there are several, else their sum. name: those of this name only.
     """
     sums = sums_of(profile, selection, by, by_rank, name)
@@ -140,6 +147,8 @@ def operators(
         for part in ("self", "total"):
             values[f"{word}_{part}_percent"] = shares(values[f"{word}_{part}_us"], whole / NS_PER_US)
     nothing = [None] * len(firsts)
+    if by in PARTS:
+        values["name"] = _part_names(profile, by, firsts, values["name"])
     values |= {
         "rank": ranked(profile, calls.rank[firsts]) if by_rank else nothing,
         "input_shapes": shapes_of(profile, firsts) if by == "shapes" else nothing,
@@ -165,13 +174,16 @@ def calls_selected(profile: Profile, selection: Selection, name: str | None = No
 
 
 def operator_groups(profile: Profile, by: str = "name", by_rank: bool = False) -> Groups:
-    """The calls grouped by name, by name and shapes of inputs, or by name and call stack. Raises InvalidRequest."""
+    """The calls grouped by name, by name and shapes of inputs or call stack, or by a part. Raises InvalidRequest."""
     if by not in BY:
         raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
 
     def build() -> Groups:
         calls = calls_of(profile)
         codes = [calls.label * 2 + calls.annotation]
+        if by in PARTS:
+            # Annotations tell none, and stay what they are.
+            codes = [np.where(calls.annotation, calls.label, NO_ID), _part_codes(profile, by, calls.row)]
         if by == "shapes":
             codes.append(_texts_of(profile, "shapes", calls.row)[1])
         if by == "stack":
@@ -181,6 +193,21 @@ def operator_groups(profile: Profile, by: str = "name", by_rank: bool = False) -
         return groups_by(*codes)
 
     return remembered(profile, ("operator groups", by, by_rank), build)
+
+
+def _part_codes(profile: Profile, part: str, rows: Array) -> Array:
+    """Which of its values each of these slices has, -1 for none."""
+    parts = parts_of(profile)
+    return parts[part][1][slices_of(profile).arguments[rows]] if part in parts else np.full(len(rows), NO_ID)
+
+
+def _part_names(profile: Profile, part: str, places: Array, names: list[str]) -> list[str]:
+    """What groups by a part are called. places: a call of each; names: theirs, which annotations keep."""
+    calls, known = calls_of(profile), parts_of(profile).get(part, ([], None))[0]
+    codes = _part_codes(profile, part, calls.row[places]).tolist()
+    noted = calls.annotation[places].tolist()
+    told = zip(names, codes, noted, strict=True)
+    return [name if of else known[code] if code >= 0 else NONE for name, code, of in told]
 
 
 def names_of(profile: Profile, places: Array) -> list[str]:

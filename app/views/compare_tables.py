@@ -7,7 +7,7 @@ import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
-from ..analysis.differing import COMPARED, STATUSES, Compared, Measure, differing, has, measure_of
+from ..analysis.differing import COMPARED, STATUSES, Compared, Measure, bys, differing, has, measure_of
 from ..analysis.schema import records
 from ..domain.errors import InvalidRequest, NotFound
 from ..domain.profile import Profile
@@ -19,6 +19,7 @@ from ..services import services
 from ..store import Result
 from .compare import Bar, Side, sided, statuses, tabs
 from .frame import Link, own_words, selected, time_units
+from .operators import LABELS
 from .tables import (
     FILE,
     PAGE_SIZE,
@@ -56,7 +57,7 @@ class ChangedRow:
 
 @dataclass(frozen=True)
 class CompareTablePage(Page):
-    """`/compare/<table>?base=&other=`. measured: what is compared, in words."""
+    """`/compare/<table>?base=&other=`. measured: what is compared, in words. choices: what a row is."""
 
     template: ClassVar[str] = "compare/table.html"
     base: Side
@@ -66,6 +67,7 @@ class CompareTablePage(Page):
     tabs: tuple[Link, ...]
     noun: str
     measured: str
+    choices: tuple[Link, ...]
     measures: tuple[Link, ...]
     scales: tuple[Link, ...]
     statuses: tuple[Link, ...]
@@ -87,6 +89,7 @@ class _Asked:
     measure: Measure
     each_step: bool
     status: str
+    by: str
 
 
 @blueprint.get("/compare/<table>")
@@ -126,6 +129,8 @@ def show(table: str) -> Response:
         )
 
     window = rows.iloc[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+    by = asked.by or "name"
+    noun = asked.compared.noun if by == "name" else by
     both = all(profile.steps.num_rows for profile in asked.profiles) and table != "steps"
     return render(
         CompareTablePage(
@@ -134,8 +139,12 @@ def show(table: str) -> Response:
             swap=here(("base", asked.other.id), ("other", asked.base.id), ("page", None)),
             bar=bar_of(asked.selection, asked.profiles[1]),
             tabs=tabs(asked.profiles, table),
-            noun=asked.compared.noun,
+            noun=noun,
             measured=asked.measure.label.lower() + (" in a step" if asked.each_step and asked.measure.sums else ""),
+            choices=tuple(
+                Link(word, LABELS[word], here(("by", None if word == "name" else word), ("page", None)), word == by)
+                for word in bys(*asked.profiles, table)
+            ),
             measures=tuple(
                 Link(one.column, one.label, here(("of", one.column), ("page", None)), one is asked.measure)
                 for one in asked.compared.measures
@@ -150,7 +159,7 @@ def show(table: str) -> Response:
             search=request.args.get("search", ""),
             hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),
             headings=(
-                heading(order, "name", asked.compared.noun.capitalize(), css="name"),
+                heading(order, "name", noun.capitalize(), css="name"),
                 heading(order, "status", "What", css="fit"),
                 heading(order, "base", "Base", numeric=True, unit=scale.label),
                 heading(order, "other", "Other", numeric=True, unit=scale.label),
@@ -191,7 +200,10 @@ def _asked(table: str) -> _Asked:
     status = request.args.get("status", "")
     if status and status not in STATUSES:
         raise InvalidRequest(f"status is one of {', '.join(STATUSES)}, not {status[:40]!r}.", "status")
-    compared = COMPARED[table]
+    compared, by = COMPARED[table], request.args.get("by", "")
+    offered = bys(*profiles, table)
+    if by and by not in offered:
+        raise InvalidRequest(f"by is one of {', '.join(offered) or 'nothing here'}, not {by[:40]!r}.", "by")
     each = flag("each-step", request.args.get("each-step") or "1")
     return _Asked(
         base=base,
@@ -202,12 +214,18 @@ def _asked(table: str) -> _Asked:
         measure=measure_of(compared, request.args.get("of", "")),
         each_step=each and all(profile.steps.num_rows for profile in profiles),
         status=status,
+        by="" if by == "name" else by,
     )
 
 
 def _rows(asked: _Asked) -> pd.DataFrame:
     return differing(
-        *asked.profiles, asked.selection, asked.compared.name, asked.measure.column, each_step=asked.each_step
+        *asked.profiles,
+        asked.selection,
+        asked.compared.name,
+        asked.measure.column,
+        each_step=asked.each_step,
+        by=asked.by,
     )
 
 
@@ -230,9 +248,9 @@ def bar_of(selection: Selection, profile: Profile) -> Bar:
         unit="",
         measure="",
         events=(),
+        time_units=time_units(profile),
         chips=chips(selection, url),
         reset=url(Selection()),
-        time_units=time_units(profile),
         own=own,
         carried=selection.to_query() + own,
     )

@@ -10,6 +10,7 @@ from werkzeug.wrappers import Response
 
 from ..analysis.details import operator_detail
 from ..analysis.kernel_names import short_kernel_name
+from ..analysis.operator_parts import NONE, PARTS, parts_of
 from ..analysis.operators import BY, operators
 from ..analysis.schema import records
 from ..domain.errors import InvalidRequest, NotFound
@@ -33,9 +34,18 @@ from .detail import (
 from .frame import Frame, Link, open_frame
 from .sheets import Sheet, Shown, asked, sheet
 from .tables import FILE, here, table_file
+from .trace_parts import by_pytorch
 
 blueprint = Blueprint("operators", __name__)
-LABELS = {"name": "By name", "shapes": "By name and input shapes", "stack": "By name and call stack"}
+LABELS = {
+    "name": "By name",
+    "shapes": "By name and input shapes",
+    "stack": "By name and call stack",
+    "kind": "By kind",
+    "tensor": "By tensor",
+    "layer": "By layer",
+    "device": "By device",
+}
 KINDS = ("operator", "annotation")
 FOLDERS = re.compile(r"^[^()]*/(?=[^/()]+\.py\()")
 MISSING = {
@@ -77,6 +87,7 @@ class OperatorsPage(Page):
     missing: str
     csv: str
     devices: bool
+    by_pytorch: bool
 
 
 @blueprint.get("/results/<id>/operators")
@@ -119,12 +130,14 @@ def _all(frame: Frame, profile: Profile) -> Response:
             frame=frame,
             choices=tuple(
                 Link(word, LABELS[word], here(("by", None if word == "name" else word), ("page", None)), word == by)
-                for word in BY
+                for word in _choices(profile, by)
             ),
             kinds=(
                 Link("", "All", here(("kind", None), ("page", None)), kind is None),
                 *(Link(w, f"{w.capitalize()}s", here(("kind", w), ("page", None)), w == kind) for w in KINDS),
-            ),
+            )
+            if kind or rows["kind"].nunique() > 1
+            else (),
             ranks=rank_links(profile),
             charts=charts("self"),
             totals=charts("total"),
@@ -134,14 +147,15 @@ def _all(frame: Frame, profile: Profile) -> Response:
                 shown,
                 order,
                 noun="row",
-                url=lambda row: detail_url(frame, "operators", row["name"] or ""),
+                url=lambda row: _url(frame, by, row),
                 bar=("device_self_percent", "device_total_percent")
                 if devices
                 else ("host_self_percent", "host_total_percent"),
                 mark="kind",
                 everything=len(rows),
             ),
-            missing=_missing(by, rows),
+            missing=_missing(by, rows) if by_pytorch(profile) else "",
+            by_pytorch=by_pytorch(profile),
             csv=here(("page", None)).replace(f"/results/{frame.id}/operators", f"/results/{frame.id}/operators.csv", 1),
             devices=devices,
         )
@@ -203,7 +217,8 @@ def _one(frame: Frame, profile: Profile, name: str) -> Response:
             Shown("host_mean_us", "Mean", "time"),
             *((Shown("device_total_us", "Device total", "time"),) if devices else ()),
         )
-        parts.append(part(title, known, columns, note="" if len(known) else MISSING[by]))
+        if len(known) or by_pytorch(profile):
+            parts.append(part(title, known, columns, note="" if len(known) else MISSING[by]))
     name_column = Shown("name", "Operator or annotation", "name")
     parts.append(part("Called from", told.callers, (name_column, *calls), url=link("operators")))
     parts.append(part("Calls inside", told.callees, (name_column, *calls), url=link("operators")))
@@ -236,7 +251,7 @@ def inside_out(stack: str) -> str:
 def _columns(by: str, devices: bool, ranks: bool) -> tuple[Shown, ...]:
     times = _TIMES if devices else tuple(c for c in _TIMES if not c.column.startswith("device"))
     return (
-        Shown("name", "Operator", "name"),
+        Shown("name", by.capitalize() if by in PARTS else "Operator", "name"),
         *((Shown("rank", "Rank"),) if ranks else ()),
         *((Shown("input_shapes", "Input shapes", "code"),) if by == "shapes" else ()),
         *(
@@ -248,6 +263,20 @@ def _columns(by: str, devices: bool, ranks: bool) -> tuple[Shown, ...]:
         *times,
         *(_CORES if devices else ()),
     )
+
+
+def _choices(profile: Profile, by: str) -> list[str]:
+    """What rows can be by here. Shapes are offered where PyTorch could have recorded them, too, to tell how."""
+    offered = {"name", "stack", by, *parts_of(profile), *(("shapes",) if by_pytorch(profile) else ())}
+    return [word for word in BY if word in offered]
+
+
+def _url(frame: Frame, by: str, row: dict[str, Any]) -> str:
+    """The operator's own page; of those of a kind or tensor their names."""
+    name = row["name"] or ""
+    if by not in PARTS or row["kind"] == "annotation":
+        return detail_url(frame, "operators", name)
+    return here(("by", None), ("search", name), ("page", None)) if by in ("kind", "tensor") and name != NONE else ""
 
 
 def _rows(frame: Frame, profile: Profile) -> pd.DataFrame:

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from perfloom.analysis.details import kernel_detail, operator_detail
+from perfloom.analysis.differing import bys, differing
 from perfloom.analysis.grouped import groups_by, picked
+from perfloom.analysis.operator_parts import parts_of
 from perfloom.analysis.schema import records
 from perfloom.analysis.sequences import sequences
 from perfloom.analysis.tables import TABLES
@@ -104,6 +106,33 @@ def test_operators() -> None:
     assert {row["rank"] for row in rows} == {None}
 
 
+def test_operators_by_what_they_are_a_part_of() -> None:
+    """As their arguments tell; what is no part of anything is a row, and what is no operator has one for its name."""
+    trace = Trace()
+    host = trace.thread(1)
+    told = (
+        {"kind": "matmul", "layer": 1},
+        {"kind": "matmul", "layer": 10},
+        {"kind": "add", "kinds": [1]},
+        {"n": "kind"},
+    )
+    for at, arguments in enumerate(told):
+        trace.slice(host, 10 * at, 10 * at + 2 + at, "x", arguments=arguments)
+    trace.slice(host, 50, 60, "matmul", "annotation", arguments={"kind": "matmul"})
+    found = trace.finish()
+
+    def of(by: str) -> list[tuple[str, int, float]]:
+        return [(row["name"], row["calls"], 1000 * row["host_self_us"]) for row in table("operators", found, by=by)]
+
+    assert of("kind") == [("matmul", 1, 10), ("(none)", 1, 5), ("matmul", 2, 5), ("add", 1, 4)]
+    assert of("layer") == [("matmul", 1, 10), ("(none)", 2, 9), ("10", 1, 3), ("1", 1, 2)]
+    assert of("tensor") == [("(none)", 4, 14), ("matmul", 1, 10)] and list(parts_of(found)) == ["kind", "layer"]
+    changes = differing(found, found, ALL, "operators", "host_self_us", by="layer")
+    assert (
+        dict(zip(changes["name"], changes["base"], strict=True))["10"] == 0.003 and bys(found, found, "kernels") == ()
+    )
+
+
 def test_operators_by_shapes_and_by_stack() -> None:
     shapes = [
         (r["input_shapes"], r["calls"]) for r in table("operators", small(), by="shapes") if "linear" in r["name"]
@@ -120,7 +149,7 @@ def test_operators_by_shapes_and_by_stack() -> None:
     trace.slice(host, 20, 25, "aten::mm")
     told = [r["call_stack"] for r in table("operators", trace.finish(), by="stack")]
     assert told == [None, "outer.py(1): g;inner.py(0): f", "outer.py(1): g;inner.py(10): f"]
-    with pytest.raises(InvalidRequest, match="takes by=name, shapes, stack, not 'x'"):
+    with pytest.raises(InvalidRequest, match="takes by=name, shapes, stack, kind, tensor, layer, device, not 'x'"):
         TABLES["operators"].rows(small(), ALL, "x")
     with pytest.raises(InvalidRequest, match="takes no by"):
         TABLES["copies"].rows(small(), ALL, "x")
