@@ -8,6 +8,13 @@ from typing import Any
 from . import compiled_cache
 from .compiled import KEPT
 
+LINES = b"""start_time: 1
+thr: 1, name: matmul_ffn_up-12_7, time: 2.5
+thr: 1, name: end_matmul_ffn_up-12_7, time: 4
+thr: 1, counter: tokens, value: 1, time: 5
+end_time: 6
+"""
+
 
 def compile_all() -> None:
     """Compile what is not kept from an earlier time, and note that it is done. It takes up to half a minute.
@@ -25,14 +32,16 @@ def compile_all() -> None:
 def load_all() -> None:
     """Bring all that is compiled into this process; what is not kept is compiled."""
     # What is compiled is loaded where something is read, and nowhere else.
-    from . import memory_snapshot, pytorch
+    from . import llama_trace, memory_snapshot, pytorch
     from .trace_interning import grown, table
 
     pytorch.read(io.BytesIO(trace()), "sample")
+    llama_trace.read(io.BytesIO(LINES), "sample")
     # One of few values is read in plain Python, which calls some of what is compiled.
     for entries in (2, 3000):
         memory_snapshot.read(io.BytesIO(snapshot(entries)), "sample")
     grown(table(1, 1), 0, 0, 8, 8)
+    callgrind.read(io.BytesIO(b"events: Ir\nfl=a\nfn=(1) f\n1 2\ncfn=g\ncalls=1 2\n+1 3\n"), "sample")
 
 
 def trace() -> bytes:

@@ -17,9 +17,9 @@ from tests.readers.trace_texts import EVENT, listed
 
 DATA = Path(__file__).parents[1] / "data"
 COVERED = """
-import gzip, sys
+import gzip, io, sys
 from pathlib import Path
-from perfloom.readers import compiling, memory_snapshot, pytorch
+from perfloom.readers import compiling, llama_trace, memory_snapshot, pytorch
 
 def made():
     modules = [module for name, module in sys.modules.items() if name.startswith("perfloom.readers.")]
@@ -31,6 +31,8 @@ ready = made()
 for path in map(Path, sys.argv[1:]):
     with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
         (pytorch if path.suffix == ".gz" else memory_snapshot).read(file, path.name)
+lines = "".join(f"thr: 1, name: {end}{n}_{n}, time: {n}\\n" for n in range(9000) for end in ("", "end_"))
+llama_trace.read(io.BytesIO(lines.encode()))
 assert len(ready) > 20
 print(sorted(made() - ready))
 """

@@ -15,7 +15,7 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
-from perfloom.readers import llama_trace, recognise
+from perfloom.readers import llama_assembly, llama_lines, llama_trace, recognise
 from perfloom.readers.llama_names import told_by
 from tests.parts import require
 
@@ -98,12 +98,84 @@ def test_what_can_be_read_is_read() -> None:
         ("a, b: c, time: 7", 10_000),
         ("open", 9_000),
     ]
-    assert not found.meta.complete and found.meta.reasons == (llama_trace.CUT_OFF,)
+    assert not found.meta.complete and found.meta.reasons == (llama_assembly.CUT_OFF,)
     lost = losses(found)
-    assert lost[llama_trace.NO_BEGIN] == (2, "line 2: thr: 1, name: end_gone_9, time: 6")
-    assert lost[llama_trace.NO_LINE] == (1, "line 6: this is nothing")
-    assert lost[llama_trace.NO_TIME][0] == lost[llama_trace.NO_VALUE][0] == 1
+    assert lost[llama_assembly.NO_BEGIN] == (2, "line 2: thr: 1, name: end_gone")
+    assert lost[llama_lines.NO_LINE] == (1, "line 6: this is nothing")
+    assert lost[llama_lines.NO_TIME][0] == lost[llama_assembly.NO_VALUE][0] == 1
     assert sum(count for count, _ in lost.values()) == 6, "and what never ended: told"
+
+
+def test_what_is_called_like_an_end() -> None:
+    text = """start_time: 1
+thr: 1, name: end_round_5, time: 10
+thr: 1, name: inner_6, time: 11
+thr: 1, name: end_inner_6, time: 12
+thr: 1, name: end_end_round_5, time: 15
+end_time: 20
+"""
+    found = read(text)
+    assert [row[:4] for row in slices(found)] == [("end_round", 0, 5000, 0), ("inner", 1000, 1000, 1)]
+    assert not losses(found)
+
+
+PIECES = st.sampled_from(
+    [
+        *(
+            "thr: 1, name: ",
+            "thr:7, name: ",
+            "thr: x, y, name: ",
+            "thr: 1, counter: ",
+            ", value: 5",
+            ", value: ",
+            "a_1",
+        ),
+        *("end_", "a_01", "a_1234567890123456789", "_7", "matmul_x-3_2", ", time: 12", ", time: 1.5", ", time: 9.1234"),
+        *(
+            ", time: 12345678901234567890",
+            ".",
+            " ",
+            "\r",
+            "\n",
+            "\n",
+            "\n",
+            "é",
+            "\xff",
+            "start_time: 1",
+            "end_time: 9",
+        ),
+    ]
+)
+
+
+@settings(max_examples=150)
+@given(st.lists(PIECES, max_size=60), st.integers(3, 60))
+def test_compiled_loops_see_what_a_look_at_each_line_sees(pieces: list[str], chunk: int) -> None:
+    """Also where a line goes from one chunk to the next, and where it is too long."""
+    data = (WHOLE + "".join(pieces) + "\n" + WHOLE).encode("latin-1")
+    seen = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(llama_lines, "CHUNK_BYTES", chunk)
+        patched.setattr(llama_lines, "LONGEST_LINE", 100)
+        for compiled in (True, False):
+            lines = llama_lines.read_lines(io.BytesIO(data), compiled)
+            columns = {"thread": lines.thread, "name": lines.name}
+            told = {name: [lines.texts[place] for place in column.tolist()] for name, column in columns.items()}
+            counters = (lines.kind == llama_lines.COUNTER).tolist()
+            numbers = [
+                lines.texts[one] if counter else max(one, -2)
+                for one, counter in zip(lines.number.tolist(), counters, strict=True)
+            ]
+            rest = [column.tolist() for column in (lines.kind, lines.time_ns, lines.line)]
+            seen.append((told, numbers, rest, lines.edges, lines.lost))
+    assert seen[0] == seen[1]
+
+
+def test_a_line_without_end_takes_no_time() -> None:
+    """Of more than memory should hold: it is told, and what follows is read."""
+    data = b"start_time: 5\n" + b"x" * (3 * llama_lines.CHUNK_BYTES) + b"\n" + WHOLE.encode()
+    found = llama_trace.read(io.BytesIO(data))
+    assert found.slices.num_rows == 4 and losses(found)[llama_lines.NO_LINE][0] == 1
 
 
 def test_times_past_2_to_the_53_are_exact() -> None:
