@@ -92,6 +92,14 @@ class ProfileBuilder:
         key = _Thread(run, host, rank, pid, tid, kind, incarnation)
         return self._threads.setdefault(key, len(self._threads))
 
+    def threads_of(self, kind: str) -> dict[int, int]:
+        """The threads of a kind that have a number, by it; of several the first."""
+        found: dict[int, int] = {}
+        for key, thread in self._threads.items():
+            if key.kind == kind and key.tid is not None:
+                found.setdefault(key.tid, thread)
+        return found
+
     def without_ranks(self) -> None:
         """Forget the rank of every thread: there is but one process."""
         self._threads = {replace(key, rank=None): thread for key, thread in self._threads.items()}

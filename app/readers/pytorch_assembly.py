@@ -47,13 +47,13 @@ _TAKEN = frozenset({"deviceProperties", "traceEvents", WORD})
 class Dialect:
     """What a format makes of trace events. nothing: why a file has none, and what to do then: the end of a sentence
     and another. facts: what else is to be told of the file, behind what stands beside its events. more: adds what
-    else was sampled."""
+    else was sampled, at times that count from the profile's zero, which it is given."""
 
     format: str
     meaning: Meaning
     nothing: str
     facts: Mapping[str, str] = field(default_factory=dict)
-    more: Callable[[ProfileBuilder], None] | None = None
+    more: Callable[[ProfileBuilder, int], None] | None = None
 
 
 PYTORCH = Dialect(
@@ -140,7 +140,7 @@ def _outlined(
         builder.lost(reason, described(events, first), count)
     builder.stacks(rows.tree.parent[1 : rows.tree.nodes] - 1, rows.tree.frame[1 : rows.tree.nodes])
     if dialect.more is not None:
-        dialect.more(builder)
+        dialect.more(builder, zero)
     outline, place = builder.outline(_meta(events, zero, last, defect, dialect), zero)
     nodes = place.astype(np.int32)
     of_allocations = allocations.schema.get_field_index("stack")

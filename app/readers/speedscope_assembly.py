@@ -85,7 +85,7 @@ def assembled(file: Any, source: str, defect: str | None) -> Profile:
     def what(category: str, name: str) -> What:
         return What("other", FrameKind.USER, file=category or None, line=lines.get((category, name)))
 
-    def more(builder: ProfileBuilder) -> None:
+    def more(builder: ProfileBuilder, zero: int) -> None:
         also = _Lost()
         _counted(builder, counts, frames, also)
         also.tell(builder)

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from .trace_events import MISSING, Numbers, TraceEvents
+from .trace_events import MISSING, Array, Numbers, TraceEvents
 
 NONE = -1
 
@@ -18,13 +19,25 @@ class MadeEvents:
         self._texts: dict[str, int] = {}
         self._rows: list[tuple[int, ...]] = []
         self._numbers: dict[str, tuple[list[int], list[int]]] = {}
+        self._blocks: list[Array] = []
+        self._listed: list[str] = []
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._rows) + sum(len(block[0]) for block in self._blocks)
 
     def text(self, text: str) -> int:
         """The place of a text."""
         return self._texts.setdefault(text, len(self._texts))
+
+    def texts(self) -> list[str]:
+        """All texts, by their places."""
+        if len(self._listed) < len(self._texts):
+            self._listed += islice(self._texts, len(self._listed), None)
+        return self._listed
+
+    def timed(self) -> bool:
+        """Whether there is anything but metadata."""
+        return any(row[0] != ord("M") for row in self._rows) or any(len(block[0]) for block in self._blocks)
 
     def arguments(self, arguments: Mapping[str, Any]) -> int:
         """The place of the arguments of an event."""
@@ -79,10 +92,40 @@ class MadeEvents:
             phase=phase.astype(np.uint8),
             name=name.astype(np.int32),
             category=category.astype(np.int32),
+    def many(
+        self,
+        phase: str | Array,
+        time_ns: Array,
+        name: Array | int,
+        thread: Array | int,
+        *,
+        duration_ns: Array | int = MISSING,
+        category: Array | int = NONE,
+        process: Array | int = NONE,
+        id: Array | int = NONE,
+        arguments: Array | int = NONE,
+    ) -> None:
+        """Add many events: columns, or what is the same in all of them, as in TraceEvents; texts are told by their
+        places. They come behind those that are added one by one."""
+        letters = ord(phase) if isinstance(phase, str) else phase
+        columns = (letters, name, category, process, thread, id, time_ns, duration_ns, arguments)
+        block = np.empty((len(columns), len(time_ns)), np.int64)
+        for row, values in zip(block, columns, strict=True):
+            row[:] = values
+        self._blocks.append(block)
+
+    def about(self, what: str, thread: str, process: str, **said: Any) -> None:
+        """Tell something of a thread or process, as metadata of traces do: `thread_name` its `name`."""
+        places = self.text(what), NONE, self.text(process), self.text(thread)
+        self._rows.append((ord("M"), *places, NONE, MISSING, MISSING, self.arguments(said)))
+
             process=process.astype(np.int32),
             thread=thread.astype(np.int32),
             arguments=arguments.astype(np.int32),
             id=id.astype(np.int32),
+        if self._blocks:
+            columns = np.concatenate((columns, *self._blocks), axis=1)
+            self._blocks = []
             time_ns=time_ns.copy(),
             duration_ns=duration_ns.copy(),
             numbers={

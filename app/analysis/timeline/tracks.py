@@ -257,7 +257,7 @@ def _group(label: str, rank: int) -> str:
 
 def _name(name: str, tid: int | None, kind: str) -> str:
     """Streams are called by their numbers; of threads many have one name."""
-    if tid is None or str(tid) in name or (kind != "thread" and name):
+    if tid is None or str(tid) in name or (kind == "stream" and name):
         return name or kind
     return f"{name or kind} {tid}"
 
