@@ -19,11 +19,13 @@ from flask import Flask
 from perfloom.analysis.tables import TABLES
 from perfloom.cli import cli
 from perfloom.config import SETTINGS, Settings
+from perfloom.domain.builder import TOO_HEAVY
 from perfloom.domain.tables import DEVICE_TIME, HOST_TIME
 from perfloom.exporters import EXPORTERS
 from perfloom.readers import (
     READERS,
     allocator,
+    callgrind,
     collapsed,
     memory_timeline_tables,
     nsight_pages,
@@ -280,6 +282,15 @@ def test_every_loss_is_explained() -> None:
             perf_assembly.ABSURD,
             perf_assembly.UNKNOWN_FIELDS,
             perf_script.TOO_LONG,
+        ],
+        "callgrind": [
+            callgrind.NO_LINE,
+            callgrind.NOT_NAMED,
+            callgrind.BELOW_ZERO,
+            callgrind.OTHER_SUM,
+            callgrind.NO_FORMULA,
+            callgrind.TOO_MANY_NAMES,
+            TOO_HEAVY,
         ],
         "collapsed": [collapsed.NO_STACK, collapsed.TOO_HEAVY, collapsed.FRACTION, perf_assembly.ABSURD],
         "pytorch": [

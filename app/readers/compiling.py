@@ -14,6 +14,7 @@ thr: 1, name: end_matmul_ffn_up-12_7, time: 4
 thr: 1, counter: tokens, value: 1, time: 5
 end_time: 6
 """
+CALLS = b"events: Ir\nfl=a.c\nfn=(1) f\n1 2\ncfn=(2) g\ncalls=1 2\n+1 3\n"
 
 
 def compile_all() -> None:
@@ -32,7 +33,7 @@ def compile_all() -> None:
 def load_all() -> None:
     """Bring all that is compiled into this process; what is not kept is compiled."""
     # What is compiled is loaded where something is read, and nowhere else.
-    from . import llama_trace, memory_snapshot, pytorch
+    from . import callgrind, llama_trace, memory_snapshot, pytorch
     from .trace_interning import grown, table
 
     pytorch.read(io.BytesIO(trace()), "sample")
@@ -41,7 +42,7 @@ def load_all() -> None:
     for entries in (2, 3000):
         memory_snapshot.read(io.BytesIO(snapshot(entries)), "sample")
     grown(table(1, 1), 0, 0, 8, 8)
-    callgrind.read(io.BytesIO(b"events: Ir\nfl=a\nfn=(1) f\n1 2\ncfn=g\ncalls=1 2\n+1 3\n"), "sample")
+    callgrind.read(io.BytesIO(CALLS), "sample")
 
 
 def trace() -> bytes:

@@ -7,6 +7,7 @@ from typing import BinaryIO
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Profile
 from . import (
+    callgrind,
     chrome,
     collapsed,
     llama_trace,
@@ -73,7 +74,11 @@ READERS: dict[str, Reader] = {
         Reader(pprof.FORMAT, "a profile of pprof", pprof.sniff, pprof.read),
         Reader(collapsed.FORMAT, "collapsed stacks", collapsed.sniff, collapsed.read),
     )
+        Reader(
+            *(perfetto_trace.FORMAT, "a trace of Perfetto", perfetto_trace.sniff, perfetto_trace.read), compiled=True
+        ),
 }
+        Reader(callgrind.FORMAT, "a file of callgrind", callgrind.sniff, callgrind.read, compiled=True),
 
 
 def known() -> str:

@@ -1,0 +1,294 @@
+"""Files of callgrind: what functions spent is exact, to the unit; stacks are what the calls tell."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.profile import Profile
+from perfloom.domain.tables import FrameKind, texts
+from perfloom.domain.validity import fault
+from perfloom.readers import callgrind, callgrind_assembly, callgrind_lines, callgrind_tree, recognise
+from perfloom.readers.callgrind_tree import Graph, tree_of
+from tests.readers.samples import losses_of, samples_of
+
+DATA = Path(__file__).resolve().parent.parent / "data" / "callgrind"
+SPEC = """# callgrind format
+events: Instructions
+fl=(1) file1.c
+fn=(1) main
+16 20
+cfn=(2) func1
+calls=1 50
+16 400
+cfi=(2) file2.c
+cfn=(3) func2
+calls=3 20
+16 400
+fn=(2)
+51 100
+cfi=(2)
+cfn=(3)
+calls=2 20
+51 300
+fl=(2)
+fn=(3)
+20 700
+"""
+
+
+def read(text: str | bytes) -> Profile:
+    data = text.encode() if isinstance(text, str) else text
+    found = callgrind.read(io.BytesIO(data), "that")
+    assert fault(found) is None
+    return found
+
+
+def spent(profile: Profile, event: str) -> dict[str, int]:
+    """What each stack spent itself."""
+    found: Counter[str] = Counter()
+    for sample in samples_of(profile):
+        if sample.event == event:
+            found[";".join(frame.name for frame in sample.stack)] += sample.weight
+    return dict(found)
+
+
+def own(profile: Profile, event: str) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for stack, weight in spent(profile, event).items():
+        found[stack.rpartition(";")[2]] += weight
+    return dict(found)
+
+
+def inclusive(profile: Profile, event: str) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for stack, weight in spent(profile, event).items():
+        for name in set(stack.split(";")):
+            found[name] += weight
+    return dict(found)
+
+
+@pytest.fixture(scope="module")
+def calls() -> Profile:
+    return read((DATA / "calls.out").read_bytes())
+
+
+@pytest.mark.parametrize("name", ["calls", "everything", "long"])
+def test_what_callgrind_annotate_says(name: str) -> None:
+    profile = read((DATA / f"{name}.out").read_bytes())
+    told: dict[str, Any] = json.loads((DATA / f"{name}.json").read_text())
+    assert texts(profile.events, "name") == [*told, "calls"] and profile.meta.main_event == "Ir"
+    for event, numbers in told.items():
+        assert own(profile, event) == {name: value for name, value in numbers["self"].items() if value}
+        assert sum(own(profile, event).values()) == numbers["total"]
+    with_calls, wanted = inclusive(profile, "Ir"), told["Ir"]["inclusive"]
+    # What calls itself, directly or not, is counted again and again there.
+    circles = {"fib'2", "even", "even'2", "odd", "odd'2"}
+    assert {f for f in wanted if abs(with_calls[f] - wanted[f]) > 1 + wanted[f] / 500} == circles
+    assert all(with_calls[f] <= wanted["main"] for f in circles)
+    assert (profile.meta.complete, profile.losses.num_rows) == (True, 0)
+
+
+def test_functions_have_files_lines_and_objects(calls: Profile) -> None:
+    functions = {row["name"]: row for row in calls.functions.to_pylist()}
+    fib = functions["fib"]
+    assert (fib["file"][-8:], fib["module"][-6:], fib["start_line"]) == ("/calls.c", "/calls", 6)
+    assert functions["0x000000000001ab70"]["file"] is None
+    assert (calls.meta.command, calls.meta.facts["creator"]) == ("./calls", "callgrind-3.19.0")
+    assert "as if all calls of a function were alike" in calls.meta.facts[callgrind_assembly.STACKS_FACT]
+
+
+def test_how_often_functions_were_called(calls: Profile) -> None:
+    called = own(calls, "calls")
+    assert called["work"] == 12 and called["fib"] + called["fib'2"] == 177
+    assert spent(calls, "calls")[next(s for s in spent(calls, "calls") if s.endswith("backup;reader;work"))] == 1
+
+
+def test_threads_are_apart() -> None:
+    profile = read((DATA / "threads.out").read_bytes())
+    assert texts(profile.threads, "name") == ["thread 1", "thread 2"]
+    by_thread: Counter[int] = Counter()
+    for row in profile.samples.to_pylist():
+        if row["event"] == 0:
+            by_thread[row["thread"]] += row["weight"]
+    totals = [int(line.split()[1]) for line in (DATA / "threads.out").read_text().splitlines() if "totals:" in line]
+    assert [by_thread[0], by_thread[1]] == totals
+    assert any(stack.endswith(";run") for stack in spent(profile, "Ir"))
+
+
+def test_the_example_of_the_specification() -> None:
+    profile = read(SPEC)
+    # func2 was called 3 times from main for 400, and twice from func1 for 300.
+    assert spent(profile, "Instructions") == {"main": 20, "main;func1": 100, "main;func2": 400, "main;func1;func2": 300}
+    assert spent(profile, "calls") == {"main;func1": 1, "main;func2": 3, "main;func1;func2": 2}
+
+
+def test_positions_may_be_relative() -> None:
+    short = "positions: instr line\nevents: ticks\nfn=func\n0x80001234 90 1\n+3 * 5\n+1 +1 6\ncfn=g\ncalls=2 0x90 -81\n"
+    profile = read(short + "* * 7\njump=3 +4 *\n* * 9\njcnd=3/4 -2 +1\n* *\nfn=g\n0x90 10 7\n")
+    assert spent(profile, "ticks") == {"func": 12, "func;g": 7}
+    assert not profile.losses.num_rows
+
+
+def test_a_file_of_xdebug() -> None:
+    profile = read((DATA / "xdebug.out").read_bytes())
+    assert [(row["name"], row["unit"]) for row in profile.events.to_pylist()] == [
+        *(("Time", "ns"), ("Memory", "bytes"), ("calls", "count")),
+    ]
+    assert own(profile, "Time") == {"{main}": 20_000, "func1": 10_000, "func2": 8_000, "php::strrev": 4_000}
+    # The call that lacks its file is of the only func2 there is.
+    assert inclusive(profile, "Time") == {"{main}": 42_000, "func1": 22_000, "func2": 12_000, "php::strrev": 4_000}
+    assert losses_of(profile) == {callgrind.BELOW_ZERO: (1, "line 23")}
+    for event, creator, wanted in (
+        ("Time", "xdebug 2.9.8", ("Time", "ns", 1000)),
+        ("Time", "xdebug 3.0", ("Time", "ns", 10)),
+        ("Time_(µs)", "", ("Time", "ns", 1000)),
+        ("ns", "", ("ns", "ns", 1)),
+        ("Time", "", ("Time", "count", 1)),
+    ):
+        assert callgrind_assembly.unit_of(event, creator) == wanted
+
+
+def test_what_cachegrind_writes_has_no_calls() -> None:
+    profile = read(
+        "desc: I1 cache: none\ncmd: ./x\nevents: Ir Dr\nfl=a.c\nfn=f\n1 5 .\n2 7 1\nfl=b.c\nfn=f\n9 1\nsummary: 13 1\n"
+    )
+    assert [(s.event, s.weight, s.stack[0].name) for s in samples_of(profile)] == [
+        *(("Ir", 12, "f"), ("Dr", 1, "f"), ("Ir", 1, "f")),
+    ]
+    assert profile.functions.column("file").to_pylist() == ["a.c", "b.c"]
+    assert callgrind_assembly.STACKS_FACT not in profile.meta.facts
+
+
+def test_events_that_are_sums_of_others() -> None:
+    head = "event: Sum = Ir + 2 Dr : Both\nevent: More = Sum + 3*Ir\nevent: Bad = Nothing + Ir\nevent: Ir : Fetched\n"
+    profile = read(head + "events: Ir Dr\nfn=f\n1 10 1\ncfn=g\ncalls=1 1\n1 5 5\nfn=g\n1 5 5\n")
+    assert own(profile, "Sum") == {"f": 12, "g": 15} and own(profile, "More") == {"f": 42, "g": 30}
+    assert profile.meta.facts["event Ir"] == "Fetched"
+    assert losses_of(profile) == {callgrind.NO_FORMULA: (1, "Bad = 1 Nothing + 1 Ir")}
+
+
+def test_recursion_ends() -> None:
+    """Circles of any sort give finite stacks, in which no function is twice."""
+    profile = read(
+        "events: Ir\nfn=main\n1 10\ncfn=a\ncalls=1 1\n1 990\nfn=a\n1 100\ncfn=a\ncalls=9 1\n1 5000\n"
+        "cfn=b\ncalls=5 1\n1 800\nfn=b\n1 300\ncfn=a\ncalls=5 1\n1 700\ncfn=c\ncalls=1 1\n1 590\nfn=c\n1 590\n"
+    )
+    assert own(profile, "Ir") == {"main": 10, "a": 100, "b": 300, "c": 590}
+    assert set(spent(profile, "Ir")) == {"main", "main;a", "main;a;b", "main;a;b;c"}
+    # Nobody called these from outside: the one with the most is the first.
+    lonely = read("events: Ir\nfn=a\n1 1\ncfn=b\ncalls=1 1\n1 9\nfn=b\n1 5\ncfn=a\ncalls=1 1\n1 90\n")
+    assert spent(lonely, "Ir") == {"b;a": 1, "b": 5}
+
+
+def test_a_graph_of_any_sort_is_divided_to_the_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callgrind_tree, "WIDEST", 20)
+    monkeypatch.setattr(callgrind_tree, "DEEPEST", 7)
+    chance = random.Random(4)
+    for size in (1, 2, 5, 40, 200):
+        pairs = sorted({(chance.randrange(size), chance.randrange(size)) for _ in range(4 * size)})
+        cost = np.array([[chance.choice([0, 7, 10**6, 10**17]), chance.randrange(50)] for _ in pairs])
+        graph = Graph(
+            np.array([[chance.choice([0, 3, 10**9, 4 * 10**17]), chance.randrange(9)] for _ in range(size)]),
+            np.array([a for a, _ in pairs]),
+            np.array([b for _, b in pairs]),
+            cost,
+            np.array([chance.randrange(1, 99) for _ in pairs]),
+        )
+        tree = tree_of(graph)
+        sums = np.zeros((size, 3), np.int64)
+        np.add.at(sums, tree.function, tree.weight)
+        assert (sums[:, :2] == graph.own).all() and (tree.weight >= 0).all()
+        assert sums[:, 2].tolist() == np.bincount(graph.called, graph.count, size).tolist()
+        assert (tree.parent < np.arange(len(tree.parent))).all()
+
+
+def test_a_long_chain_and_a_wide_fan_are_bounded() -> None:
+    deep = "".join(f"fn=f{i}\n1 1\ncfn=f{i + 1}\ncalls=1 1\n1 {3000 - i}\n" for i in range(3000))
+    profile = read("events: Ir\n" + deep + "fn=f3000\n1 1\n")
+    assert sum(own(profile, "Ir").values()) == 3001
+    assert int(profile.stacks.column("depth").to_numpy().max()) <= callgrind_tree.DEEPEST + 1
+    fan = "".join(
+        f"fn=({i}) a{i}\n1 5\n" + "".join(f"cfn=({j}) a{j}\ncalls=1 1\n1 9\n" for j in range(60)) for i in range(60)
+    )
+    many = read("events: Ir\n" + fan)
+    assert own(many, "Ir") == {f"a{i}": 5 for i in range(60)}
+
+
+def test_what_cannot_be_read_is_listed() -> None:
+    profile = read(
+        "events: Ir\nfn=(1) f\n1 5\nwhat is this\n1 two\n1 3 4\n99999999999999999999 1\nfn=(77)\n1 2\n"
+        "1 9999999999999999999\ncalls=x\nfn=(99999999) g\ntotals: 8\n"
+    )
+    assert own(profile, "Ir") == {"f": 5, "???": 2}
+    assert losses_of(profile) == {
+        callgrind.NO_LINE: (7, "line 4: what is this"),
+        callgrind.NOT_NAMED: (1, "line 8"),
+        callgrind.OTHER_SUM: (1, "line 13: Ir: 8 told, 7 found"),
+    }
+
+
+def test_a_cut_file_is_told_of() -> None:
+    text = (DATA / "calls.out").read_text()
+    for end in range(400, len(text), 397):
+        try:
+            found = read(text[:end])
+        except UnreadableInput:
+            continue
+        assert not found.meta.complete and found.meta.reasons == (callgrind_assembly.CUT_OFF,)
+    assert read(text.replace("\n", "\r\n")).losses.num_rows == 0
+
+
+def test_names_are_only_texts() -> None:
+    name = "operator()<a;b>(\u202e\"'<script>, int) [clone .isra.0]"
+    profile = read(f"events: Ir\nfl=../../etc/passwd\nfn={name}\n1 1\nfn=(below main)\n1 2\nfn=\n1 3\nfn=???\n1 4\n")
+    assert [row["name"] for row in profile.functions.to_pylist()] == [name, "(below main)", "", "???"]
+    assert [FrameKind(kind).name for kind in profile.frames.column("kind").to_pylist()] == [
+        *("USER", "USER", "UNKNOWN", "UNKNOWN"),
+    ]
+
+
+def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch, calls: Profile) -> None:
+    monkeypatch.setattr(callgrind, "CHUNK_BYTES", 97)
+    monkeypatch.setattr(callgrind_lines, "ROWS", 3)
+    monkeypatch.setattr(callgrind_lines, "NAMES", 2)
+    assert spent(read((DATA / "calls.out").read_bytes()), "Ir") == spent(calls, "Ir")
+
+
+@pytest.mark.parametrize("text", ["", "events: Ir\n", "# callgrind format\nfn=f\n1 2\n", "events: a a\nfn=f\n1 2\n"])
+def test_nothing_to_read(text: str) -> None:
+    with pytest.raises(UnreadableInput, match="There is no cost in that"):
+        callgrind.read(io.BytesIO(text.encode()), "that")
+
+
+def test_recognised() -> None:
+    for path in DATA.glob("*.out"):
+        assert recognise(path.read_bytes()).name == callgrind.FORMAT
+    assert callgrind.sniff(b"event: ns : Nanoseconds\nevents: ns\nsummary: 7\nfl=a.py\nfn=f\n2 7\n")
+    for text in (b"", b"events: none\n", b'{"events: 3": "fn=\\n"}', b"a;b 3\n", b"fn=3\nevents\n"):
+        assert not callgrind.sniff(text)
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_nothing_breaks_it(data: st.DataObject) -> None:
+    raw = bytearray(SPEC.encode())
+    for _ in range(data.draw(st.integers(1, 6))):
+        at = data.draw(st.integers(0, len(raw) - 1))
+        raw[at : at + data.draw(st.integers(0, 3))] = data.draw(
+            st.binary(max_size=3) | st.sampled_from([b"\n", b"(", b"+", b"*", b"=", b"9" * 18, b"fn=", b"calls="])
+        )
+    try:
+        read(bytes(raw))
+    except UnreadableInput:
+        pass
