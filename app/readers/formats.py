@@ -74,9 +74,6 @@ READERS: dict[str, Reader] = {
         Reader(pprof.FORMAT, "a profile of pprof", pprof.sniff, pprof.read),
         Reader(collapsed.FORMAT, "collapsed stacks", collapsed.sniff, collapsed.read),
     )
-        Reader(
-            *(perfetto_trace.FORMAT, "a trace of Perfetto", perfetto_trace.sniff, perfetto_trace.read), compiled=True
-        ),
 }
         Reader(callgrind.FORMAT, "a file of callgrind", callgrind.sniff, callgrind.read, compiled=True),
 
