@@ -119,10 +119,11 @@ def record(
         store.close()
 
 
-def bring_in(settings: Settings, files: Sequence[str], name: str, watch: Callable[[Job], None]) -> Job:
+def bring_in(settings: Settings, files: Sequence[str], name: str, watch: Callable[[Job], None], clock: str = "") -> Job:
     """Import the files of one run ("-": standard input), wait, and return the job in its final state.
 
-    watch: told whenever state or progress change. Ctrl-C cancels it. Raises UnreadableInput, TooLarge, Unavailable.
+    clock: the unit of their times, where they do not say it, one of TIME_UNITS. watch: told whenever state or progress
+    change. Ctrl-C cancels it. Raises UnreadableInput, TooLarge, Unavailable.
     """
     store = open_store(settings)
     queue = Queue(settings, store)
@@ -139,7 +140,7 @@ def bring_in(settings: Settings, files: Sequence[str], name: str, watch: Callabl
             raise
         with _asked_to_end() as wishes:
             shown = name or kept[0] + (f" and {len(kept) - 1} more" if len(kept) > 1 else "")
-            job = store.jobs.create("import", {"files": kept}, shown, id=id)
+            job = store.jobs.create("import", {"files": kept} | ({"clock": clock} if clock else {}), shown, id=id)
             if by_worker:
                 queue.ring_read(id)
             tail = OutputTail(job_files, sys.stderr.buffer)

@@ -17,6 +17,7 @@ from perfloom.workers.read_request import Answers, Input, Request
 
 if TYPE_CHECKING:
     from perfloom.domain.profile import Profile
+    from perfloom.readers import Reader
 
 Read = Callable[[BinaryIO, str], "Profile"]
 LINES_BYTES = 1 << 16
@@ -121,7 +122,19 @@ class Reading:
                     return self._by_ncu(reader.read, ncu, path)
             if reader.compiled and not compiled_cache.is_ready():
                 self._compile()
-            return self._profile(reader.read, stream)
+            return self._profile(self._clocked(reader), stream)
+
+    def _clocked(self, reader: "Reader") -> Read:
+        """How to read by the clock that is asked for. Raises UnreadableInput where the format tells its own."""
+        clock = self.request.clock
+        if not clock:
+            return reader.read
+        by_clock = reader.by_clock
+        if by_clock is None:
+            raise UnreadableInput(
+                f"{self.wanted.name} is {reader.label}, which tells the unit of its times. Leave the clock out."
+            )
+        return lambda stream, name: by_clock(stream, name, clock)
 
     def _compile(self) -> None:
         """Have done once what would else be done for this recording alone, and say that it takes long."""

@@ -39,10 +39,11 @@ class Input:
 class Request:
     """What to do. scratch: an empty directory of the caller's, for what only reading needs.
 
-    planned: the directory with what the ranks of a planned job left, in place of inputs.
-    out: the directory that gets the columns of the profile; None: only the text of perf.data files is wanted.
-    text: the directory that gets that text, as NAME.script.zst. perf: None for the one on PATH. parent: the pid that
-    it ends with. meta: what the caller knows better, by the fields of Meta; its `reasons` are added.
+    planned: the directory with what the ranks of a planned job left, in place of inputs. out: the directory that gets
+    the columns of the profile; None: only the text of perf.data files is wanted. text: the directory that gets that
+    text, as NAME.script.zst. perf: None for the one on PATH. parent: the pid that it ends with. clock: the unit of the
+    times in files that do not say it, empty for what they suggest. meta: what the caller knows better, by the fields of
+    Meta; its `reasons` are added.
     """
 
     inputs: tuple[Input, ...]
@@ -54,6 +55,7 @@ class Request:
     planned: str | None = None
     perf: str | None = None
     meta: dict[str, Any] | None = None
+    clock: str = ""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

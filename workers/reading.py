@@ -51,20 +51,21 @@ def read_to_result(
     name: str,
     meta_changes: Mapping[str, Any],
     progress: Progress,
+    clock: str = "",
 ) -> "Result":
     """Read the files of one run into the result `job_id`, which keeps them; the result there is where it exists.
 
     A perf.data file beside which its text lies (see `symbolise`) is read from that. In place of files there may be one
-    directory: what the ranks of a planned job left, with their plan.json. meta_changes: fields of Meta that
-    the caller knows better; `reasons` are added. progress: told how far it got, also as a sign of life; what it
-    raises ends the reading. Raises UnreadableInput, Unavailable (disk full, killed), or what `progress` raised.
+    directory: what the ranks of a planned job left, with their plan.json. meta_changes: fields of Meta that the caller
+    knows better; `reasons` are added. clock: see Request. progress: told how far it got, also as a sign of life; what
+    it raises ends the reading. Raises UnreadableInput, Unavailable (disk full, killed), or what `progress` raised.
     """
     known = store.results.find(job_id)
     if known is not None and not known.missing:
         return known
     staged, scratch = store.results.stage(job_id), store.results.stage(job_id)
     try:
-        written = _read(settings, files, scratch, staged, None, dict(meta_changes), progress)
+        written = _read(settings, files, scratch, staged, None, dict(meta_changes), progress, clock=clock)
         planned = _planned(files)
         kept = [*files, *written] if planned is None else _kept(planned, scratch)
         return store.results.publish(job_id, staged, name=name, originals=kept, job_id=job_id)
@@ -110,6 +111,7 @@ def _read(
     meta: dict[str, Any],
     progress: Progress,
     text_folder: Path | None = None,
+    clock: str = "",
 ) -> list[Path]:
     """Have a child read `files`. Returns what it wrote beside the profile: the texts of perf.data files."""
     text = text_folder or scratch / TEXT_FOLDER
@@ -129,6 +131,7 @@ def _read(
         planned=None if planned is None else str(planned.absolute()),
         perf=perf,
         meta=meta,
+        clock=clock,
     )
     with disk_errors(scratch):
         text.mkdir(mode=0o700, parents=True, exist_ok=True)

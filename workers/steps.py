@@ -374,6 +374,7 @@ def _reading(road: Road, job: Job, files: JobFiles) -> None:
             name=job.name,
             meta_changes=changes,
             progress=report,
+            clock=str(job.spec.get("clock", "")) if job.kind == "import" else "",
         )
     except UnreadableInput:
         if not (job.planned and ended_badly(job)):

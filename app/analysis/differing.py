@@ -3,7 +3,7 @@
 Rows of several ranks are added up. Sums may be taken for each step, so that recordings of different length compare.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,7 +151,7 @@ def differing(
     and window hold for both. Raises InvalidRequest.
     """
     compared = COMPARED[name]
-    chosen = measure_of(compared, measure)
+    chosen = measure_of(measures_of(compared, base, other) if not measure else compared.measures, measure)
     sides = []
     for profile in (base, other):
         rows = _rows(profile, selection, compared, chosen, by)
@@ -177,12 +177,18 @@ def differing(
     return found.iloc[order].reset_index(drop=True)
 
 
-def measure_of(compared: Compared, asked: str) -> Measure:
+def measures_of(compared: Compared, *profiles: Profile) -> tuple[Measure, ...]:
+    """What can be compared of these: times of devices only where one of them has any."""
+    devices = any(profile.device_work.num_rows for profile in profiles)
+    return tuple(one for one in compared.measures if devices or not one.column.startswith("device_"))
+
+
+def measure_of(measures: Sequence[Measure], asked: str) -> Measure:
     """The measure asked for, the first where none is. Raises InvalidRequest."""
-    for one in compared.measures:
+    for one in measures:
         if one.column == asked or not asked:
             return one
-    known = ", ".join(one.column for one in compared.measures)
+    known = ", ".join(one.column for one in measures)
     raise InvalidRequest(f"of is one of {known}, not {asked[:40]!r}.", "of")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..domain.errors import InvalidRequest
-from ..domain.memory import ACTIVE, ALLOCATED, RESERVED
+from ..domain.memory import ACTIVE, ALLOCATED, RESERVED, called
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import column, texts
@@ -33,7 +33,7 @@ CURVES = (
 @dataclass(frozen=True)
 class Place:
     """A memory of which something is known. row: of `devices`, -1 where the file names none. capacity: how much it has,
-    None where that is not known."""
+    None where that is not known. called: what the file calls it, where that is more than its kind and number."""
 
     row: int
     rank: int | None
@@ -41,11 +41,17 @@ class Place:
     index: int
     name: str
     capacity: int | None
+    called: str = ""
+
+    @property
+    def word(self) -> str:
+        """By which events of it are named: see `domain.memory.peak_event`."""
+        return self.called or self.kind
 
     @property
     def label(self) -> str:
         """What it is called within its rank."""
-        return f"GPU {self.index}" if self.kind == "gpu" else "CPU" if self.kind == "cpu" else "memory"
+        return self.called or f"GPU {self.index}" if self.kind == "gpu" else "CPU" if self.kind == "cpu" else "memory"
 
     @property
     def key(self) -> str:
@@ -83,7 +89,8 @@ def places(profile: Profile) -> list[Place]:
         for row in sorted(set(held)):
             one: dict[str, Any] = devices[row] if row >= 0 else {}
             name, capacity = one.get("name") or "", one.get("memory_bytes")
-            found.append(Place(row, one.get("rank"), one.get("kind", ""), one.get("device", 0), name, capacity))
+            kind, index, label = one.get("kind", ""), one.get("device", 0), called(one.get("properties"))
+            found.append(Place(row, one.get("rank"), kind, index, name, capacity, label))
         order = {"gpu": 0, "": 1, "cpu": 2}
         return sorted(
             found, key=lambda one: (-1 if one.rank is None else one.rank, order.get(one.kind, 3), one.index, one.row)

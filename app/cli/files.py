@@ -13,7 +13,7 @@ import click
 
 from ..domain.errors import InvalidRequest, JobFailed, NotFound, UnreadableInput
 from ..domain.selection import Selection
-from ..domain.units import utc_iso
+from ..domain.units import TIME_UNITS, utc_iso
 from .options import data_option, format_option, opened, output_option, rows_format_option, settings_of
 from .output import STANDARD, put_rows, refuse_terminal, write_rows, writing
 
@@ -153,9 +153,14 @@ def _stored(settings: "Settings", id: str) -> "Profile":
 
 @click.command("import")
 @click.option("--name", default="", help="Name of the result.  [default: the file's]")
+@click.option(
+    "--clock",
+    type=click.Choice(tuple(TIME_UNITS)),
+    help="Unit of the times in a file that does not say it (perf.json of mllm).  [default: what the file suggests]",
+)
 @data_option
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-def import_(name: str, data: Path | None, files: tuple[str, ...]) -> int:
+def import_(name: str, clock: str | None, data: Path | None, files: tuple[str, ...]) -> int:
     """Read FILE... into a stored result and print its id. Several files are the ranks of one run."""
     for file in files:
         if file != STANDARD and not os.path.isfile(file):
@@ -170,7 +175,7 @@ def import_(name: str, data: Path | None, files: tuple[str, ...]) -> int:
         settings = settings_of(data)
         settings.prepare()
         with Progress() as progress:
-            job = following.bring_in(settings, files, name, progress.show)
+            job = following.bring_in(settings, files, name, progress.show, clock or "")
     if job.result_id is None:
         # A file that cannot be read is told from a job that failed for another reason.
         kind = {"UnreadableInput": UnreadableInput, "TooLarge": UnreadableInput}.get(job.details.get("kind", ""))

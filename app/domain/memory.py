@@ -6,6 +6,7 @@ samples, so that flame graphs, hotspots and differences show memory too, what ea
 it: once in the event of all that was allocated and, where it lived at the peak of its device, in that of the peak.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,18 +30,31 @@ LARGEST_FREE, INACTIVE_SPLIT, INACTIVE_SPLIT_BLOCKS, ROUNDING = (
 """Series with one value at the end of a snapshot, in bytes (blocks: a count), by device: the largest block that could
 be handed out; blocks that are free but cannot go back to the system, because a part of their segment is in use; and
 what the allocator gave more than it was asked for."""
+_KINDS = {"cpu": "CPU", "gpu": "GPU"}
 OUT_OF_MEMORY, RETRY = "out of memory", "allocator retry"
 """Names of instants: an allocation failed; one failed first, until the allocator had given back what it had cached."""
 
 
 def allocated_event(kind: str) -> str:
-    """The name of the event of all bytes allocated. kind: of the device, "cpu", "gpu", or "" where it is not known."""
-    return f"{kind.upper()} bytes allocated".strip()
+    """The name of the event of all bytes allocated. kind: of the device, "cpu", "gpu", or "" where it is not known; or
+    what the file calls it."""
+    return f"{_KINDS.get(kind, kind)} bytes allocated".strip()
 
 
 def peak_event(kind: str) -> str:
     """The name of the event of the bytes that lived at the peak of their device."""
-    return f"{kind.upper()} bytes live at peak".strip()
+    return f"{_KINDS.get(kind, kind)} bytes live at peak".strip()
+
+
+def called(properties: str | None) -> str:
+    """What the file calls a device, where that is more than its kind and number: of its `properties` in the table
+    `devices` the label; else empty."""
+    try:
+        found = json.loads(properties or "{}")
+    except ValueError:
+        return ""
+    label = found.get("label") if isinstance(found, dict) else None
+    return label if isinstance(label, str) else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +137,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class MemoryDevice:
-    """A device as `add_samples` needs it. kind: cpu or gpu, "" where not known. peak_ns: when most was allocated; None
+    """A device as `add_samples` needs it. kind: as for `peak_event`. peak_ns: when most was allocated; None
     where that is not known, or nothing tells what was freed when. thread: for blocks that no thread is known of."""
 
     kind: str

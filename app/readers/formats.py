@@ -35,7 +35,8 @@ class Reader:
     name: as in `Meta.format`. label: for people. sniff: whether a file with such a beginning is of this format.
     read: the profile in a stream of unpacked bytes; it raises UnreadableInput, and what else it could not read
     stands in the profile's losses. needs_perf: it reads what `perf script` prints of the file. by_ncu: it reads what
-    `ncu` prints of the file, too, and that holds more.
+    `ncu` prints of the file, too, and that holds more. by_clock: `read` for who knows the unit of its times, one of
+    TIME_UNITS, which the file does not say.
     compiled: its loops are compiled, which takes long the first time (see compiling.py).
     """
 
@@ -47,6 +48,7 @@ class Reader:
     by_ncu: bool = False
     compiled: bool = False
 
+    by_clock: Callable[[BinaryIO, str, str], Profile] | None = None
 
 READERS: dict[str, Reader] = {
     reader.name: reader
@@ -68,7 +70,7 @@ READERS: dict[str, Reader] = {
         ),
         Reader(memory_timeline.FORMAT, "a memory timeline of PyTorch", memory_timeline.sniff, memory_timeline.read),
         Reader(speedscope.FORMAT, "a file of speedscope", speedscope.sniff, speedscope.read, compiled=True),
-        Reader(mllm.FORMAT, "perf.json of mllm", mllm.sniff, mllm.read, compiled=True),
+        Reader(mllm.FORMAT, "perf.json of mllm", mllm.sniff, mllm.read, compiled=True, by_clock=mllm.read),
         Reader(chrome.FORMAT, "a trace in Chrome's JSON", chrome.sniff, chrome.read, compiled=True),
         Reader(llama_trace.FORMAT, "a text trace of llama.cpp", llama_trace.sniff, llama_trace.read, compiled=True),
         Reader(pprof.FORMAT, "a profile of pprof", pprof.sniff, pprof.read),

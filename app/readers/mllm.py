@@ -5,7 +5,7 @@
      "op_blobs": [{"op_name": "linear", "device_type": "CPU", "start_time": …, "end_time": …}, …]}
 
 The file does not say in which unit its times are. `init_time` is a moment of some year since 2001 in one of them: that
-one is taken. A block whose `end_time` is 0 was never freed.
+one is taken, unless who reads the file says which it is. A block whose `end_time` is 0 was never freed.
 """
 
 import re
@@ -25,12 +25,13 @@ def sniff(head: bytes) -> bool:
     return _START.match(head) is not None and (_KEY.search(head) is not None or b'"init_time"' in head)
 
 
-def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
-    """The profile in a file. `source` names it in messages. Raises UnreadableInput where nothing is in it."""
+def read(stream: BinaryIO, source: str = FORMAT, clock: str = "") -> Profile:
+    """The profile in a file. `source` names it in messages. clock: the unit of its times, one of TIME_UNITS; empty: to
+    be told by the file. Raises UnreadableInput where nothing is in it."""
     # What is compiled is loaded where something is read, and nowhere else.
     from .mllm_assembly import assembled
 
     text = stream.read(MOST_BYTES)
     if stream.read(1):
         raise UnreadableInput(f"{source} is larger than any perf.json of mllm: record a shorter run.")
-    return assembled(text, source, getattr(stream, "defect", None))
+    return assembled(text, source, getattr(stream, "defect", None), clock)

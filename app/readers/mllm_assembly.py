@@ -10,6 +10,8 @@ from typing import Any
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Profile
 from ..domain.tables import FrameKind
+from ..domain.units import NO_BREAK, TIME_UNITS
+from ..domain.units import size as shown_size
 from .mllm import FORMAT
 from .pytorch_assembly import Dialect
 from .pytorch_assembly import assembled as of_events
@@ -20,7 +22,7 @@ from .trace_words import whole
 
 SHOWN = 160
 HOST = "CPU"
-UNITS = (("nanoseconds", 1), ("microseconds", 1_000), ("milliseconds", 1_000_000), ("seconds", 1_000_000_000))
+UNITS = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "s": "seconds"}
 EPOCHS_NS = (978_307_200 * 10**9, 4_102_444_800 * 10**9)
 """From 2001 to 2100: in no two of the units is one number a moment in between."""
 MOST_NS = 1 << 61
@@ -29,6 +31,8 @@ CUT_OFF = "The file ends too soon, or is damaged: what could be understood of it
 NOT_TOLD = "block or operator without a time, a size or a name that can be"
 BACKWARDS = "block or operator that ends before it begins: counted as if it took no time"
 AGAIN = "block with the number of another"
+NEVER_FREED = ", never freed"
+"""What the name of such a block ends in, on the timeline."""
 UNKNOWN = "part of the file that is not known"
 
 _OUTSIDE = re.compile(rb'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
@@ -48,8 +52,8 @@ class _Found:
     unknown: list[str] = field(default_factory=list)
 
 
-def assembled(text: bytes, source: str, defect: str | None) -> Profile:
-    """The profile in a text."""
+def assembled(text: bytes, source: str, defect: str | None, clock: str) -> Profile:
+    """The profile in a text. clock: the unit of its times, where somebody knows it."""
     found = _understood(text)
     blocks, operators = (found.lists.get(name, []) for name in ("memory_blobs", "op_blobs"))
     if not blocks and not operators:
@@ -57,8 +61,8 @@ def assembled(text: bytes, source: str, defect: str | None) -> Profile:
             f"There is neither a block of memory nor an operator in {source}: memory_blobs and op_blobs are empty. Run "
             "mllm with PerfGuard around the work that is to be seen."
         )
-    unit, factor, told = _unit(found, [*blocks, *operators])
-    made = _Made(factor)
+    unit, told = (clock, "as was asked for") if clock else _unit(found, [*blocks, *operators])
+    made = _Made(TIME_UNITS[unit][1], [*blocks, *operators])
     for row in operators:
         made.operator(row)
     made.place()
@@ -71,10 +75,10 @@ def assembled(text: bytes, source: str, defect: str | None) -> Profile:
         FORMAT,
         Meaning(lambda category, name: _WHAT.get(category, _WHAT["memory"])),
         "nothing in it has times that can be. Look at its first lines.",
-        {"clock": f"{unit} since the epoch" if told else f"{unit}, which is assumed: init_time tells no unit"},
+        {"clock": f"{UNITS[unit]}, {told}"},
     )
     lost = [(reason, count, first) for reason, (count, first) in made.lost.items()]
-    properties = [{"id": number, "name": name} for name, number in made.devices.items() if name != HOST]
+    properties = [{"id": number, "name": name, "label": name} for name, number in made.devices.items() if name != HOST]
     events = made.finish(lost, properties)
     return of_events(events, source, defect or cut, dialect)
 
@@ -107,20 +111,25 @@ def _salvaged(plain: bytes) -> _Found:
     return found
 
 
-def _unit(found: _Found, rows: list[Any]) -> tuple[str, int, bool]:
-    """(the unit of times, how many ns it has, whether a time tells)."""
+def _unit(found: _Found, rows: list[Any]) -> tuple[str, str]:
+    """(the unit of times, how that is known)."""
     times = [found.init] + [whole(row.get("start_time")) for row in rows[:1] if isinstance(row, Mapping)]
     for time in times:
-        for unit, factor in UNITS:
+        for unit, (_, factor) in TIME_UNITS.items():
             if time is not None and EPOCHS_NS[0] <= time * factor < EPOCHS_NS[1]:
-                return unit, factor, True
-    return "microseconds", 1_000, False
+                return unit, "as init_time tells: since the epoch"
+    return "us", "which is assumed: init_time tells no unit"
 
 
 class _Made:
     """Blocks and operators as events of a trace."""
 
-    def __init__(self, factor: int) -> None:
+    def __init__(self, factor: int, rows: list[Any]) -> None:
+        """factor: how many ns the unit of times has. rows: all that will be taken in."""
+        starts = [whole(row.get("start_time")) for row in rows if isinstance(row, Mapping)]
+        # Told from the first: in a unit that is asked for, times need not be of any epoch.
+        self._first = min((start for start in starts if start is not None and start >= 0), default=0)
+        self._zero = self._first * factor if self._first * factor < MOST_NS else 0
         self.events = MadeEvents()
         self.lost: dict[str, tuple[int, str]] = {}
         self.devices: dict[str, int] = {}
@@ -137,13 +146,17 @@ class _Made:
     def _times(self, row: Mapping[str, Any]) -> tuple[int, int] | None:
         """Start and end in ns; the end 0 for never."""
         start, end = (whole(row.get(name)) for name in ("start_time", "end_time"))
-        if start is None or end is None or start < 0 or end < 0 or max(start, end) * self._factor >= MOST_NS:
+        if start is None or end is None or start < 0 or end < 0 or self._ns(max(start, end)) >= MOST_NS:
             self.lose(NOT_TOLD, dict(row))
             return None
         if end < start and end:
             self.lose(BACKWARDS, dict(row))
             end = start
-        return start * self._factor, end * self._factor
+        return self._ns(start), self._ns(end) if end else 0
+
+    def _ns(self, time: int) -> int:
+        # The first moment is none that could be taken for never.
+        return max(self._zero, 1) + (time - self._first) * self._factor
 
     def _device(self, row: Mapping[str, Any]) -> str:
         name = str(row.get("device_type") or HOST)[:SHOWN]
@@ -173,7 +186,14 @@ class _Made:
                 place = len(tracks)
                 tracks.append([])
             tracks[place].append(end)
-            row = self.events.begin(name, _track(device, place), start, category="operator")
+            row = self.events.begin(
+                name,
+                _track(device, place),
+                start,
+                category="operator",
+                arguments=self.events.arguments({"device": device}),
+                process=self.events.text(device),
+            )
             self.events.end(row, end)
 
     def block(self, row: Any) -> None:
@@ -196,13 +216,14 @@ class _Made:
         last = max((max(one) for one in times), default=0)
         for number, (start, end, device, size, uuid) in enumerate(self._blocks, 1):
             kind = {"Device Type": int(device != HOST), "Device Id": 0 if device == HOST else self.devices[device]}
-            given, thread = self.events.arguments(kind), _track(device, 0)
-            self.events.instant(MEMORY, thread, start, arguments=given, Bytes=size, Addr=number)
+            given, thread, process = self.events.arguments(kind), _track(device, 0), self.events.text(device)
+            self.events.instant(MEMORY, thread, start, arguments=given, process=process, Bytes=size, Addr=number)
             if end:
-                self.events.instant(MEMORY, thread, end, arguments=given, Bytes=-size, Addr=number)
+                self.events.instant(MEMORY, thread, end, arguments=given, process=process, Bytes=-size, Addr=number)
             told = self.events.arguments({"uuid": uuid, "bytes": size, "freed": bool(end)})
+            name = shown_size(size).replace(NO_BREAK, " ") + ("" if end else NEVER_FREED)
             # One that was never freed is there to the end.
-            self.events.lane("block", f"memory of {device}", start, end or last, number, arguments=told)
+            self.events.lane(name, f"memory of {device}", start, end or last, number, arguments=told, process=process)
 
     def finish(self, lost: list[tuple[str, int, str]], properties: list[dict[str, Any]]) -> Any:
         """All events."""

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from ..domain.builder import ProfileBuilder
 from ..domain.errors import UnreadableInput
+from ..domain.memory import called
 from ..domain.profile import Meta, Profile
-from ..domain.tables import DEVICE_TIME, HOST_TIME, FlowKind, column
+from ..domain.tables import DEVICE_TIME, HOST_TIME, FlowKind, column, texts
 from .pytorch_device import DeviceTables, Work, device_tables, is_launch, joined, processes
 from .pytorch_memory import add_memory, memory_events, told
 from .pytorch_names import ARGUMENTS, is_step, meaning
@@ -132,7 +133,8 @@ def _outlined(
         builder.event(DEVICE_TIME, "ns")
     series = Series.none()
     add_counters(events, counters, zero, rank, series, builder)
-    allocations = add_memory(rows, said, devices.places, zero, rank, series, builder)
+    labels = dict(enumerate(called(one) for one in texts(devices.devices, "properties")))
+    allocations = add_memory(rows, said, devices.places, labels, zero, rank, series, builder)
     instants = instants_of(rows, moments, dialect.meaning, zero, arguments, builder)
     flows = _flows(rows, builder)
     for letter, count, first in phases.others():

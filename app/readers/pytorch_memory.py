@@ -1,5 +1,6 @@
 """Memory in a trace of PyTorch's profiler: what its allocators say each time they give or take back a block."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +88,7 @@ def add_memory(
     rows: Rows,
     said: Told,
     places: dict[tuple[str, int], int],
+    labels: Mapping[int, str],
     zero: int,
     rank: int | None,
     series: Series,
@@ -94,7 +96,7 @@ def add_memory(
 ) -> pa.Table:
     """The table `allocations`; its samples go to the builder, what was allocated and reserved at all to the series.
 
-    places: the row of `devices` by kind and index.
+    places: the row of `devices` by kind and index. labels: what the file calls those rows, empty for nothing.
     """
     events, found, size = rows.events, said.event, said.size
     time_ns = events.time_ns[found]
@@ -124,7 +126,7 @@ def add_memory(
         of(stack, pairs.made, 0),
     )
     threads = [at for at, about in enumerate(rows.lines) if about.what == THREAD]
-    kinds = {places[one]: one[0] for one in said.devices}
+    kinds = {places[one]: labels.get(places[one]) or one[0] for one in said.devices}
     memory.add_samples(
         builder,
         blocks,
@@ -171,14 +173,18 @@ def _add_curves(
         time_ns = events.time_ns[event] - zero
         for name, key in ((memory.ALLOCATED, "Total Allocated"), (memory.RESERVED, "Total Reserved")):
             value = _number(events, key, event)
-            known = value != MISSING
+            known, at_ns = value != MISSING, time_ns
             if name == memory.ALLOCATED and not known.any():
                 sums = np.cumsum(said.size[mine])
-                value, known = sums - min(0, int(sums.min())), np.ones(len(mine), bool)
+                before = -min(0, int(sums.min()))
+                value, known = sums + before, np.ones(len(mine), bool)
+                if len(time_ns) and time_ns[0] > 0:
+                    # It was so from the start.
+                    at_ns, value, known = np.append(0, time_ns), np.append(before, value), np.append(True, known)
             # The host's allocator reserves nothing, and says so each time.
             if not known.any() or (name == memory.RESERVED and not value[known].any()):
                 continue
-            times, values = time_ns[known], value[known]
+            times, values = at_ns[known], value[known]
             series.add(times, values, name=name, device=row, **about)
             if name == memory.ALLOCATED and int(values.max()) > heights.get(row, -1):
                 heights[row] = int(values.max())

@@ -64,34 +64,34 @@ class MadeEvents:
         given = self.arguments({"": value})
         self._rows.append((ord("C"), self.text(name), NONE, process, NONE, NONE, time_ns, MISSING, given))
 
-    def instant(self, name: str, thread: str, time_ns: int, *, arguments: int = NONE, **numbers: int) -> None:
+    def instant(
+        self, name: str, thread: str, time_ns: int, *, arguments: int = NONE, process: int = NONE, **numbers: int
+    ) -> None:
         """Add something that happened at one moment. numbers: those of `tables.NUMBERED` among its arguments."""
         for key, value in numbers.items():
             events, values = self._numbers.setdefault(key, ([], []))
             events.append(len(self._rows))
             values.append(value)
-        places = self.text(name), NONE, NONE, self.text(thread)
+        places = self.text(name), NONE, process, self.text(thread)
         self._rows.append((ord("i"), *places, NONE, time_ns, MISSING, arguments))
 
     def lane(
-        self, name: str, category: str, start_ns: int, end_ns: int | None, id: int, *, arguments: int = NONE
+        self,
+        name: str,
+        category: str,
+        start_ns: int,
+        end_ns: int | None,
+        id: int,
+        *,
+        arguments: int = NONE,
+        process: int = NONE,
     ) -> None:
         """Add a slice that is on no thread, beside others of its category. end_ns: null for one that never ended."""
-        places = self.text(name), self.text(category), NONE, self.text(category), id
+        places = self.text(name), self.text(category), process, self.text(category), id
         self._rows.append((ord("b"), *places, start_ns, MISSING, arguments))
         if end_ns is not None:
             self._rows.append((ord("e"), *places, end_ns, MISSING, NONE))
 
-    def finish(self, lost: list[tuple[str, int, str]] | None = None, **top: Any) -> TraceEvents:
-        """The events. lost, top: as in TraceEvents. Not for use afterwards."""
-        columns = np.array(self._rows, np.int64).reshape(-1, 9).T
-        self._rows = []
-        phase, name, category, process, thread, id, time_ns, duration_ns, arguments = columns
-        return TraceEvents(
-            texts=list(self._texts),
-            phase=phase.astype(np.uint8),
-            name=name.astype(np.int32),
-            category=category.astype(np.int32),
     def many(
         self,
         phase: str | Array,
@@ -119,13 +119,23 @@ class MadeEvents:
         places = self.text(what), NONE, self.text(process), self.text(thread)
         self._rows.append((ord("M"), *places, NONE, MISSING, MISSING, self.arguments(said)))
 
+    def finish(self, lost: list[tuple[str, int, str]] | None = None, **top: Any) -> TraceEvents:
+        """The events. lost, top: as in TraceEvents. Not for use afterwards."""
+        columns = np.array(self._rows, np.int64).reshape(-1, 9).T
+        self._rows = []
+        if self._blocks:
+            columns = np.concatenate((columns, *self._blocks), axis=1)
+            self._blocks = []
+        phase, name, category, process, thread, id, time_ns, duration_ns, arguments = columns
+        return TraceEvents(
+            texts=list(self._texts),
+            phase=phase.astype(np.uint8),
+            name=name.astype(np.int32),
+            category=category.astype(np.int32),
             process=process.astype(np.int32),
             thread=thread.astype(np.int32),
             arguments=arguments.astype(np.int32),
             id=id.astype(np.int32),
-        if self._blocks:
-            columns = np.concatenate((columns, *self._blocks), axis=1)
-            self._blocks = []
             time_ns=time_ns.copy(),
             duration_ns=duration_ns.copy(),
             numbers={

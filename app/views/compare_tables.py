@@ -7,7 +7,7 @@ import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
-from ..analysis.differing import COMPARED, STATUSES, Compared, Measure, bys, differing, has, measure_of
+from ..analysis.differing import COMPARED, STATUSES, Compared, Measure, bys, differing, has, measure_of, measures_of
 from ..analysis.schema import records
 from ..domain.errors import InvalidRequest, NotFound
 from ..domain.profile import Profile
@@ -147,7 +147,7 @@ def show(table: str) -> Response:
             ),
             measures=tuple(
                 Link(one.column, one.label, here(("of", one.column), ("page", None)), one is asked.measure)
-                for one in asked.compared.measures
+                for one in measures_of(asked.compared, *asked.profiles)
             ),
             scales=(
                 Link("step", "Each step", here(("each-step", None), ("page", None)), asked.each_step),
@@ -211,7 +211,7 @@ def _asked(table: str) -> _Asked:
         profiles=profiles,
         selection=selected().only(event=None),
         compared=compared,
-        measure=measure_of(compared, request.args.get("of", "")),
+        measure=measure_of(measures_of(compared, *profiles), request.args.get("of", "")),
         each_step=each and all(profile.steps.num_rows for profile in profiles),
         status=status,
         by="" if by == "name" else by,

@@ -388,7 +388,7 @@ def _note(profile: Profile, place: Place | None, kind: str) -> str:
 
 def _flamegraph(frame: Frame, profile: Profile, place: Place | None) -> str:
     """The flame graph of what lives at the peak of the whole recording, by the call stacks that made it."""
-    if place is None or peak_event(place.kind) not in texts(profile.events, "name"):
+    if place is None or peak_event(place.word) not in texts(profile.events, "name"):
         return ""
     ranks = {} if place.rank is None else {"ranks": ((place.rank, place.rank),)}
-    return frame.narrowed("flamegraph", event=peak_event(place.kind), start_ns=None, end_ns=None, step=None, **ranks)
+    return frame.narrowed("flamegraph", event=peak_event(place.word), start_ns=None, end_ns=None, step=None, **ranks)

@@ -14,8 +14,7 @@ from ..analysis.tables import TABLES, records
 from ..domain.jobs import Scope
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.units import Quantity, quantity, scale_for, utc_iso, utc_text
-from ..exporters import EXPORTERS
+from ..domain.units import TIME_UNITS, Quantity, quantity, scale_for, utc_iso, utc_text
 from ..readers import READERS
 from ..rendering import Page, render
 from ..services import services
@@ -98,7 +97,8 @@ class Export:
 @dataclass(frozen=True)
 class OverviewPage(Page):
     """`/results/<id>`. observed: what was recorded, in words, where that was no command. recorder: the exact command
-    that recorded, where a job of ours did. facts: in the file's own words. sampled: whether there are samples at all.
+    that recorded, where a job of ours did. facts: in the file's own words. clock: the unit of its times, where the
+    file does not say it; clocks: the others, by which it can be read again. sampled: whether there are samples at all.
     trace: what there is to say of slices, steps and devices; None where there are none.
     """
 
@@ -108,6 +108,8 @@ class OverviewPage(Page):
     trace: TraceOverview | None
     command: str
     observed: str
+    clock: str
+    clocks: tuple[tuple[str, str], ...]
     recorder: str
     job: Job | None
     host: str
@@ -131,6 +133,8 @@ class OverviewPage(Page):
     size: Quantity
 
 
+    reader = READERS.get(profile.meta.format)
+    clock = profile.meta.facts.get("clock", "") if reader is not None and reader.by_clock else ""
 @blueprint.get("/results/<id>")
 def show(id: str) -> Response:
     """The overview."""
@@ -155,8 +159,12 @@ def show(id: str) -> Response:
             started_iso=utc_iso(started / 1e9) if started else "",
             stored_text=utc_text(frame.result.created),
             stored_iso=utc_iso(frame.result.created),
-            format=READERS[profile.meta.format].label if profile.meta.format in READERS else profile.meta.format,
-            facts=tuple(profile.meta.facts.items()),
+            format=profile.meta.format if reader is None else reader.label,
+            facts=tuple((word, value) for word, value in profile.meta.facts.items() if not clock or word != "clock"),
+            clock=clock,
+            clocks=tuple((word, label) for word, (label, _) in TIME_UNITS.items())
+            if clock and frame.result.originals
+            else (),
             events=_events(frame, profile),
             sampled=bool(profile.samples.num_rows),
             functions=function_rows(frame, top.head(TOP_FUNCTIONS)) if top is not None else (),

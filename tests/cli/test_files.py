@@ -45,6 +45,15 @@ def test_import_prints_the_id_alone(run: Run) -> None:
     ]
 
 
+def test_import_by_another_clock(run: Run) -> None:
+    """Of a file that does not say in which unit its times are; of any other it is refused."""
+    path = str(DATA.parent / "mllm" / "perf.json")
+    id = run("import", "--clock", "ms", path)[1].strip()
+    assert json.loads(run("report", id, "summary", "--format", "json")[1])["duration_ms"] == 90
+    status, _, err = run("import", "--clock", "ms", SPIN)
+    assert status == 3 and "tells the unit of its times. Leave the clock out." in err
+
+
 def test_import_of_several_files_is_one_result(run: Run, tmp_path: Path) -> None:
     packed = tmp_path / "b.gz"
     packed.write_bytes(gzip.compress(Path(EVENTS).read_bytes()))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfloom.analysis.operators import operators
 from perfloom.analysis.tables import TABLES, records
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
@@ -48,16 +49,32 @@ def test_a_file() -> None:
     rows = [
         (names[r["function"]], r["start_ns"], r["duration_ns"], threads[r["thread"]]) for r in found.slices.to_pylist()
     ]
-    assert sorted(row for row in rows if row[0] != "block") == [
+    assert sorted(row for row in rows if not row[3].startswith("memory")) == [
         ("attention", 0, 50_000, "CPU"),
         ("linear", 10_000, 20_000, "CPU"),
         ("linear", 20_000, 40_000, "CPU (2)"),
         ("softmax", 40_000, 15_000, "OpenCL"),
     ]
-    assert sum(row[0] == "block" for row in rows) == 4
-    operators = {row["name"]: (row["calls"], row["host_total_us"]) for row in table(found, "operators")}
-    assert operators == {"attention": (1, 50.0), "linear": (2, 60.0), "softmax": (1, 15.0)}
-    assert found.meta.facts["clock"] == "microseconds since the epoch" and found.meta.complete
+    assert sorted(row for row in rows if row[3].startswith("memory")) == [
+        ("1.00 KiB, never freed", 10_000, 80_000, "memory of CPU"),
+        ("2.00 KiB", 30_000, 40_000, "memory of CPU"),
+        ("4.00 KiB", 0, 90_000, "memory of CPU"),
+        ("8.00 KiB", 20_000, 60_000, "memory of OpenCL"),
+    ]
+    by_device = records(operators(found, Selection(), "device"))
+    assert [(row["name"], row["calls"], row["host_total_us"]) for row in by_device] == [
+        ("CPU", 3, 110.0),
+        ("OpenCL", 1, 15.0),
+    ]
+    assert set(texts(found.events, "name")) == {
+        "host time",
+        *(f"{device} bytes {what}" for device in ("CPU", "OpenCL") for what in ("live at peak", "allocated")),
+    }
+    curve = [(row["time_us"], row["bytes"]) for row in table(found, "memory-curves") if row["device"] == "OpenCL"]
+    assert curve == [(0, 0), (20, 8192), (80, 0)]
+    by_name = {row["name"]: (row["calls"], row["host_total_us"]) for row in table(found, "operators")}
+    assert by_name == {"attention": (1, 50.0), "linear": (2, 60.0), "softmax": (1, 15.0)}
+    assert found.meta.facts["clock"] == "microseconds, as init_time tells: since the epoch" and found.meta.complete
     assert found.meta.start_epoch_ns == (INIT + 10) * 1000 and found.meta.duration_ns == 90_000
     assert not found.losses.num_rows
 
@@ -80,11 +97,21 @@ def test_the_unit_is_told_by_the_year(scale: float, unit: str) -> None:
     start = int(INIT * scale)
     blob = {"device_type": "CPU", "start_time": start + 1, "end_time": start + 3, "memory_usage": 1, "uuid": 0}
     found = read({"init_time": start, "memory_blobs": [blob]})
-    assert found.meta.facts["clock"] == f"{unit} since the epoch"
+    assert found.meta.facts["clock"] == f"{unit}, as init_time tells: since the epoch"
     assert (
         found.meta.duration_ns
         == {"nanoseconds": 2, "microseconds": 2_000, "milliseconds": 2_000_000, "seconds": 2 * 10**9}[unit]
     )
+
+
+def test_a_clock_that_is_asked_for() -> None:
+    """Also one in which the times are of no epoch."""
+    for clock, factor in (("ns", 1), ("us", 10**3), ("ms", 10**6), ("s", 10**9)):
+        found = mllm.read(io.BytesIO(FILE.read_bytes()), "perf.json", clock)
+        assert fault(found) is None and found.meta.duration_ns == 90 * factor and not found.losses.num_rows
+        assert found.meta.facts["clock"].endswith("seconds, as was asked for")
+        assert (found.meta.start_epoch_ns is not None) == (clock == "us"), "the others are no time that can be"
+        assert {row["device"]: row["peak_bytes"] for row in table(found, "memory")} == {"CPU": 7168, "OpenCL": 8192}
 
 
 def test_a_clock_that_says_nothing_is_taken_for_microseconds() -> None:

@@ -69,6 +69,12 @@ def test_or_one_where_they_are_one_run(client: FlaskClient, store: Store) -> Non
     assert [(artefacts / name).read_bytes() for name in ("rank.0", "rank-2.0")] == [b"1", b"2"]
 
 
+def test_the_clock_of_files_that_do_not_say_it(client: FlaskClient, store: Store) -> None:
+    [job] = send(client, ("perf.json", b"{}"), clock="ms").json["jobs"]
+    assert store.jobs.get(job["id"]).spec == {"files": ["perf.json"], "clock": "ms"}
+    assert send(client, ("perf.json", b"{}"), clock="min").status_code == 400
+
+
 def test_as_a_plain_form(browser_client: Browser, store: Store) -> None:
     data = {"csrf": browser_client.csrf, "name": "", "file": (io.BytesIO(TEXT), "x.txt")}
     response = browser_client.client.post("/import", data=data, content_type="multipart/form-data")

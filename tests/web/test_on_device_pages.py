@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from perfloom.domain.profile import Profile
-from perfloom.readers import mllm
+from perfloom.readers import llama_trace, mllm
+from perfloom.store import Store
 from tests.web.conftest import Browser
 from tests.web.html import read
 
@@ -45,3 +47,51 @@ def test_a_unit_of_times_is_chosen_once_and_holds_everywhere(
     assert "0.0500 ms" in told(browser_client.page(f"/results/{id}/operators?unit=ms&name=attention"))
     assert "50.0 µs" in told(browser_client.page(f"/results/{id}/operators?name=attention")), "the next one is free"
     assert "unit is one of ns, us, ms, s" in told(browser_client.page(f"/results/{id}?unit=min", 400))
+
+
+def of_llama(slower_ns: int = 0) -> Profile:
+    """Two layers, on two threads."""
+    lines = ["start_time: 1"]
+    for number, name in enumerate(("matmul_ffn_up-0", "matmul_ffn_up-1", "add_ffn_out-1", "get_rows_inp_embd")):
+        begin, end = 100 * number, 100 * number + 10 * (number + 1)
+        lines += [
+            f"thr: {number // 2}, name: {name}_{number}, time: {begin}",
+            f"thr: {number // 2}, name: end_{name}_{number}, time: {end}.{slower_ns:03}",
+        ]
+    return llama_trace.read(io.BytesIO("\n".join([*lines, "end_time: 999", ""]).encode()))
+
+
+def test_operators_by_kind_tensor_and_layer(browser_client: Browser, stored: Callable[..., str]) -> None:
+    """Only what the result tells is offered."""
+    llama, other = stored(of_llama()), stored(of_llama(500), "other0000000")
+    page = browser_client.page(f"/results/{llama}/operators?by=layer")
+    for word in ("By name", "By kind", "By tensor", "By layer", "By name and call stack"):
+        assert f">{word}</a>" in page
+    for word in ("By device", "By name and input shapes", "Annotations", "PyTorch", "Device total"):
+        assert word not in page
+    assert "Layer Share Calls" in told(page) and "1 2 50.000 50.00 50.000 25.000 20.000 30.000" in told(page)
+    assert "(none) 1 40.000 40.00" in told(page)
+    assert "search=matmul" in browser_client.page(f"/results/{llama}/operators?by=kind")
+    assert "by is one of name, kind, tensor, layer" in told(
+        browser_client.page(f"/compare/operators?base={llama}&other={other}&by=device", 400)
+    )
+    changes = told(browser_client.page(f"/compare/operators?base={llama}&other={other}&by=kind"))
+    assert "Kind What Base µs" in changes and "Device self" not in changes and "matmul grew 30.000 31.000 +1.000" in changes
+
+
+def test_a_clock_that_was_assumed_can_be_changed(
+    browser_client: Browser, stored: Callable[..., str], store: Store
+) -> None:
+    """The page says which, and the files are read again: into a result of its own."""
+    path = DATA / "mllm" / "perf.json"
+    id = stored(of_mllm(), originals=[path])
+    page = browser_client.page(f"/results/{id}")
+    assert "Clock microseconds, as init_time tells: since the epoch" in told(page) and f"/results/{id}/again" in page
+    answer = browser_client.post(f"/results/{id}/again", clock="ns")
+    job = store.jobs.get(answer.headers["Location"].rpartition("/")[2])
+    assert answer.status_code == 303 and job.spec == {"files": ["perf.json"], "clock": "ns"}
+    assert (store.jobs.directory(job.id) / "artefacts" / "perf.json").read_bytes() == path.read_bytes()
+    assert browser_client.post(f"/results/{id}/again", clock="days").status_code == 400
+    other = stored(of_llama(), "other0000000")
+    assert browser_client.post(f"/results/{other}/again", clock="ns").status_code == 409, "nothing is kept of it"
+    assert "/again" not in browser_client.page(f"/results/{other}"), "it tells its clock"

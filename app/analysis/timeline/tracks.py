@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...domain.memory import called
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, column, texts
@@ -324,4 +325,4 @@ def series_bounds(profile: Profile) -> Array:
 
 def _device(profile: Profile, device: int) -> str:
     row = profile.devices.slice(device, 1).to_pylist()[0]
-    return "host memory" if row["kind"] == "cpu" else f"GPU {row['device']}"
+    return "host memory" if row["kind"] == "cpu" else called(row["properties"]) or f"GPU {row['device']}"
