@@ -11,15 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, NUMBERED, ROOT, FlowKind, column, texts
+from . import lines
 from .narrowing import narrowed
 
 Array = np.ndarray[Any, Any]
 OPTIONS: Mapping[str, str] = {}
-BLOCK_ROWS = 20_000
+BLOCK_ROWS = 50_000
+BEFORE = ",\n"
 PROCESS = 1
 """The number of a process of which none is known."""
 FLOWS = {FlowKind.FORWARD_BACKWARD: "fwdbwd", FlowKind.ASYNC: "async", FlowKind.OTHER: "flow"}
@@ -48,11 +52,12 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
     """The file. Raises InvalidRequest for what the profile does not have."""
     shown = narrowed(profile, selection)
     top = {"displayTimeUnit": "ns", **_about(shown)}
-    yield (json.dumps(top)[:-1] + ',"traceEvents":[\n').encode()
+    yield (json.dumps(top)[:-1] + ',"traceEvents":[').encode()
     first = True
-    for lines in _blocks(shown):
-        if lines:
-            yield ("" if first else ",\n").encode() + ",\n".join(lines).encode()
+    for rows in _blocks(shown):
+        if len(rows):
+            # Each begins with what ends the one before.
+            yield lines.text_of(rows)[first:]
             first = False
     yield b"\n]}\n"
 
@@ -74,12 +79,13 @@ def _about(profile: Profile) -> dict[str, Any]:
     return found
 
 
-def _blocks(profile: Profile) -> Iterator[list[str]]:
+def _blocks(profile: Profile) -> Iterator[pa.Array]:
+    """Events, each behind a comma and the end of the line before."""
     places = _places(profile)
     words = _Words(
         _quoted(texts(profile.functions, "name")), _quoted(texts(profile.categories, "name")), _members(profile)
     )
-    yield _named(profile, places)
+    yield pa.array([BEFORE + event for event in _named(profile, places)], pa.string())
     yield from _slices(profile, places, words)
     yield from _arrows(profile, places)
     yield from _instants(profile, places, words)
@@ -115,52 +121,61 @@ def _places(profile: Profile) -> _Places:
 
 def _named(profile: Profile, places: _Places) -> list[str]:
     """The names of processes and threads, and their order."""
-    lines, known = [], set()
+    found, known = [], set()
     for place, row in enumerate(profile.threads.to_pylist()):
         pid, tid = places.pid[place], places.tid[place]
         if pid not in known:
             known.add(pid)
             words = [f"rank {row['rank']}"] if row["rank"] is not None else []
             name = " · ".join(words + [word for word in (row["host"], row["process"]) if word])
-            lines += _metadata("process_name", pid, "0", name=name) if name else []
-        lines += _metadata("thread_name", pid, tid, name=row["name"]) if row["name"] else []
-        lines += _metadata("thread_sort_index", pid, tid, sort_index=place)
-    return lines
+            found += _metadata("process_name", pid, "0", name=name) if name else []
+        found += _metadata("thread_name", pid, tid, name=row["name"]) if row["name"] else []
+        found += _metadata("thread_sort_index", pid, tid, sort_index=place)
+    return found
 
 
 def _metadata(what: str, pid: str, tid: str, **arguments: Any) -> list[str]:
     return [f'{{"ph":"M","name":"{what}","pid":{pid},"tid":{tid},"args":{json.dumps(arguments)}}}']
 
 
-def us(ns: int) -> str:
-    """Microseconds, exactly."""
-    whole, part = divmod(abs(ns), 1000)
-    return f"{'-' if ns < 0 else ''}{whole}" + (f".{part:03d}" if part else "")
-
-
 def _quoted(values: list[str]) -> list[str]:
     return [json.dumps(value) for value in values]
 
 
-def _slices(profile: Profile, places: _Places, words: _Words) -> Iterator[list[str]]:
+def _block(count: int) -> Iterator[slice]:
+    return (slice(first, min(first + BLOCK_ROWS, count)) for first in range(0, count, BLOCK_ROWS))
+
+
+def _arguments(members: pa.Array) -> pa.Array:
+    """The end of an event with these arguments, null where it has none."""
+    return pc.coalesce(lines.put_together(',"args":{', members, "}}"), "}")
+
+
+def _where(places: _Places, thread: Array) -> pa.Array:
+    known = [f'"pid":{pid},"tid":{tid}' for pid, tid in zip(places.pid, places.tid, strict=True)]
+    return lines.of(known, thread)
+
+
+def _slices(profile: Profile, places: _Places, words: _Words) -> Iterator[pa.Array]:
     table = profile.slices
-    names, categories, given = words.names, words.categories, words.arguments
+    start, length, thread, function, category, arguments = (
+        column(table, name) for name in ("start_ns", "duration_ns", "thread", "function", "category", "arguments")
+    )
+    names = [f'{BEFORE}{{"ph":"X","name":{name},"cat":' for name in words.names]
+    categories = [f"{category}," for category in words.categories]
+    members = [text or None for text in words.arguments]
     numbers = _Numbers(profile)
-    for first in range(0, table.num_rows, BLOCK_ROWS):
-        part = table.slice(first, BLOCK_ROWS)
-        columns = [
-            part.column(name).to_pylist()
-            for name in ("start_ns", "duration_ns", "thread", "function", "category", "arguments")
-        ]
-        lines = []
-        for row, (start, length, thread, function, category, arguments) in enumerate(zip(*columns, strict=True), first):
-            members = ",".join(filter(None, (given[arguments] if arguments >= 0 else "", numbers.of(row))))
-            lines.append(
-                f'{{"ph":"X","name":{names[function]},"cat":{categories[category]},"pid":{places.pid[thread]},'
-                f'"tid":{places.tid[thread]},"ts":{us(start)},"dur":{us(length)}'
-                + (f',"args":{{{members}}}}}' if members else "}")
-            )
-        yield lines
+    for rows in _block(table.num_rows):
+        yield lines.put_together(
+            lines.of(names, function[rows]),
+            lines.of(categories, category[rows]),
+            _where(places, thread[rows]),
+            ',"ts":',
+            lines.us(start[rows]),
+            ',"dur":',
+            lines.us(length[rows]),
+            _arguments(lines.listed(lines.of(members, arguments[rows]), numbers.of(rows))),
+        )
 
 
 _COLUMNS = (
@@ -187,103 +202,113 @@ def _members(profile: Profile) -> list[str]:
 
 
 class _Numbers:
-    """The arguments of slices that are numbers, asked for in the order of the slices."""
+    """The arguments of slices that are numbers."""
 
     def __init__(self, profile: Profile) -> None:
         table = profile.slice_numbers
         self._slice, self._key, self._value = (column(table, name) for name in ("slice", "key", "value"))
-        self._keys = _quoted(list(NUMBERED))
-        self._at = 0
+        self._keys = [f"{key}:" for key in _quoted(list(NUMBERED))]
 
-    def of(self, row: int) -> str:
-        first = self._at
-        while self._at < len(self._slice) and self._slice[self._at] == row:
-            self._at += 1
-        return ",".join(f"{self._keys[self._key[at]]}:{self._value[at]}" for at in range(first, self._at))
+    def of(self, rows: slice) -> pa.Array:
+        """Those of each of some slices, null where there is none."""
+        low, high = np.searchsorted(self._slice, (rows.start, rows.stop))
+        counts = np.bincount(self._slice[low:high] - rows.start, minlength=rows.stop - rows.start)
+        each = lines.put_together(lines.of(self._keys, self._key[low:high]), lines.whole(self._value[low:high]))
+        return lines.grouped(each, counts)
 
 
-def _arrows(profile: Profile, places: _Places) -> Iterator[list[str]]:
+def _arrows(profile: Profile, places: _Places) -> Iterator[pa.Array]:
     """Two events an arrow: where it begins, and where it ends."""
     start, thread = (column(profile.slices, name) for name in ("start_ns", "thread"))
     flows, work = profile.flows, profile.device_work
     launched = column(work, "launch") >= 0
     source = np.concatenate((column(flows, "source"), column(work, "launch")[launched]))
     target = np.concatenate((column(flows, "target"), column(work, "slice")[launched]))
-    words = [FLOWS[FlowKind(kind)] for kind in column(flows, "kind").tolist()] + [LAUNCH] * int(launched.sum())
-    for first in range(0, len(source), BLOCK_ROWS):
-        lines = []
-        for number in range(first, min(first + BLOCK_ROWS, len(source))):
-            for letter, row in (("s", int(source[number])), ("f", int(target[number]))):
-                at = int(thread[row])
-                lines.append(
-                    f'{{"ph":"{letter}","id":{number + 1},"cat":"{words[number]}","name":"{words[number]}",'
-                    f'"pid":{places.pid[at]},"tid":{places.tid[at]},"ts":{us(int(start[row]))}'
-                    + (',"bp":"e"}' if letter == "f" else "}")
-                )
-        yield lines
+    kinds = [FLOWS.get(kind, "") for kind in FlowKind]
+    kind = np.concatenate((column(flows, "kind"), np.full(int(launched.sum()), len(kinds))))
+    words = [f',"cat":"{word}","name":"{word}",' for word in (*kinds, LAUNCH)]
+    for rows in _block(len(source)):
+        number, word = lines.whole(np.arange(rows.start + 1, rows.stop + 1)), lines.of(words, kind[rows])
+        for letter, end, slices in (("s", "}", source[rows]), ("f", ',"bp":"e"}', target[rows])):
+            yield lines.put_together(
+                f'{BEFORE}{{"ph":"{letter}","id":',
+                number,
+                word,
+                _where(places, thread[slices]),
+                ',"ts":',
+                lines.us(start[slices]),
+                end,
+            )
 
 
-def _instants(profile: Profile, places: _Places, words: _Words) -> Iterator[list[str]]:
+def _instants(profile: Profile, places: _Places, words: _Words) -> Iterator[pa.Array]:
     table = profile.instants
-    names, categories, given = words.names, words.categories, words.arguments
-    for first in range(0, table.num_rows, BLOCK_ROWS):
-        lines = []
-        for row in table.slice(first, BLOCK_ROWS).to_pylist():
-            where = (
-                f'"pid":{places.pid[row["thread"]]},"tid":{places.tid[row["thread"]]},"s":"t"'
-                if row["thread"] >= 0
-                else f'"pid":{PROCESS},"tid":0,"s":"g"'
-            )
-            members = given[row["arguments"]] if row["arguments"] >= 0 else ""
-            lines.append(
-                f'{{"ph":"i","name":{names[row["function"]]},"cat":{categories[row["category"]]},'
-                f'"ts":{us(row["time_ns"])},{where}' + (f',"args":{{{members}}}}}' if members else "}")
-            )
-        yield lines
+    time, thread, function, category, arguments = (
+        column(table, name) for name in ("time_ns", "thread", "function", "category", "arguments")
+    )
+    names = [f'{BEFORE}{{"ph":"i","name":{name},"cat":' for name in words.names]
+    members = [text or None for text in words.arguments]
+    for rows in _block(table.num_rows):
+        own = lines.put_together(_where(places, thread[rows]), ',"s":"t"')
+        yield lines.put_together(
+            lines.of(names, function[rows]),
+            lines.of(words.categories, category[rows]),
+            ',"ts":',
+            lines.us(time[rows]),
+            ",",
+            pc.coalesce(own, f'"pid":{PROCESS},"tid":0,"s":"g"'),
+            _arguments(lines.of(members, arguments[rows])),
+        )
 
 
-def _counters(profile: Profile) -> Iterator[list[str]]:
+def _counters(profile: Profile) -> Iterator[pa.Array]:
     names = []
     for row in profile.series.to_pylist():
         device = f" {row['device']}" if row["device"] != NO_ID else ""
         rank = f" of rank {row['rank']}" if row["rank"] is not None else ""
         unit = f", {row['unit']}" if row["unit"] else ""
-        names.append(
-            (json.dumps(f"{row['name']}{device}{rank}{unit}"), row["pid"] if row["pid"] is not None else PROCESS)
+        name = json.dumps(f"{row['name']}{device}{rank}{unit}")
+        names.append(f'{BEFORE}{{"ph":"C","name":{name},"pid":{PROCESS if row["pid"] is None else row["pid"]},"ts":')
+    series, time, value = (column(profile.counters, name) for name in ("series", "time_ns", "value"))
+    for rows in _block(len(value)):
+        told, of = np.unique(value[rows], return_inverse=True)
+        shown = [
+            json.dumps(int(one) if one == int(one) else one) if np.isfinite(one) else "null" for one in told.tolist()
+        ]
+        yield lines.put_together(
+            lines.of(names, series[rows]), lines.us(time[rows]), ',"args":{"value":', lines.of(shown, of), "}}"
         )
-    for first in range(0, profile.counters.num_rows, BLOCK_ROWS):
-        lines = []
-        part = profile.counters.slice(first, BLOCK_ROWS)
-        for series, time_ns, value in zip(
-            *(part.column(n).to_pylist() for n in ("series", "time_ns", "value")), strict=True
-        ):
-            name, pid = names[series]
-            shown = json.dumps(int(value) if value == int(value) else value) if np.isfinite(value) else "null"
-            lines.append(f'{{"ph":"C","name":{name},"pid":{pid},"ts":{us(time_ns)},"args":{{"value":{shown}}}}}')
-        yield lines
 
 
-def _samples(profile: Profile, places: _Places) -> Iterator[list[str]]:
+def _samples(profile: Profile, places: _Places) -> Iterator[pa.Array]:
     """Samples as instants, called after the innermost function."""
     names = texts(profile.functions, "display")
     function = column(profile.frames, "function")
     frame, parent = (column(profile.stacks, name).tolist() for name in ("frame", "parent"))
-    events = _quoted(texts(profile.events, "name"))
-    known: dict[int, tuple[str, str]] = {ROOT: ('"[no stack]"', "[]")}
-    for first in range(0, profile.samples.num_rows, BLOCK_ROWS):
-        lines = []
-        part = profile.samples.slice(first, BLOCK_ROWS)
-        columns = (part.column(name).to_pylist() for name in ("time_ns", "thread", "event", "stack", "weight"))
-        for time_ns, thread, event, stack, weight in zip(*columns, strict=True):
-            if stack not in known:
-                path, node = [], stack
-                while node != ROOT:
-                    path.append(names[function[frame[node]]])
-                    node = parent[node]
-                known[stack] = (json.dumps(path[0]), json.dumps(path))
-            leaf, path_text = known[stack]
-            lines.append(
-                f'{{"ph":"i","s":"t","name":{leaf},"cat":{events[event]},"pid":{places.pid[thread]},'
-                f'"tid":{places.tid[thread]},"ts":{us(time_ns)},"args":{{"stack":{path_text},"weight":{weight}}}}}'
-            )
-        yield lines
+    events = [f',"cat":{event},' for event in _quoted(texts(profile.events, "name"))]
+    time, thread, event, stack, weight = (
+        column(profile.samples, name) for name in ("time_ns", "thread", "event", "stack", "weight")
+    )
+    for rows in _block(len(time)):
+        nodes, of = np.unique(stack[rows], return_inverse=True)
+        leaves, paths = [], []
+        for node in nodes.tolist():
+            path = []
+            while node != ROOT:
+                path.append(names[function[frame[node]]])
+                node = parent[node]
+            leaves.append(json.dumps(path[0] if path else "[no stack]"))
+            paths.append(json.dumps(path))
+        yield lines.put_together(
+            f'{BEFORE}{{"ph":"i","s":"t","name":',
+            lines.of(leaves, of),
+            lines.of(events, event[rows]),
+            _where(places, thread[rows]),
+            ',"ts":',
+            lines.us(time[rows]),
+            ',"args":{"stack":',
+            lines.of(paths, of),
+            ',"weight":',
+            lines.whole(weight[rows]),
+            "}}",
+        )

@@ -1,0 +1,51 @@
+"""Many lines of text at once: pieces that are columns are put together row by row, without a loop in Python."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Array = np.ndarray[Any, Any]
+_PARTS = [f".{part:03d}" if part else "" for part in range(1000)]
+
+
+def whole(numbers: Array) -> pa.Array:
+    """Whole numbers as they are written."""
+    return pc.cast(pa.array(numbers), pa.string())
+
+
+def us(ns: Array) -> pa.Array:
+    """Nanoseconds (int64) as microseconds, exactly."""
+    size = np.abs(ns)
+    return put_together(of(["", "-"], ns < 0), whole(size // 1000), of(_PARTS, size % 1000))
+
+
+def of(texts: Sequence[str | None], which: Array) -> pa.Array:
+    """The text of each row; null where it is None, or `which` below 0."""
+    which = which.astype(np.int64, copy=False)
+    return pa.array(texts, pa.string()).take(pa.array(which, mask=which < 0))
+
+
+def put_together(*pieces: pa.Array | str) -> pa.Array:
+    """The pieces of each row behind each other, null where one of them is. A piece may be the same in all rows."""
+    return pc.binary_join_element_wise(*pieces, "")
+
+
+def listed(one: pa.Array, other: pa.Array) -> pa.Array:
+    """Both of each row with a comma between them, or that which is not null; null where both are."""
+    return pc.coalesce(put_together(one, ",", other), one, other)
+
+
+def grouped(pieces: pa.Array, counts: Array) -> pa.Array:
+    """So many pieces in turn for each row, with commas between them; null for a row that has none."""
+    offsets = np.concatenate(([0], np.cumsum(counts)))
+    found = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pieces), ",")
+    return pc.if_else(pa.array(counts > 0), found, None)
+
+
+def text_of(rows: pa.Array) -> bytes:
+    """All rows, none of which is null, as they follow each other."""
+    offsets = np.frombuffer(rows.buffers()[1], np.int32)[rows.offset : rows.offset + len(rows) + 1]
+    return bytes(rows.buffers()[2][int(offsets[0]) : int(offsets[-1])]) if len(rows) else b""
