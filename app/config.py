@@ -40,6 +40,13 @@ def _hosts(value: str) -> tuple[str, ...]:
     return tuple(_host(part.strip()) for part in value.split(",") if part.strip())
 
 
+def _site(value: str) -> str:
+    found = re.fullmatch(r"(https?://[A-Za-z0-9.\[\]:-]+)((?:/[A-Za-z0-9._~/-]*)?)", value)
+    if not found:
+        raise ValueError("the address of a site, for example https://ui.perfetto.dev")
+    return found[1] + found[2].rstrip("/")
+
+
 def _whole(low: int, high: int, example: int) -> Callable[[str], int]:
     def parse(value: str) -> int:
         if not re.fullmatch(r"[0-9]{1,18}", value) or not low <= int(value) <= high:
@@ -209,6 +216,14 @@ class Settings:
             _whole(1, 10**9, 7 * 86400),
             default="604800, seven days",
         ),
+    )
+    perfetto_url: str = field(
+        default="https://ui.perfetto.dev",
+        metadata=_about("Where Perfetto's UI is, for *Open in*: its own site, or one of yours.", _site),
+    )
+    speedscope_url: str = field(
+        default="https://www.speedscope.app",
+        metadata=_about("Where speedscope is, for *Open in*: its own site, or one of yours.", _site),
     )
     network_data: bool = field(
         default=False,

@@ -12,7 +12,8 @@ from .analysis.collectives import communicates
 from .analysis.memory import has_memory
 from .analysis.modules import has_modules
 from .analysis.nsight import has_reports
-from .analysis.slices import has_clock
+from .analysis.slices import has_clock, has_operators
+from .analysis.told import by_pytorch
 from .domain.profile import Profile
 from .domain.selection import Selection
 from .domain.units import UNIT_WORD, chosen_time_unit, duration
@@ -62,10 +63,6 @@ def _has_steps(profile: Profile) -> bool:
     return bool(profile.steps.num_rows)
 
 
-def _has_operators(profile: Profile) -> bool:
-    return not {"operator", "annotation"}.isdisjoint(profile.categories.column("kind").to_pylist())
-
-
 def _has_device_work(profile: Profile) -> bool:
     return bool(profile.device_work.num_rows)
 
@@ -74,18 +71,23 @@ def _has_clocked_work(profile: Profile) -> bool:
     return _has_device_work(profile) and has_clock(profile)
 
 
+def _has_advice(profile: Profile) -> bool:
+    """The rules are of training and inference on devices, and of PyTorch."""
+    return has_clock(profile) and (by_pytorch(profile) or _has_device_work(profile))
+
+
 def _has_losses(profile: Profile) -> bool:
     return bool(profile.losses.num_rows) or not profile.meta.complete
 
 
 RESULT_PAGES = (
     ResultPage("", "Overview", _always),
-    ResultPage("advice", "Advice", has_clock, by_event=False),
+    ResultPage("advice", "Advice", _has_advice, by_event=False),
     ResultPage("flamegraph", "Flame graph", _has_samples),
     ResultPage("timeline", "Timeline", _has_timeline),
     ResultPage("hotspots", "Hotspots", _has_samples),
     ResultPage("steps", "Steps", _has_steps, by_event=False),
-    ResultPage("operators", "Operators", _has_operators, by_event=False),
+    ResultPage("operators", "Operators", has_operators, by_event=False),
     ResultPage("kernels", "Kernels", _has_device_work, by_event=False),
     ResultPage("nsight", "Nsight Compute", has_reports, narrows=False, by_event=False),
     ResultPage("modules", "Modules", has_modules, by_event=False),
@@ -95,6 +97,7 @@ RESULT_PAGES = (
     ResultPage("counts", "Event counts", _has_values, all_events=True),
     ResultPage("threads", "Threads", _has_threads),
     ResultPage("losses", "Losses", _has_losses, narrows=False),
+    ResultPage("export", "Export", _always, all_events=True),
 )
 
 

@@ -40,6 +40,7 @@ PROGRAMS: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
     "slurm": (("slurmctld",), SBIN, "apt-get install slurm-wlm"),
     "gcc": (("gcc",), (), "apt-get install gcc libc6-dev"),
     "go": (("go",), (), "apt-get install golang-go"),
+    "npm": (("npm",), (), "apt-get install npm"),
     "g++": (("g++",), (), "apt-get install g++"),
     "clang": (("clang",), (), "apt-get install clang"),
     "clang++": (("clang++",), (), "apt-get install clang"),

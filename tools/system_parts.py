@@ -209,6 +209,7 @@ TEST_PARTS = [
     ("gcc", have_compiler, ["gcc", "libc6-dev"]),
     ("g++", lambda: have("g++"), ["g++"]),
     ("go", lambda: have("go"), ["golang-go"]),
+    ("npm", lambda: have("npm"), ["npm"]),
     ("clang", lambda: have("clang", "clang++"), ["clang"]),
     ("ip", lambda: have("ip"), ["iproute2"]),
     ("sudo", lambda: have("sudo"), ["sudo"]),

@@ -16,12 +16,15 @@ Write = Callable[[Profile, Selection, Options], Iterator[bytes]]
 class Exporter:
     """A form to export to.
 
-    name: as given to `convert --to`. suffix: of a file's name. options: the switches that `write` understands, with
-    a sentence each. every_event: without a selected one it holds all, else only the main one. `write` yields the bytes
-    of one file; it raises InvalidRequest for a selection that the profile does not have.
+    name: as given to `convert --to`. title, about: what it is, in words. suffix: of a file's name. options: the
+    switches that `write` understands, with a sentence each. every_event: without a selected one it holds all, else
+    only the main one. `write` yields the bytes of one file; it raises InvalidRequest for a selection that the profile
+    does not have.
     """
 
     name: str
+    title: str
+    about: str
     suffix: str
     media_type: str
     write: Write
@@ -32,16 +35,74 @@ class Exporter:
 EXPORTERS: dict[str, Exporter] = {
     exporter.name: exporter
     for exporter in (
-        Exporter("collapsed", ".collapsed.txt", "text/plain; charset=utf-8", collapsed.write, collapsed.OPTIONS),
-        Exporter("html", ".html", "text/html; charset=utf-8", html.write, html.OPTIONS, every_event=True),
-        Exporter("perfetto", ".trace.json", "application/json", perfetto.write, perfetto.OPTIONS, every_event=True),
-        Exporter("pprof", ".pb.gz", "application/gzip", pprof.write, pprof.OPTIONS, every_event=True),
-        Exporter("profile", ".perfloom.tar", "application/x-tar", stored.write, stored.OPTIONS, every_event=True),
         Exporter(
-            *("speedscope", ".speedscope.json", "application/json", speedscope.write, speedscope.OPTIONS),
+            "collapsed",
+            "Collapsed stacks",
+            "One line a call stack; for flamegraph.pl, inferno and many others.",
+            ".collapsed.txt",
+            "text/plain; charset=utf-8",
+            collapsed.write,
+            collapsed.OPTIONS,
+        ),
+        Exporter(
+            "html",
+            "HTML report",
+            "Flame graphs and tables in one file that opens from disk, without Perfloom.",
+            ".html",
+            "text/html; charset=utf-8",
+            html.write,
+            html.OPTIONS,
             every_event=True,
         ),
-        Exporter("svg", ".svg", "image/svg+xml; charset=utf-8", svg.export, svg.OPTIONS),
+        Exporter(
+            "perfetto",
+            "Perfetto’s JSON",
+            "What happened when, with arrows and counters; for Perfetto and Chrome’s trace viewer.",
+            ".trace.json",
+            "application/json",
+            perfetto.write,
+            perfetto.OPTIONS,
+            every_event=True,
+        ),
+        Exporter(
+            "pprof",
+            "pprof",
+            "Call stacks with all events and labels; for go tool pprof, Pyroscope, Parca.",
+            ".pb.gz",
+            "application/gzip",
+            pprof.write,
+            pprof.OPTIONS,
+            every_event=True,
+        ),
+        Exporter(
+            "profile",
+            "Perfloom’s profile",
+            "All of it, to import into another Perfloom.",
+            ".perfloom.tar",
+            "application/x-tar",
+            stored.write,
+            stored.OPTIONS,
+            every_event=True,
+        ),
+        Exporter(
+            "speedscope",
+            "speedscope",
+            "A profile for each thread and event.",
+            ".speedscope.json",
+            "application/json",
+            speedscope.write,
+            speedscope.OPTIONS,
+            every_event=True,
+        ),
+        Exporter(
+            "svg",
+            "SVG",
+            "The flame graph as a picture that zooms and searches by itself.",
+            ".svg",
+            "image/svg+xml; charset=utf-8",
+            svg.export,
+            svg.OPTIONS,
+        ),
     )
 }
 

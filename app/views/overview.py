@@ -86,15 +86,6 @@ class File:
 
 
 @dataclass(frozen=True)
-class Export:
-    """A form that the selection can be saved in."""
-
-    name: str
-    suffix: str
-    url: str
-
-
-@dataclass(frozen=True)
 class OverviewPage(Page):
     """`/results/<id>`. observed: what was recorded, in words, where that was no command. recorder: the exact command
     that recorded, where a job of ours did. facts: in the file's own words. clock: the unit of its times, where the
@@ -129,7 +120,6 @@ class OverviewPage(Page):
     notes: tuple[str, ...]
     losses: tuple[Loss, ...]
     originals: tuple[File, ...]
-    exports: tuple[Export, ...]
     size: Quantity
 
 
@@ -181,7 +171,6 @@ def show(id: str) -> Response:
                 File(original.name, f"/results/{id}/original/{number}", quantity(original.bytes, "bytes"))
                 for number, original in enumerate(frame.result.originals, start=1)
             ),
-            exports=tuple(Export(e.name, e.suffix, frame.url(f"export/{e.name}")) for e in EXPORTERS.values()),
             size=quantity(frame.result.bytes, "bytes"),
         )
     )

@@ -4,6 +4,8 @@ import json
 from collections import Counter
 from typing import Any
 
+import jsonschema
+import pytest
 from hypothesis import given, settings
 
 from perfloom.domain.profile import Profile
@@ -11,6 +13,7 @@ from perfloom.domain.selection import Selection
 from perfloom.domain.tables import ROOT, column, texts
 from perfloom.exporters import exporter
 from tests.profiles import profile_of, profiles
+from tests.speedscope_app import speedscope_app
 from tests.traced import Trace, traces
 
 Weights = Counter[tuple[str, ...]]
@@ -66,6 +69,18 @@ def test_it_holds_what_the_profile_does(profile: Profile) -> None:
     found = written(profile)
     assert +weights(found) == +of_profile(profile)
     assert 0 <= found["activeProfileIndex"] < max(1, len(found["profiles"]))
+
+
+@pytest.fixture(scope="module")
+def schema() -> jsonschema.Draft7Validator:
+    """What speedscope says itself that its files are."""
+    return jsonschema.Draft7Validator(json.loads((speedscope_app() / "file-format-schema.json").read_text()))
+
+
+@settings(max_examples=15)
+@given(profile=traces() | profiles(max_weight=1 << 40))
+def test_its_own_schema_holds(schema: jsonschema.Draft7Validator, profile: Profile) -> None:
+    schema.validate(written(profile))
 
 
 def test_calls_have_their_times() -> None:
