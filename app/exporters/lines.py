@@ -1,6 +1,6 @@
 """Many lines of text at once: pieces that are columns are put together row by row, without a loop in Python."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Array = np.ndarray[Any, Any]
+BLOCK_ROWS = 50_000
 _PARTS = [f".{part:03d}" if part else "" for part in range(1000)]
+
+
+def blocks(count: int) -> Iterator[slice]:
+    """So many rows, some at a time."""
+    return (slice(first, min(first + BLOCK_ROWS, count)) for first in range(0, count, BLOCK_ROWS))
 
 
 def whole(numbers: Array) -> pa.Array:

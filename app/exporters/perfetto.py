@@ -22,7 +22,6 @@ from .narrowing import narrowed
 
 Array = np.ndarray[Any, Any]
 OPTIONS: Mapping[str, str] = {}
-BLOCK_ROWS = 50_000
 BEFORE = ",\n"
 PROCESS = 1
 """The number of a process of which none is known."""
@@ -142,10 +141,6 @@ def _quoted(values: list[str]) -> list[str]:
     return [json.dumps(value) for value in values]
 
 
-def _block(count: int) -> Iterator[slice]:
-    return (slice(first, min(first + BLOCK_ROWS, count)) for first in range(0, count, BLOCK_ROWS))
-
-
 def _arguments(members: pa.Array) -> pa.Array:
     """The end of an event with these arguments, null where it has none."""
     return pc.coalesce(lines.put_together(',"args":{', members, "}}"), "}")
@@ -165,7 +160,7 @@ def _slices(profile: Profile, places: _Places, words: _Words) -> Iterator[pa.Arr
     categories = [f"{category}," for category in words.categories]
     members = [text or None for text in words.arguments]
     numbers = _Numbers(profile)
-    for rows in _block(table.num_rows):
+    for rows in lines.blocks(table.num_rows):
         yield lines.put_together(
             lines.of(names, function[rows]),
             lines.of(categories, category[rows]),
@@ -227,7 +222,7 @@ def _arrows(profile: Profile, places: _Places) -> Iterator[pa.Array]:
     kinds = [FLOWS.get(kind, "") for kind in FlowKind]
     kind = np.concatenate((column(flows, "kind"), np.full(int(launched.sum()), len(kinds))))
     words = [f',"cat":"{word}","name":"{word}",' for word in (*kinds, LAUNCH)]
-    for rows in _block(len(source)):
+    for rows in lines.blocks(len(source)):
         number, word = lines.whole(np.arange(rows.start + 1, rows.stop + 1)), lines.of(words, kind[rows])
         for letter, end, slices in (("s", "}", source[rows]), ("f", ',"bp":"e"}', target[rows])):
             yield lines.put_together(
@@ -248,7 +243,7 @@ def _instants(profile: Profile, places: _Places, words: _Words) -> Iterator[pa.A
     )
     names = [f'{BEFORE}{{"ph":"i","name":{name},"cat":' for name in words.names]
     members = [text or None for text in words.arguments]
-    for rows in _block(table.num_rows):
+    for rows in lines.blocks(table.num_rows):
         own = lines.put_together(_where(places, thread[rows]), ',"s":"t"')
         yield lines.put_together(
             lines.of(names, function[rows]),
@@ -270,7 +265,7 @@ def _counters(profile: Profile) -> Iterator[pa.Array]:
         name = json.dumps(f"{row['name']}{device}{rank}{unit}")
         names.append(f'{BEFORE}{{"ph":"C","name":{name},"pid":{PROCESS if row["pid"] is None else row["pid"]},"ts":')
     series, time, value = (column(profile.counters, name) for name in ("series", "time_ns", "value"))
-    for rows in _block(len(value)):
+    for rows in lines.blocks(len(value)):
         told, of = np.unique(value[rows], return_inverse=True)
         shown = [
             json.dumps(int(one) if one == int(one) else one) if np.isfinite(one) else "null" for one in told.tolist()
@@ -289,7 +284,7 @@ def _samples(profile: Profile, places: _Places) -> Iterator[pa.Array]:
     time, thread, event, stack, weight = (
         column(profile.samples, name) for name in ("time_ns", "thread", "event", "stack", "weight")
     )
-    for rows in _block(len(time)):
+    for rows in lines.blocks(len(time)):
         nodes, of = np.unique(stack[rows], return_inverse=True)
         leaves, paths = [], []
         for node in nodes.tolist():

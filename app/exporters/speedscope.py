@@ -5,15 +5,17 @@ ended; what was sampled as samples with weights.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from ..analysis.picking import samples_kept, samples_of, threads_of, weights_in
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import DEVICE_TIME, HOST_TIME, ROOT, column, texts
+from . import lines
 from .paths import chains, events_written
 
 Array = np.ndarray[Any, Any]
@@ -21,7 +23,6 @@ OPTIONS: Mapping[str, str] = {}
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 UNITS = {"ns": "nanoseconds", "bytes": "bytes"}
 """speedscope's words for units; for others it has none."""
-BLOCK_ROWS = 20_000
 
 
 def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
@@ -69,20 +70,46 @@ def _frames(profile: Profile) -> list[dict[str, Any]]:
 
 
 class _Stacks:
-    """The call stacks as lists of frames, the outermost first. shown: of each node the one that stands for it."""
+    """The call stacks. shown: of each node the one that stands for it. frame: of each node. depth: how many frames."""
 
     def __init__(self, profile: Profile, selection: Selection) -> None:
-        self.shown, parent = chains(profile, selection)
-        self.parent = parent.tolist()
-        self.frame = column(profile.stacks, "frame").tolist()
+        self.shown, self._parent = chains(profile, selection)
+        self.frame = column(profile.stacks, "frame")
+        depth = [0] * len(self._parent)
+        for node, parent in enumerate(self._parent.tolist()):
+            # A caller stands before what it calls.
+            depth[node] = depth[parent] + 1 if node != ROOT else 0
+        self.depth = np.array(depth, np.int64)
 
     def path(self, node: int) -> list[int]:
-        """The nodes of a stack, the outermost first."""
+        """The frames of a stack, the outermost first."""
         found = []
         while node != ROOT:
-            found.append(node)
-            node = self.parent[node]
+            found.append(int(self.frame[node]))
+            node = int(self._parent[node])
         return found[::-1]
+
+    def common(self, one: Array, other: Array) -> Array:
+        """How many frames each pair of stacks has in common, from the outermost on."""
+        one, other = one.copy(), other.copy()
+        apart = np.flatnonzero(one != other)
+        while len(apart):
+            left, right = one[apart], other[apart]
+            higher, lower = self.depth[left], self.depth[right]
+            one[apart] = np.where(higher >= lower, self._parent[left], left)
+            other[apart] = np.where(lower >= higher, self._parent[right], right)
+            apart = apart[one[apart] != other[apart]]
+        found: Array = self.depth[one]
+        return found
+
+    def innermost(self, nodes: Array, count: Array, at: Array, step: int, out: Array) -> None:
+        """Put so many of the innermost frames of each stack into `out`, from `at` on, each `step` behind the last."""
+        nodes, at, left = nodes.copy(), at.copy(), np.flatnonzero(count)
+        for taken in range(1, int(count.max(initial=0)) + 1):
+            out[at[left]] = self.frame[nodes[left]]
+            nodes[left] = self._parent[nodes[left]]
+            at[left] += step
+            left = left[count[left] > taken]
 
 
 def _profile(
@@ -105,47 +132,46 @@ def _profile(
             f'{{"type":"evented","name":{name},"unit":"nanoseconds","startValue":{int(time[0])},'
             f'"endValue":{int((time + weight)[-1])},"events":['
         ).encode()
-        yield from _joined(_evented(tree, time.tolist(), weight.tolist(), stack.tolist()))
+        yield from _evented(tree, time, weight, stack)
         yield b"]}"
         return
     unit = UNITS.get(units[event], "none")
     end = int(weight.sum())
     yield f'{{"type":"sampled","name":{name},"unit":"{unit}","startValue":0,"endValue":{end},"samples":['.encode()
-    paths: dict[int, str] = {}
-    for node in np.unique(stack).tolist():
-        paths[node] = json.dumps([tree.frame[each] for each in tree.path(node)], separators=(",", ":"))
-    yield from _joined(paths[node] for node in stack.tolist())
+    nodes, of = np.unique(stack, return_inverse=True)
+    paths = ["," + json.dumps(tree.path(node), separators=(",", ":")) for node in nodes.tolist()]
+    yield from _joined(lines.of(paths, of[rows]) for rows in lines.blocks(len(of)))
     yield b'],"weights":['
-    yield from _joined(map(str, weight.tolist()))
+    yield from _joined(lines.put_together(",", lines.whole(weight[rows])) for rows in lines.blocks(len(weight)))
     yield b"]}"
 
 
-def _evented(tree: _Stacks, time: list[int], weight: list[int], stack: list[int]) -> Iterator[str]:
+def _evented(tree: _Stacks, time: Array, weight: Array, stack: Array) -> Iterator[bytes]:
     """What begins and ends between stretches in which one call stack was the innermost."""
-    opened: list[int] = []
-    until = time[0]
-    for start, length, node in zip(time, weight, stack, strict=True):
-        path = tree.path(node)
-        same = 0
-        if start == until:
-            while same < len(path) and same < len(opened) and path[same] == opened[same]:
-                same += 1
-        for each in reversed(opened[same:]):
-            yield f'{{"type":"C","frame":{tree.frame[each]},"at":{until}}}'
-        for each in path[same:]:
-            yield f'{{"type":"O","frame":{tree.frame[each]},"at":{start}}}'
-        opened, until = path, start + length
-    for each in reversed(opened):
-        yield f'{{"type":"C","frame":{tree.frame[each]},"at":{until}}}'
+    end = time + weight
+    # Before the first and behind the last there is nothing.
+    before, after = np.append(ROOT, stack), np.append(stack, ROOT)
+    same = tree.common(before, after)
+    same[1:-1][time[1:] != end[:-1]] = 0
+    closed, opened = tree.depth[before] - same, tree.depth[after] - same
+    each = closed + opened
+    first = np.cumsum(each) - each
+    frame = np.empty(int(each.sum()), np.int64)
+    tree.innermost(before, closed, first, 1, frame)
+    tree.innermost(after, opened, first + each - 1, -1, frame)
+    counts = np.column_stack((closed, opened)).ravel()
+    is_open = np.repeat(np.tile([False, True], len(each)), counts)
+    at = np.repeat(np.column_stack((np.append(time[0], end), np.append(time, end[-1]))).ravel(), counts)
+    begins = [',{"type":"C","frame":', ',{"type":"O","frame":']
+    yield from _joined(
+        lines.put_together(
+            lines.of(begins, is_open[rows]), lines.whole(frame[rows]), ',"at":', lines.whole(at[rows]), "}"
+        )
+        for rows in lines.blocks(len(frame))
+    )
 
 
-def _joined(texts_of: Iterator[str]) -> Iterator[bytes]:
-    held: list[str] = []
-    first = True
-    for text in texts_of:
-        held.append(text)
-        if len(held) == BLOCK_ROWS:
-            yield ("" if first else ",").encode() + ",".join(held).encode()
-            held, first = [], False
-    if held:
-        yield ("" if first else ",").encode() + ",".join(held).encode()
+def _joined(blocks: Iterable[pa.Array]) -> Iterator[bytes]:
+    """The rows of blocks, without what the first begins with, which is a comma."""
+    for number, rows in enumerate(blocks):
+        yield lines.text_of(rows)[not number :]
