@@ -32,8 +32,14 @@ from perfloom.readers import (
     nsight_report,
     perf_assembly,
     perf_script,
+    perfetto_events,
+    perfetto_interned,
+    perfetto_kernel,
+    perfetto_packets,
+    perfetto_tracks,
     pytorch_assembly,
     pytorch_memory,
+    scheduling,
     snapshot_assembly,
     snapshot_rows,
     snapshot_stacks,
@@ -330,6 +336,19 @@ def test_every_loss_is_explained() -> None:
             nsight_report.RANGES,
         ],
         "nsight-compute-csv": [nsight_pages.OTHER_COLUMNS, nsight_pages.UNFINISHED, nsight_pages.TOO_LONG],
+        "perfetto-trace": [
+            reason
+            for module in (
+                perfetto_packets,
+                perfetto_tracks,
+                perfetto_interned,
+                perfetto_events,
+                perfetto_kernel,
+                scheduling,
+            )
+            for name, reason in vars(module).items()
+            if name.isupper() and isinstance(reason, str) and len(reason) > 30 and reason != perfetto_packets.CUT_OFF
+        ],
         "pytorch-memory-timeline": [memory_timeline_tables.BAD_EVENT, memory_timeline_tables.BAD_SIZE],
     }
     for name, told in reasons.items():

@@ -5,6 +5,7 @@ import json
 import pickle
 from typing import Any
 
+from ..domain import wire
 from . import compiled_cache
 from .compiled import KEPT
 
@@ -15,6 +16,9 @@ thr: 1, counter: tokens, value: 1, time: 5
 end_time: 6
 """
 CALLS = b"events: Ir\nfl=a.c\nfn=(1) f\n1 2\ncfn=(2) g\ncalls=1 2\n+1 3\n"
+PACKET = wire.message(
+    1, wire.number(8, 5), wire.number(10, 1), wire.message(11, wire.number(9, 3), wire.chunk(23, b"instant"))
+)
 
 
 def compile_all() -> None:
@@ -33,7 +37,7 @@ def compile_all() -> None:
 def load_all() -> None:
     """Bring all that is compiled into this process; what is not kept is compiled."""
     # What is compiled is loaded where something is read, and nowhere else.
-    from . import callgrind, llama_trace, memory_snapshot, pytorch
+    from . import callgrind, llama_trace, memory_snapshot, perfetto_trace, pytorch
     from .trace_interning import grown, table
 
     pytorch.read(io.BytesIO(trace()), "sample")
@@ -43,6 +47,7 @@ def load_all() -> None:
         memory_snapshot.read(io.BytesIO(snapshot(entries)), "sample")
     grown(table(1, 1), 0, 0, 8, 8)
     callgrind.read(io.BytesIO(CALLS), "sample")
+    perfetto_trace.read(io.BytesIO(PACKET), "sample")
 
 
 def trace() -> bytes:

@@ -20,6 +20,7 @@ from . import (
     perf_stat,
     pprof,
     pytorch,
+    perfetto_trace,
     speedscope,
     stored,
 )
@@ -77,6 +78,9 @@ READERS: dict[str, Reader] = {
         Reader(collapsed.FORMAT, "collapsed stacks", collapsed.sniff, collapsed.read),
     )
 }
+        Reader(
+            *(perfetto_trace.FORMAT, "a trace of Perfetto", perfetto_trace.sniff, perfetto_trace.read), compiled=True
+        ),
         Reader(callgrind.FORMAT, "a file of callgrind", callgrind.sniff, callgrind.read, compiled=True),
 
 

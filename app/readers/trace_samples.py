@@ -113,11 +113,12 @@ def samples_table(
     start -= zero
     thread, stacks = line[row], stack[row]
     del row
+    cpu = np.full(len(start), NO_ID, np.int32)
     if others:
-        time_ns, threads, _, kinds, places, weight = (np.concatenate(parts) for parts in zip(*others, strict=True))
+        time_ns, threads, cpus, kinds, places, weight = (np.concatenate(parts) for parts in zip(*others, strict=True))
         start, length = np.concatenate((start, time_ns)), np.concatenate((length, weight))
         thread, events = np.concatenate((thread, threads)), np.concatenate((events, kinds))
-        stacks = np.concatenate((stacks, nodes[places]))
+        stacks, cpu = np.concatenate((stacks, nodes[places])), np.concatenate((cpu, cpus))
     order = in_time(start)
     weight = length[order]
     del length
@@ -127,7 +128,7 @@ def samples_table(
         "samples",
         time_ns=time_ns,
         thread=thread[order],
-        cpu=np.full(len(order), NO_ID, np.int32),
+        cpu=cpu[order] if others else cpu,
         event=events[order],
         stack=stacks[order],
         weight=weight,

@@ -1,0 +1,136 @@
+"""Perfetto's traces, written by its own classes (tests/data/perfetto/make.py): what they hold, by hand; damaged ones."""
+
+import io
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.profile import Profile
+from perfloom.domain.tables import texts
+from perfloom.domain.validity import fault
+from perfloom.domain.wire import chunk, message, number
+from perfloom.readers import perfetto_trace, recognise
+from perfloom.readers.perfetto_packets import BAD_PACKED, BAD_PACKET, CUT_OFF, DEPENDENT, NO_CLOCK
+from perfloom.readers.scheduling import RUNNABLE, RUNNING, SLEEPING
+from tests.readers.made import events_of, losses, slices
+
+DATA = Path(__file__).parents[1] / "data/perfetto"
+US = 1_000
+
+
+def read(data: bytes) -> Profile:
+    assert recognise(data[:4096]).name == perfetto_trace.FORMAT
+    found = perfetto_trace.read(io.BytesIO(data))
+    assert fault(found) is None
+    return found
+
+
+def test_track_events_are_slices_instants_counters_and_flows() -> None:
+    profile = read((DATA / "app.pftrace").read_bytes())
+    # The first is 10 µs behind the clock's snapshot; times of the sequence count on in µs.
+    assert slices(profile) == [
+        ("main", "draw", 0, 30 * US, 0),
+        ("main", "layout", 5 * US, 20 * US, 1),
+        ("loader", "load", 2 * US, 18 * US, 0),
+        ("requests", "GET /", 5 * US, 10 * US, 0),
+    ]
+    assert profile.meta.start_epoch_ns == 17 * 10**17 + 10 * US
+    assert [(row["pid"], row["tid"], row["process"], row["kind"]) for row in profile.threads.to_pylist()] == [
+        (41, 41, "viewer", "thread"),
+        (41, 42, "viewer", "thread"),
+        (41, None, "viewer", "track"),
+    ]
+    (draw,) = (json.loads(text) for text in texts(profile.argument_sets, "text"))
+    assert draw == {
+        "frame": 3,
+        "half": 0.5,
+        "word": "first",
+        "at": "0xff",
+        "less": -4,
+        "good": True,
+        "size": {"w": 640, "tags": ["a"]},
+        "file": "view.cc",
+        "function": "Draw",
+    }
+    assert texts(profile.categories, "name") == ["gfx", "", "requests"]
+    assert [(row["time_ns"], row["thread"]) for row in profile.instants.to_pylist()] == [(21 * US, 1)]
+    assert [(row["source"], row["target"]) for row in profile.flows.to_pylist()] == [(0, 2)]
+    series = texts(profile.series, "name")
+    assert [(series[row["series"]], row["time_ns"], row["value"]) for row in profile.counters.to_pylist()] == [
+        ("memory (bytes)", 1 * US, 1024),
+        ("memory (bytes)", 11 * US, 1536),
+        ("speed", 10 * US, 0.25),
+    ]
+    assert losses(profile) == {
+        DEPENDENT: (1, "packet 21"),
+        "packet whose content is not shown: field 66 (perf_sample)": (1, "packet 22"),
+    }
+
+
+def test_what_the_kernel_tells_is_what_ran_where_and_states_of_threads() -> None:
+    profile = read((DATA / "kernel.pftrace").read_bytes())
+    assert slices(profile) == [
+        ("com.app", "frame", 7_500, 1_000, 0),
+        ("CPU 0", "com.app", 0, 4_000, 0),
+        ("CPU 0", "render", 4_000, 3_000, 0),
+        ("CPU 0", "com.app", 7_000, 2_000, 0),
+        ("CPU 1", "render", 10_000, 6_000, 0),
+        ("com.app", "running", 0, 4_000, 0),
+        ("com.app", "runnable (preempted)", 4_000, 3_000, 0),
+        ("com.app", "running", 7_000, 2_000, 0),
+        ("com.app", "uninterruptible sleep", 9_000, 6_000, 0),
+        ("com.app", "runnable", 15_000, 1_000, 0),
+        ("render", "running", 4_000, 3_000, 0),
+        ("render", "sleeping", 7_000, 1_000, 0),
+        ("render", "runnable", 8_000, 2_000, 0),
+        ("render", "running", 10_000, 6_000, 0),
+    ]
+    # What a CPU ran counts once, as its threads' time; the mark is the only host time.
+    assert events_of(profile) == {"host time": 1_000, RUNNING: 15_000, RUNNABLE: 6_000, SLEEPING: 7_000}
+    assert {row["cpu"] for row in profile.samples.to_pylist()} == {-1, 0, 1}
+    assert texts(profile.series, "name") == ["queue", "CPU 0 frequency (kHz)"]
+
+
+def test_a_damaged_trace_gives_what_can_be_read() -> None:
+    made = random.Random(7)
+    whole = {name: (DATA / f"{name}.pftrace").read_bytes() for name in ("app", "kernel")}
+    for data in whole.values():
+        for turn in range(60):
+            bad = bytearray(data)
+            for at in made.sample(range(len(bad)), 1 + turn % 5):
+                bad[at] = made.randrange(256)
+            try:
+                found = perfetto_trace.read(io.BytesIO(bytes(bad[: made.randrange(1, len(bad))] if turn % 2 else bad)))
+            except UnreadableInput:
+                continue
+            assert fault(found) is None
+    cut = read(whole["app"][:-5])
+    assert CUT_OFF in cut.meta.reasons and not cut.meta.complete
+    assert slices(cut) == slices(read(whole["app"]))
+
+
+def test_packets_that_are_none_are_told_and_the_rest_is_read() -> None:
+    descriptor = message(60, number(1, 9), message(4, number(1, 3), number(2, 4), chunk(5, b"main")))
+    begin = message(11, number(9, 1), number(11, 9), chunk(23, "größer".encode()))
+    # Of a clock that nothing is known of; and damage behind what could be read.
+    packets = [
+        descriptor + number(10, 1),
+        number(8, 5) + number(58, 3) + begin + number(10, 1),
+        number(8, 25) + number(58, 3) + message(11, number(9, 2), number(11, 9)) + number(10, 1) + b"\x07",
+        chunk(50, b"nothing packed") + number(10, 1),
+    ]
+    profile = read(b"".join(message(1, one) for one in packets))
+    assert slices(profile) == [("main", "größer", 0, 20, 0)]
+    assert {reason: count for reason, (count, _) in losses(profile).items()} == {
+        BAD_PACKED: 1,
+        BAD_PACKET: 1,
+        NO_CLOCK: 2,
+    }
+    with pytest.raises(UnreadableInput, match="Record again with data sources"):
+        perfetto_trace.read(io.BytesIO(message(1, number(10, 1), number(8, 5))))
+    # What pprof and others write is no such trace.
+    assert not perfetto_trace.sniff(message(1, number(1, 1), number(2, 2)) + message(2, number(1, 1)))
+    assert not perfetto_trace.sniff(b"\nsome text\n") and not perfetto_trace.sniff(b"")
