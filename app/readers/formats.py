@@ -18,9 +18,9 @@ from . import (
     perf_data,
     perf_script,
     perf_stat,
+    perfetto_trace,
     pprof,
     pytorch,
-    perfetto_trace,
     speedscope,
     stored,
 )
@@ -48,8 +48,8 @@ class Reader:
     needs_perf: bool = False
     by_ncu: bool = False
     compiled: bool = False
-
     by_clock: Callable[[BinaryIO, str, str], Profile] | None = None
+
 
 READERS: dict[str, Reader] = {
     reader.name: reader
@@ -74,14 +74,14 @@ READERS: dict[str, Reader] = {
         Reader(mllm.FORMAT, "perf.json of mllm", mllm.sniff, mllm.read, compiled=True, by_clock=mllm.read),
         Reader(chrome.FORMAT, "a trace in Chrome's JSON", chrome.sniff, chrome.read, compiled=True),
         Reader(llama_trace.FORMAT, "a text trace of llama.cpp", llama_trace.sniff, llama_trace.read, compiled=True),
-        Reader(pprof.FORMAT, "a profile of pprof", pprof.sniff, pprof.read),
-        Reader(collapsed.FORMAT, "collapsed stacks", collapsed.sniff, collapsed.read),
-    )
-}
         Reader(
             *(perfetto_trace.FORMAT, "a trace of Perfetto", perfetto_trace.sniff, perfetto_trace.read), compiled=True
         ),
+        Reader(pprof.FORMAT, "a profile of pprof", pprof.sniff, pprof.read),
         Reader(callgrind.FORMAT, "a file of callgrind", callgrind.sniff, callgrind.read, compiled=True),
+        Reader(collapsed.FORMAT, "collapsed stacks", collapsed.sniff, collapsed.read),
+    )
+}
 
 
 def known() -> str:
