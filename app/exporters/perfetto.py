@@ -257,9 +257,10 @@ def _instants(profile: Profile, places: _Places, words: _Words) -> Iterator[pa.A
 
 
 def _counters(profile: Profile) -> Iterator[pa.Array]:
-    names = []
+    names, devices = [], profile.devices.to_pylist()
     for row in profile.series.to_pylist():
-        device = f" {row['device']}" if row["device"] != NO_ID else ""
+        known = devices[row["device"]] if row["device"] != NO_ID else None
+        device = f" of {known['kind'].upper()} {known['device']}" if known else ""
         rank = f" of rank {row['rank']}" if row["rank"] is not None else ""
         unit = f", {row['unit']}" if row["unit"] else ""
         name = json.dumps(f"{row['name']}{device}{rank}{unit}")

@@ -12,10 +12,14 @@ _EVENTS = re.compile(
     rb'"cat"\s*:\s*"(?:cpu_op|cuda_runtime|cuda_driver|python_function|user_annotation|gpu_user_annotation|'
     rb'cpu_instant_event|Operator)"|"name"\s*:\s*"(?:ProfilerStep#\d+|PyTorch Profiler \(\d+\))"'
 )
+_OTHER = re.compile(rb'"otherData": \{"exporter": "Perfloom", "format": "(?!pytorch")')
+"""What we wrote ourselves of another sort of recording, which may have a time of PyTorch's sort, too."""
 
 
 def sniff(head: bytes) -> bool:
     """Whether a file that starts with `head` is a trace of PyTorch's profiler."""
+    if _OTHER.search(head):
+        return False
     return looks_like_trace(head) and (not _KEYS.isdisjoint(top_keys(head)) or _EVENTS.search(head) is not None)
 
 

@@ -2,9 +2,11 @@
 
 import gzip
 import io
+import json
 import re
 import subprocess
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +21,12 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import ROOT, FrameKind, column, texts
 from perfloom.exporters import exporter
-from perfloom.readers import pprof
+from perfloom.readers import pprof, recognise
 from tests.parts import require
 from tests.profiles import profile_of, profiles
 from tests.traced import Trace, traces
+
+DATA = Path(__file__).parents[1] / "data"
 
 
 def written(profile: Profile, **selection: object) -> bytes:
@@ -224,3 +228,30 @@ def test_one_event_and_what_the_selection_leaves() -> None:
     of_call = column(found.calls, "function")
     assert {names[of_call[n]]: int(w) for n, w in enumerate(cycles) if w and n != ROOT} == {"a": 3, "d": 7}
     assert int(np.sum(cycles)) == 10
+
+
+def test_of_a_real_trace_the_total_is_the_time_that_went_by(tmp_path: Path) -> None:
+    """As pprof itself adds it up, of each thread: how long anything of it ran by the file, however deep it is nested."""
+    text = gzip.decompress((DATA / "pytorch" / "training.pt.trace.json.gz").read_bytes())
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for event in json.loads(text, parse_float=Decimal)["traceEvents"]:
+        if event["ph"] == "X" and event["cat"] in ("cpu_op", "user_annotation", "python_function"):
+            start = int(Decimal(event["ts"]) * 1000)
+            spans.setdefault(event["tid"], []).append((start, start + int(Decimal(event["dur"]) * 1000)))
+    data = written(recognise(text[: 1 << 18], "t").read(io.BytesIO(text), "t"))
+    for tid, found in spans.items():
+        wall, until = 0, 0
+        for start, end in sorted(found):
+            wall += max(0, end - max(start, until))
+            until = max(until, end)
+        top = go(
+            data,
+            tmp_path,
+            "-top",
+            "-unit=ns",
+            "-sample_index=host time",
+            "-nodefraction=0",
+            f"-tagfocus=tid={tid}:{tid}",
+        )
+        assert f"Showing nodes accounting for {wall}ns" in top, top[:400]
+        assert wall < sum(end - start for start, end in found) / 4, "most of it is nested"
