@@ -128,12 +128,16 @@ class _Slices:
         self.category, self.canonical = column(table, "category"), functions_of(profile).canonical
         kinds = [int(_KIND_OF_CATEGORY.get(kind, FrameKind.UNKNOWN)) for kind in texts(profile.categories, "kind")]
         self.kind_of_category = np.array(kinds, np.int32)
+        # What the format says of frames, for categories that mean nothing in particular.
+        self.kind_of_function = np.full(profile.functions.num_rows, FrameKind.UNKNOWN, np.int32)
+        self.kind_of_function[column(profile.frames, "function")] = column(profile.frames, "kind")
         self.work, self.work_kind = column(profile.device_work, "slice"), column(profile.device_work, "kind")
         self.kind_of_work = np.array([int(_KIND_OF_WORK[kind]) for kind in DeviceWorkKind], np.int32)
 
     def codes(self, slices: Array) -> Array:
         """The codes of these slices."""
         kind = self.kind_of_category[self.category[slices]]
+        kind = np.where(kind == FrameKind.UNKNOWN, self.kind_of_function[self.function[slices]], kind)
         if len(self.work):
             at = np.minimum(np.searchsorted(self.work, slices), len(self.work) - 1)
             kind = np.where(self.work[at] == slices, self.kind_of_work[self.work_kind[at]], kind)
