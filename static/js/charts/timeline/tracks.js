@@ -101,7 +101,7 @@ export class Tracks {
         group = track.group;
         if (group) {
           this.rest.push({ track: null, y, height: HEADING, parts: [], heading: group });
-          y += HEADING;
+          y += HEADING + GAP;
         }
       }
       this.rest.push(place(track, false));
