@@ -161,7 +161,7 @@ def summary(profile: Profile, selection: Selection) -> pd.DataFrame:
         {
             "format": [meta.format],
             "duration_ms": [_duration_ms(profile, selection)],
-            "threads": [len(inside)],
+            "threads": [sum(threads.kind[i] != "track" for i in inside)],
             "samples": [sum(m.samples for m in rows)],
             "slices": [_slices(profile, selection)],
             "events": [len(events_selected(profile, selection))],

@@ -216,7 +216,7 @@ def counts_selected(profile: Profile, selection: Selection) -> Array:
 
 
 def idle(profile: Profile, selection: Selection, busy: set[int]) -> list[Measured]:
-    """Threads that are selected and not in `busy`, with nothing."""
+    """Threads that are selected and not in `busy`, with nothing; lanes of what runs on no thread are left out."""
     threads, chosen = threads_of(profile), threads_selected(profile, selection)
     event, run = event_id(profile, selection.event), profile.threads.column("run").to_pylist()
     return [
@@ -232,7 +232,7 @@ def idle(profile: Profile, selection: Selection, busy: set[int]) -> list[Measure
             source="sampled",
         )
         for t in range(len(threads.key))
-        if t not in busy and (chosen is None or chosen[t])
+        if t not in busy and threads.kind[t] != "track" and (chosen is None or chosen[t])
     ]
 
 

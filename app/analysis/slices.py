@@ -111,6 +111,11 @@ def work_of(profile: Profile) -> Work:
     return remembered(profile, "work", build, pin=True)
 
 
+def has_operators(profile: Profile) -> bool:
+    """Whether there are operators or annotations."""
+    return not {"operator", "annotation"}.isdisjoint(profile.categories.column("kind").to_pylist())
+
+
 def has_clock(profile: Profile) -> bool:
     """Whether slices lie where they were in time. Not so where all of them are launches that Nsight Compute measured:
     it tells how long they took alone, and what lies between them means nothing."""

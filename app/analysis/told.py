@@ -4,6 +4,16 @@ import json
 from typing import Any
 
 from ..domain.profile import Profile
+from ..readers import READERS
+
+PYTORCH = "pytorch"
+"""What the names of PyTorch's formats begin with."""
+
+
+def by_pytorch(profile: Profile) -> bool:
+    """Whether PyTorch's profiler made the trace, and not something that asks for other words."""
+    name = profile.meta.format
+    return name.startswith(PYTORCH) or name not in READERS
 
 
 def told(profile: Profile, word: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """/results/<id>/memory: curves of a device's memory, and its blocks by operator, by what lives when, and one by one."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,12 +25,13 @@ from ..analysis.memory_blocks import (
 )
 from ..analysis.memory_curves import Place, categories_of, place_of, places_selected
 from ..analysis.schema import records
+from ..analysis.slices import has_operators
 from ..domain.errors import InvalidRequest
 from ..domain.memory import peak_event
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import texts
-from ..domain.units import duration, quantity
+from ..domain.units import MISSING, duration, quantity
 from ..rendering import Page, render
 from .frame import Frame, Link, open_frame
 from .memory_chart import MemoryChart, chart_of
@@ -63,13 +64,15 @@ LIVE = (
     Shown("percent", "%", "percent", "Of all that is allocated at this time"),
     Shown("blocks", "Blocks", "count", "How many blocks live at this time"),
 )
+NEVER = "never"
+"""In place of the time at which a block was freed."""
 BLOCKS = (
     Shown("operator", "Operator", "name"),
     Shown("source", "Function", "code", "The innermost function of Python on its call stack"),
     Shown("category", "Category", "word", "What the file says of it"),
     Shown("bytes", "Size", "bytes", "As the program asked for it"),
     Shown("start_us", "Allocated", "time", "When it was allocated", "at"),
-    Shown("end_us", "Freed", "time", "When it was freed", "at"),
+    Shown("end_us", "Freed", "time", "When it was freed", "at", missing=NEVER),
     Shown("duration_us", "Lived", "time", "From its allocation until it was freed"),
     Shown("address", "Address", "word"),
     Shown("live_at_peak", "At the peak", "flag", "Whether it lived when most was allocated"),
@@ -164,10 +167,11 @@ def _place(frame: Frame, profile: Profile) -> Place | None:
 
 
 def _labels(profile: Profile) -> dict[str, str]:
-    """The tables that there are. Without slices nothing tells operators."""
+    """The tables that there are. Without operators nothing is told by them."""
     at_ns = _at_ns()
     labels = SHOW if at_ns is None else SHOW | {"live": f"Live at {duration(at_ns)}"}
-    return labels if profile.slices.num_rows else {word: label for word, label in labels.items() if word != "operators"}
+    told = has_operators(profile)
+    return labels if told else {word: label for word, label in labels.items() if word != "operators"}
 
 
 def _show(profile: Profile) -> str:
@@ -258,6 +262,8 @@ def _blocks(frame: Frame, profile: Profile, place: Place | None, kind: str, at_n
     first = in_order(profile, selection, found, order.column, order.descending, page * PAGE_SIZE)
     part = allocation_rows(profile, selection, first[(page - 1) * PAGE_SIZE :])
     shown = tuple(column for column in BLOCKS if column.column not in _unknown(profile))
+    if place is None or not paired_on(profile, place):
+        shown = tuple(replace(column, missing=MISSING) if column.missing == NEVER else column for column in shown)
     scales = scales_of(part, shown)
     table = Sheet(
         label="Blocks",

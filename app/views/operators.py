@@ -13,6 +13,7 @@ from ..analysis.kernel_names import short_kernel_name
 from ..analysis.operator_parts import NONE, PARTS, parts_of
 from ..analysis.operators import BY, operators
 from ..analysis.schema import records
+from ..analysis.told import by_pytorch
 from ..domain.errors import InvalidRequest, NotFound
 from ..domain.profile import Profile
 from ..rendering import Page, render
@@ -34,7 +35,6 @@ from .detail import (
 from .frame import Frame, Link, open_frame
 from .sheets import Sheet, Shown, asked, sheet
 from .tables import FILE, here, table_file
-from .trace_parts import by_pytorch
 
 blueprint = Blueprint("operators", __name__)
 LABELS = {

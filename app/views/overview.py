@@ -2,6 +2,7 @@
 
 import shlex
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,8 +10,10 @@ from flask import Blueprint
 from werkzeug.wrappers import Response
 
 from ..analysis.hotspots import hotspots
-from ..analysis.slices import has_clock
+from ..analysis.memory import has_memory
+from ..analysis.slices import has_clock, has_operators
 from ..analysis.tables import TABLES, records
+from ..analysis.told import by_pytorch
 from ..domain.jobs import Scope
 from ..domain.profile import Profile
 from ..domain.selection import Selection
@@ -29,6 +32,7 @@ from .trace_overview import TraceOverview, trace_overview
 blueprint = Blueprint("overview", __name__)
 TOP_FUNCTIONS = 12
 TOP_THREADS = 8
+MOST_MEMORIES = 4
 
 
 @dataclass(frozen=True)
@@ -99,8 +103,6 @@ class OverviewPage(Page):
     trace: TraceOverview | None
     command: str
     observed: str
-    clock: str
-    clocks: tuple[tuple[str, str], ...]
     recorder: str
     job: Job | None
     host: str
@@ -110,6 +112,8 @@ class OverviewPage(Page):
     stored_iso: str
     format: str
     facts: tuple[tuple[str, str], ...]
+    clock: str
+    clocks: tuple[tuple[str, str], ...]
     events: tuple[EventRow, ...]
     sampled: bool
     functions: tuple[FunctionRow, ...]
@@ -123,8 +127,6 @@ class OverviewPage(Page):
     size: Quantity
 
 
-    reader = READERS.get(profile.meta.format)
-    clock = profile.meta.facts.get("clock", "") if reader is not None and reader.by_clock else ""
 @blueprint.get("/results/<id>")
 def show(id: str) -> Response:
     """The overview."""
@@ -135,6 +137,8 @@ def show(id: str) -> Response:
     job = services().store.jobs.find(frame.result.job_id) if frame.result.job_id else None
     observed = _observed(job)
     started = profile.meta.start_epoch_ns
+    reader = READERS.get(profile.meta.format)
+    clock = profile.meta.facts.get("clock", "") if reader is not None and reader.by_clock else ""
     return render(
         OverviewPage(
             frame=frame,
@@ -199,10 +203,26 @@ def _tiles(frame: Frame, profile: Profile, selection: Selection) -> tuple[Tile, 
     for word in ("runs", "hosts", "ranks"):
         if row[word] > 1:
             found.append(Tile(word.capitalize(), quantity(row[word], "count")))
-    if profile.threads.num_rows:
+    if any(pid is not None for pid in profile.threads.column("pid").to_pylist()):
         found.append(Tile("Processes", quantity(row["processes"], "count")))
+    if row["threads"]:
         found.append(Tile("Threads", quantity(row["threads"], "count")))
+    if not by_pytorch(profile):
+        found += _device_tiles(profile, selection)
     return tuple(tile for tile in found if tile.quantity.value is not None)
+
+
+def _device_tiles(profile: Profile, selection: Selection) -> Iterator[Tile]:
+    """What was called, and the most memory that each device had."""
+    if has_operators(profile):
+        rows = records(TABLES["operators"].rows(profile, selection))
+        yield Tile(
+            "Operators called", quantity(sum(row["calls"] for row in rows if row["kind"] == "operator"), "count")
+        )
+    for row in records(TABLES["memory"].rows(profile, selection))[:MOST_MEMORIES] if has_memory(profile) else ():
+        blocks = "" if row["allocations"] is None else f"{row['allocations']:,} block{'s' * (row['allocations'] != 1)}"
+        left = f", {row['unfreed']:,} never freed" if row["unfreed"] else ""
+        yield Tile(f"Peak memory, {row['device']}", quantity(row["peak_bytes"], "bytes"), blocks + left)
 
 
 def _events(frame: Frame, profile: Profile) -> tuple[EventRow, ...]:

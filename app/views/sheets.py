@@ -40,6 +40,7 @@ class Shown:
     plain (a number of any size; where it is missing, what the column `text` of the row says).
 
     label: its heading, description: what it says when pointed at. scale: columns with the same word have one unit.
+    missing: in place of a number that there is none of.
     short: makes the text that is shown of a name or text. leads: where the cell of a row leads that is no name.
     """
 
@@ -50,6 +51,7 @@ class Shown:
     scale: str = ""
     short: Callable[[str], str] | None = None
     leads: Callable[[dict[str, Any]], str] | None = None
+    missing: str = MISSING
 
     @property
     def textual(self) -> bool:
@@ -242,7 +244,8 @@ def _cell(
     if column.kind == "plain":
         return Cell(*_plain(value, row.get("text")), "num")
     told = _number(column, value, scales)
-    return Cell(told.text, told.exact, "num", column.leads(row) if column.leads else "")
+    shown = column.missing if value is None else told.text
+    return Cell(shown, told.exact, "num", column.leads(row) if column.leads else "")
 
 
 def _plain(value: int | float | None, text: str | None) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from ..analysis.leaders import kernel_leaders, operator_leaders
 from ..analysis.schema import records
 from ..analysis.slices import has_clock
 from ..analysis.tables import TABLES
+from ..analysis.told import by_pytorch
 from ..charts.shares import Made, columns
 from ..charts.strips import Cell, area, strip
 from ..domain.profile import Profile
@@ -26,7 +27,6 @@ from .trace_parts import (
     STEP_PARTS,
     Lying,
     Share,
-    by_pytorch,
     cause_values,
     ends,
     lying,
@@ -169,7 +169,9 @@ def trace_overview(frame: Frame, profile: Profile) -> TraceOverview | None:
     """What there is to say of a trace; None for a profile without slices, or whose slices have no clock."""
     if not has_clock(profile):
         return None
-    steps = records(TABLES["steps"].rows(profile, frame.selection))
+    every = records(TABLES["steps"].rows(profile, frame.selection))
+    # Who cannot record steps or devices is not told of the one step that all would be.
+    steps = every if by_pytorch(profile) or profile.steps.num_rows or profile.device_work.num_rows else []
     devices = records(TABLES["devices"].rows(profile, frame.selection))
     worked = [device for device in devices if device["work"]]
     idle = [row for row in records(TABLES["idle"].rows(profile, frame.selection)) if row["stream"] is None]
@@ -231,6 +233,9 @@ def _cards(devices: list[dict[str, Any]]) -> tuple[Card, ...]:
         alike[device["name"], device["memory_bytes"], device["compute"], device["sms"]].append(device)
     found = []
     for (name, memory, compute, sms), same in alike.items():
+        if name and not (memory or compute or sms or any(one["work"] for one in same)):
+            # Nothing is known but what it is called.
+            continue
         listed = [where(device["rank"], device["device"]) for device in same]
         found.append(
             Card(

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from ..analysis.idle import Cause
 from ..analysis.steps import WHOLE, steps_of
-from ..analysis.told import told
+from ..analysis.told import by_pytorch, told
 from ..charts.shares import Made, Part, row
 from ..domain.profile import Profile
 from ..domain.selection import Selection
@@ -16,8 +16,6 @@ from ..domain.units import Quantity, quantity, scale_for
 from .frame import Frame
 
 NS_PER_US = 1_000
-OTHERS = frozenset({"chrome-trace", "llama-trace", "mllm", "speedscope"})
-"""Formats of traces that PyTorch's profiler does not write."""
 STEP_PARTS = (
     Part("kernel", "Computation", "A kernel ran on a device, not only those that communicate."),
     Part("communication", "Communication", "The only kernels that ran were those of a communication library."),
@@ -174,11 +172,6 @@ def step_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
             else f"Not counted: steps {few}. The profiler stopped before all the work that they launched was recorded."
         )
     return tuple(found)
-
-
-def by_pytorch(profile: Profile) -> bool:
-    """Whether PyTorch's profiler made the trace, and not something that asks for other words."""
-    return profile.meta.format not in OTHERS
 
 
 def recorder_said(profile: Profile) -> dict[str, str]:

@@ -120,11 +120,13 @@ def extent(profile: Profile, timeline: Timeline) -> Extent:
                 items = top.read(slice(0, len(top)))
                 starts.append(int(items.start.min()))
                 ends.append(int(items.end.max()))
-        for name, of in (("counters", "time_ns"), ("allocations", "start_ns")):
+        for name, of in (("counters", "time_ns"), ("allocations", "start_ns"), ("allocations", "end_ns")):
             times = profile.tables()[name].column(of).drop_null().to_numpy()
             if len(times):
                 starts.append(int(times.min()))
                 ends.append(int(times.max()))
+                if sampled and name == "allocations":
+                    sampled = min(sampled[0], starts[-1]), max(sampled[1], ends[-1])
         start, end = min(starts), max(max(ends), min(starts) + 1)
         is_device = np.array([kind == "gpu_stream" for kind in threads_of(profile).kind], bool)
         host, device = (_busy(profile, timeline, start, end, is_device == of) for of in (False, True))
