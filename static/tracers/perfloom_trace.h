@@ -39,6 +39,10 @@
 
 #else
 
+/* With -std=c11 a C library hides what is needed here, unless it is asked for before the first of its headers. */
+#if defined(__STRICT_ANSI__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -56,6 +60,9 @@
 #endif
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
+#endif
+#ifndef SA_RESETHAND
+#error "perfloom_trace.h: include it before all other headers, or compile with -D_GNU_SOURCE or -std=gnu11"
 #endif
 
 #ifdef __cplusplus

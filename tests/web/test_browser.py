@@ -25,6 +25,7 @@ PAGES = (
     "/",
     "/?search=nothing-like-it",
     "/import",
+    "/tracer",
     "/compare",
     "/nothing",
     *(f"/results/{ORDINARY}{tab}" for tab in RESULT),
