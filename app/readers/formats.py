@@ -7,6 +7,7 @@ from typing import BinaryIO
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Profile
 from . import (
+    austin,
     callgrind,
     chrome,
     collapsed,
@@ -14,6 +15,7 @@ from . import (
     memory_snapshot,
     memory_timeline,
     mllm,
+    memray_csv,
     nsight_compute,
     perf_data,
     perf_script,
@@ -21,10 +23,12 @@ from . import (
     perfetto_trace,
     pprof,
     pytorch,
+    py_spy,
     speedscope,
     stored,
 )
 
+from .not_read import advice
 HEAD_BYTES = 256 << 10
 """How much of a file, unpacked, is looked at to tell its format."""
 
@@ -81,6 +85,9 @@ READERS: dict[str, Reader] = {
         Reader(callgrind.FORMAT, "a file of callgrind", callgrind.sniff, callgrind.read, compiled=True),
         Reader(collapsed.FORMAT, "collapsed stacks", collapsed.sniff, collapsed.read),
     )
+        Reader(austin.FORMAT, "samples of austin", austin.sniff, austin.read),
+        Reader(py_spy.FORMAT, "stacks of py-spy", py_spy.sniff, py_spy.read),
+        Reader(memray_csv.FORMAT, "a table of memray", memray_csv.sniff, memray_csv.read),
 }
 
 
@@ -103,3 +110,5 @@ def recognise(head: bytes, source: str = "this file") -> Reader:
         if reader.sniff(head):
             return reader
     raise UnreadableInput(f"The format of {source} is not known. Give {known()}.")
+    if said := advice(head):
+        raise UnreadableInput(f"{source} {said}")

@@ -5,6 +5,7 @@ weighs, with what two have in common going on. One that counts something else be
 """
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from ..domain.tables import FrameKind
 from .pytorch_assembly import Dialect
 from .pytorch_assembly import assembled as of_events
 from .speedscope import FORMAT
-from .trace_made import MadeEvents
+from .trace_made import NONE, MadeEvents
 from .trace_slices import Meaning, What
 
 TIMES = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 1_000_000_000}
@@ -29,6 +30,11 @@ NO_WEIGHT = "sample without a weight that can be"
 NO_TIME = "event without a time that can be"
 LONE_END = "end of a frame that is not open"
 NEVER_ENDED = "frame that was never closed: it ends with its profile"
+
+
+SAMPLERS = ("py-spy@", "memray@", "rbspy")
+"""Exporters whose lines are those that ran, not those at which functions start."""
+_OF_PY_SPY = re.compile(r'(?:Process (\d{1,18}) )?Thread (\d{1,18}) "(.*)"', re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -68,26 +74,32 @@ def assembled(file: Any, source: str, defect: str | None) -> Profile:
         else:
             counts.append((name, one))
     events = MadeEvents()
+    exporter = str(file.get("exporter") or "") if isinstance(file, dict) else ""
     for name, one, factor in times:
         spans = _spans(one, factor, lost) if one["type"] == "evented" else _stretches(one, factor, lost)
-        _nested(events, name, spans, frames, lost)
-    about = {"exporter": str(file["exporter"])} if isinstance(file, dict) and file.get("exporter") else {}
+        thread, process = name, NONE
+        if exporter.startswith("py-spy@") and (told := _OF_PY_SPY.fullmatch(name)):
+            thread, process = told[2], events.text(told[1] or "")
+            events.about("thread_name", thread, told[1] or "", name=told[3] or f"thread {thread}")
+        _nested(events, thread, spans, frames, lost, process)
+    about = {"exporter": exporter} if exporter else {}
     if not times:
         builder = ProfileBuilder(FORMAT)
-        taken = _counted(builder, counts, frames, lost)
+        taken = _counted(builder, counts, frames, lost, exporter.startswith("memray"))
         if not taken:
             raise UnreadableInput(f"There is no sample in {source}: its profiles are empty. Record it again.")
         lost.tell(builder)
         builder.run()
         return builder.finish(Meta(FORMAT, complete=defect is None, reasons=(defect,) if defect else (), facts=about))
-    lines = {(frame.file or "", frame.name): frame.line for frame in reversed(frames.values())}
+    starts = () if exporter.startswith(SAMPLERS) else reversed(frames.values())
+    lines = {(frame.file or "", frame.name): frame.line for frame in starts}
 
     def what(category: str, name: str) -> What:
         return What("other", FrameKind.USER, file=category or None, line=lines.get((category, name)))
 
     def more(builder: ProfileBuilder, zero: int) -> None:
         also = _Lost()
-        _counted(builder, counts, frames, also)
+        _counted(builder, counts, frames, also, exporter.startswith("memray"))
         also.tell(builder)
 
     nothing = "its profiles are empty. Record it again."
@@ -164,7 +176,12 @@ def _samples(one: dict[str, Any], factor: int, lost: _Lost) -> Iterator[tuple[li
 
 
 def _nested(
-    events: MadeEvents, thread: str, spans: Iterator[tuple[str, int, int]], frames: dict[int, _Frame], lost: _Lost
+    events: MadeEvents,
+    thread: str,
+    spans: Iterator[tuple[str, int, int]],
+    frames: dict[int, _Frame],
+    lost: _Lost,
+    process: int,
 ) -> None:
     """Slices of what begins and ends, on a thread of that name."""
     opened: list[tuple[int, int, int | None]] = []
@@ -172,7 +189,7 @@ def _nested(
     for sort, at, frame in spans:
         last = max(last, at)
         if sort == "O":
-            opened.append((frame, at, _begun(events, thread, frames, frame, at, lost)))
+            opened.append((frame, at, _begun(events, thread, frames, frame, at, lost, process)))
             continue
         if not any(frame == one for one, _, _ in opened):
             lost.note(LONE_END, f"frame {frame} at {at}")
@@ -190,25 +207,36 @@ def _nested(
             events.end(slice, last)
 
 
-def _begun(events: MadeEvents, thread: str, frames: dict[int, _Frame], frame: int, at: int, lost: _Lost) -> int | None:
+def _begun(
+    events: MadeEvents, thread: str, frames: dict[int, _Frame], frame: int, at: int, lost: _Lost, process: int
+) -> int | None:
     """The slice of a frame that begins; None where no such frame is known."""
     if frame not in frames:
         lost.note(NO_FRAME, f"frame {frame}")
         return None
     # The category tells functions of one name in several files apart.
-    return events.begin(frames[frame].name, thread, at, category=frames[frame].file or "")
+    return events.begin(frames[frame].name, thread, at, category=frames[frame].file or "", process=process)
 
 
 def _counted(
-    builder: ProfileBuilder, counts: list[tuple[str, dict[str, Any]]], frames: dict[int, _Frame], lost: _Lost
+    builder: ProfileBuilder,
+    counts: list[tuple[str, dict[str, Any]]],
+    frames: dict[int, _Frame],
+    lost: _Lost,
+    of_memray: bool,
 ) -> int:
     """Add the profiles that are not of time; how many samples."""
     taken = 0
-    for place, (name, one) in enumerate(counts):
-        unit = str(one.get("unit") or "none")
-        event = builder.event("weight" if unit in UNITS else unit, UNITS.get(unit, unit))
-        thread = builder.thread(incarnation=-1 - place)
-        builder.named(thread, 0, name)
+    units = [str(one.get("unit") or "none") for _, one in counts]
+    alike = len(set(units)) == 1
+    for place, ((name, one), unit) in enumerate(zip(counts, units, strict=True)):
+        told = UNITS.get(unit, unit)
+        # What memray counts is of one thread each time.
+        shown = name.lower() if of_memray else "weight" if alike and unit in UNITS else told
+        event = builder.event(shown, told)
+        thread = builder.thread(incarnation=-1 if of_memray else -1 - place)
+        if not of_memray:
+            builder.named(thread, 0, name)
         rows = []
         for stack, weight in _samples(one, 1, lost) if one["type"] == "sampled" else ():
             known = [frames[frame] for frame in stack if frame in frames]

@@ -1,0 +1,136 @@
+"""Reader of what austin, the sampler of Python programs, writes: its text, and its binary form MOJO (austin_mojo).
+
+    # austin: 3.7.0
+    # mode: wall
+
+    P123;T0:124;/srv/app.py:<module>:31;/srv/app.py:main:25 5133
+
+A line is what a thread did for so many microseconds; in memory mode, by how many bytes the process grew; in full mode
+both, `time,idle,memory`. Definition: README.md of github.com/P403n1x87/austin, src/mojo.h.
+"""
+
+import re
+from typing import BinaryIO
+
+from ..domain.errors import UnreadableInput
+from ..domain.profile import Profile
+from .austin_mojo import MAGIC, Mojo
+from .austin_samples import GC, INVALID, Frame, Samples
+from .perf_grammar import text
+
+FORMAT = "austin"
+CHUNK_BYTES = 8 << 20
+LONGEST_BYTES = 64 << 20
+SHOWN = 160
+MOST_KEPT = 1 << 20
+NO_LINE = "line that is no sample of austin"
+
+_SAMPLE = re.compile(rb"P(\d{1,18});T(?:(\d{1,18}):)?([^;\s]{1,40})((?:;.*)?) (-?\d{1,18})(?:,([01]),(-?\d{1,18}))?")
+_ABOUT = re.compile(rb"# ([\w-]+): ?(.*)")
+_FRAME = re.compile(rb"(.*):(.*):(\d{1,9})", re.DOTALL)
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` is one of austin."""
+    if head.startswith(MAGIC):
+        return True
+    head = head.removeprefix(b"\xef\xbb\xbf")
+    if head.startswith(b"# austin: "):
+        return True
+    lines = [line for line in head.split(b"\n", 20)[:20] if line.strip() and not line.startswith(b"#")]
+    whole = lines[:-1] if len(lines) > 1 else lines
+    return bool(whole) and all(_is_sample(line.strip()) for line in whole)
+
+
+def _is_sample(line: bytes) -> bool:
+    found = _SAMPLE.fullmatch(line)
+    return found is not None and all(
+        _FRAME.fullmatch(frame) or frame in (GC, INVALID) for frame in found[4].split(b";")[1:]
+    )
+
+
+def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
+    """The profile in a file. `source` names it in messages. Raises UnreadableInput where there is no sample in it."""
+    data = stream.read(CHUNK_BYTES)
+    if data.startswith(MAGIC):
+        samples = Mojo(stream, data).samples
+    else:
+        samples = _Text(stream, data).samples
+    if not samples:
+        raise UnreadableInput(
+            f"There is no sample in {source}: austin saw no thread of Python run. Record it again, for longer, and "
+            "look at what austin prints."
+        )
+    return samples.finish(FORMAT, getattr(stream, "defect", None))
+
+
+class _Text:
+    """Takes in austin's text."""
+
+    def __init__(self, stream: BinaryIO, data: bytes) -> None:
+        self.samples = Samples()
+        self._frames: dict[bytes, int] = {}
+        self._stacks: dict[bytes, int] = {}
+        count, rest = 0, b""
+        while data:
+            *lines, rest = (rest + data).split(b"\n")
+            if len(rest) > LONGEST_BYTES:
+                lines, rest = [*lines, rest], b""
+            for number, line in enumerate(lines, count + 1):
+                self._line(line, number)
+            count += len(lines)
+            data = stream.read(CHUNK_BYTES)
+        if rest:
+            self._line(rest, count + 1)
+
+    def _line(self, line: bytes, number: int) -> None:
+        line = line.strip()
+        if not line:
+            return
+        if line.startswith(b"#"):
+            if about := _ABOUT.fullmatch(line):
+                self.samples.about(text(about[1]), text(about[2]).strip())
+            return
+        found = _SAMPLE.fullmatch(line)
+        if not found:
+            shown = text(line[: 4 * SHOWN])
+            self.samples.lost(NO_LINE, f"line {number}: {shown if len(shown) <= SHOWN else shown[:SHOWN] + '…'}")
+            return
+        pid, interpreter, thread, frames, first, idle, memory = found.groups()
+        stack = self._stacks.get(frames)
+        if stack is None:
+            if len(self._stacks) > MOST_KEPT:
+                self._stacks.clear()
+            stack = self._stacks[frames] = self.samples.stack(self._places(frames))
+        only_memory = self.samples.mode == "memory" and memory is None
+        self.samples.add(
+            (int(pid), int(interpreter) if interpreter else 0, text(thread)),
+            stack,
+            time_us=None if only_memory else int(first),
+            memory_bytes=int(first) if only_memory else int(memory) if memory is not None else None,
+            idle=idle == b"1",
+        )
+
+    def _places(self, frames: bytes) -> list[int]:
+        """The frames of a stack. A path with a semicolon in it stands in several pieces."""
+        found, before = [], b""
+        for piece in frames.split(b";")[1:]:
+            known = self._frames.get(before + piece)
+            if known is None:
+                piece = before + piece
+                match = _FRAME.fullmatch(piece)
+                if not match and piece not in (GC, INVALID):
+                    before = piece + b";"
+                    continue
+                known = self._frames[piece] = self.samples.frame(_frame(piece, match))
+            found.append(known)
+            before = b""
+        if before:
+            found.append(self.samples.frame(Frame(text(before[:-1]), "", 0)))
+        return found
+
+
+def _frame(piece: bytes, match: re.Match[bytes] | None) -> Frame:
+    if match is None or piece in (GC, INVALID):
+        return Frame(text(piece), "", 0)
+    return Frame(text(match[2]), text(match[1]), int(match[3]))

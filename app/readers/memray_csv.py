@@ -1,0 +1,141 @@
+"""Reader of the table of allocations that `memray transform csv` writes.
+
+    allocator,num_allocations,size,tid,thread_name,stack_trace
+    MALLOC,3,1340,1,0x1,inner;/srv/app.py;58|outer;/srv/app.py;12
+
+A row is a place that allocated, its frames innermost first, by `|`: what was in use at the peak, or what was never
+freed (--leaks). Definition: src/memray/reporters/transform.py.
+"""
+
+import codecs
+import csv
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from ..domain.builder import ProfileBuilder
+from ..domain.errors import UnreadableInput
+from ..domain.profile import Meta, Profile
+from ..domain.tables import FrameKind
+
+FORMAT = "memray"
+HEAD = ("allocator", "num_allocations", "size", "tid", "thread_name", "stack_trace")
+MEMORY, ALLOCATIONS = "memory", "allocations"
+LONGEST_FIELD = 64 << 20
+MOST = 1 << 62
+SHOWN = 160
+NO_ROW = "row that is none of memray"
+NO_FRAMES = "row without a stack"
+
+_PYTHON = re.compile(r".*\.pyx?|<.*>")
+_FRAME = re.compile(r"(.*);([^;]*);(-?\d{1,9})", re.DOTALL)
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` is such a table."""
+    return head.removeprefix(b"\xef\xbb\xbf").startswith(",".join(HEAD).encode())
+
+
+def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
+    """The profile in a table. `source` names it in messages. Raises UnreadableInput where it has no row."""
+    builder = ProfileBuilder(FORMAT)
+    events = builder.event(MEMORY, "bytes"), builder.event(ALLOCATIONS, "count")
+    frames: dict[str, int] = {}
+    stacks: dict[str, int] = {}
+    threads: dict[tuple[str, str], int] = {}
+    count = 0
+    for number, row in enumerate(_rows(stream), 2):
+        values = _numbers(row)
+        if values is None:
+            builder.lost(NO_ROW, f"row {number}: {','.join(row)[:SHOWN]}")
+            continue
+        if not row[5]:
+            builder.lost(NO_FRAMES, f"row {number}: {','.join(row)[:SHOWN]}")
+        stack = stacks.get(row[5])
+        if stack is None:
+            stack = stacks[row[5]] = builder.stack(_stack(builder, row[5], frames))
+        thread = threads.get((row[3], row[4]))
+        if thread is None:
+            thread = threads[row[3], row[4]] = _thread(builder, row[3], row[4], len(threads))
+        for event, value in zip(events, values, strict=True):
+            if value:
+                builder.sample(0, thread, event, stack, value)
+        count += 1
+    if not count:
+        raise UnreadableInput(f"There is no allocation in {source}. Record again, or ask memray for --leaks.")
+    builder.run()
+    defect = getattr(stream, "defect", None)
+    return builder.finish(Meta(FORMAT, complete=defect is None, reasons=(defect,) if defect else ()))
+
+
+def _rows(stream: BinaryIO) -> Iterator[list[str]]:
+    """The rows below the head. What is longer than any stack is cut into rows that are none."""
+    csv.field_size_limit(LONGEST_FIELD)
+    lines = codecs.getreader("utf-8")(_Lines(stream), "replace")
+    rows = csv.reader(line.replace("\0", "") for line in lines)
+    next(rows, None)
+    while True:
+        try:
+            row = next(rows, None)
+        except csv.Error as error:
+            yield [str(error)]
+            continue
+        if row is None:
+            return
+        if row:
+            yield row
+
+
+class _Lines:
+    """A stream as the standard library's decoder wants it."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def read(self, size: int = -1) -> bytes:
+        """So many bytes."""
+        return self._stream.read(size if size > 0 else 1 << 20)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _numbers(row: list[str]) -> tuple[int, int] | None:
+    """(bytes, allocations) of a row; None where it is none."""
+    if len(row) != len(HEAD) or not all(word.isascii() and word.isdecimal() and len(word) < 20 for word in row[1:3]):
+        return None
+    count, size = int(row[1]), int(row[2])
+    return (size, count) if size < MOST and count < MOST else None
+
+
+def _stack(builder: ProfileBuilder, trace: str, frames: dict[str, int]) -> list[int]:
+    """The frames, outermost first. A name with a | in it stands in several pieces."""
+    found, before = [], ""
+    for piece in trace.split("|") if trace else ():
+        piece = before + piece
+        match = _FRAME.fullmatch(piece)
+        if not match:
+            before = piece + "|"
+            continue
+        before = ""
+        known = frames.get(piece)
+        if known is None:
+            name, file, line = match[1], match[2], int(match[3])
+            python = _PYTHON.fullmatch(file) is not None
+            known = frames[piece] = builder.frame(
+                builder.function(name, "", file or None),
+                kind=FrameKind.PYTHON if python else FrameKind.USER,
+                line=line if 0 < line < 1 << 31 else None,
+            )
+        found.append(known)
+    if before:
+        found.append(builder.frame(builder.function(before[:-1]), kind=FrameKind.UNKNOWN))
+    return found[::-1]
+
+
+def _thread(builder: ProfileBuilder, tid: str, name: str, place: int) -> int:
+    number = int(tid) if tid.isascii() and tid.isdecimal() and len(tid) < 19 else None
+    thread = builder.thread(tid=number, incarnation=0 if number is not None else -1 - place)
+    # memray writes the number again, in hexadecimal digits, for a thread without a name.
+    builder.named(thread, 0, name if name and not re.fullmatch(r"0x[0-9a-f]+", name) else f"thread {tid}")
+    return thread
