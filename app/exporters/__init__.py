@@ -18,7 +18,8 @@ class Exporter:
 
     name: as given to `convert --to`. title, about: what it is, in words. suffix: of a file's name. options: the
     switches that `write` understands, with a sentence each. every_event: without a selected one it holds all, else
-    only the main one. `write` yields the bytes of one file; it raises InvalidRequest for a selection that the profile
+    only the main one. as_recorded: it keeps call stacks as they are, and refuses a selection that changes them (hide,
+    invert, recursion). `write` yields the bytes of one file; it raises InvalidRequest for a selection that the profile
     does not have.
     """
 
@@ -30,6 +31,7 @@ class Exporter:
     write: Write
     options: Mapping[str, str]
     every_event: bool = False
+    as_recorded: bool = False
 
 
 EXPORTERS: dict[str, Exporter] = {
@@ -83,6 +85,7 @@ EXPORTERS: dict[str, Exporter] = {
             stored.write,
             stored.OPTIONS,
             every_event=True,
+            as_recorded=True,
         ),
         Exporter(
             "speedscope",

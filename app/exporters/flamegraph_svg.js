@@ -9,6 +9,8 @@
   const root = document.documentElement;
   const reset = document.getElementById('reset');
   const search = document.getElementById('search');
+  const title = root.querySelector('.title');
+  const name = root.getAttribute('aria-label');
   const input = search.querySelector('input');
   const matched = document.getElementById('matched');
   const height = root.viewBox.baseVal.height;
@@ -123,7 +125,12 @@
     width = Math.max(320, root.clientWidth || window.innerWidth);
     root.setAttribute('width', width);
     root.setAttribute('viewBox', `0 0 ${width} ${height}`);
-    search.setAttribute('x', Math.max(MARGIN, width - MARGIN - 260));
+    // In a narrow window the field leaves room for the title, and the title for the field.
+    const field = Math.min(260, Math.floor(width * 0.45));
+    search.setAttribute('x', width - MARGIN - field);
+    search.setAttribute('width', field);
+    const room = Math.floor((width - 3 * MARGIN - field) / 8.5);
+    title.textContent = name.length > room ? `${name.slice(0, room - 1)}…` : name;
     matched.setAttribute('x', width - MARGIN);
     draw();
   }

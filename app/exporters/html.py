@@ -7,11 +7,12 @@ graphs stand in frames of their own, as data.
 import base64
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
 
+from ..analysis.collectives import communicates
 from ..analysis.picking import check
 from ..analysis.schema import Column, Table, records
 from ..analysis.tables import TABLES
@@ -20,6 +21,7 @@ from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import DEVICE_TIME, texts
 from ..domain.units import exact, quantity, utc_text
+from ..readers import READERS
 from . import svg
 from .svg import escape
 
@@ -30,6 +32,14 @@ SHOWN = (
     *("threads", "ranks", "runs", "nsight", "losses"),
 )
 """The tables of a report, in their order; those without rows are left out."""
+IDLE: Mapping[str, Callable[[Profile], bool]] = {
+    "devices": lambda profile: profile.device_work.num_rows > 0,
+    "steps": lambda profile: profile.steps.num_rows > 0,
+    "communication": communicates,
+    "ranks": lambda profile: profile.ranks.num_rows > 1 or profile.runs.num_rows > 1,
+    "runs": lambda profile: profile.runs.num_rows > 1,
+}
+"""Tables that say nothing of most results, though they have a row: when they are shown."""
 BORDER_PX = 4
 _VIEW = re.compile(rb'viewBox="0 0 [\d.]+ ([\d.]+)"')
 
@@ -37,9 +47,10 @@ _VIEW = re.compile(rb'viewBox="0 0 [\d.]+ ([\d.]+)"')
 def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
     """The file. Raises InvalidRequest for what the profile does not have."""
     check(profile, selection)
-    title = profile.meta.command or profile.meta.format
+    title = profile.meta.command or _format(profile)
     graphs = list(_graphs(profile, selection))
-    tables = [(table, rows) for name in SHOWN if (rows := _rows(table := TABLES[name], profile, selection))]
+    names = [name for name in SHOWN if name not in IDLE or IDLE[name](profile)]
+    tables = [(table, rows) for name in names if (rows := _rows(table := TABLES[name], profile, selection))]
     yield (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -61,9 +72,16 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
     yield f"<script>{_file('report.js')}</script>\n</body></html>\n".encode()
 
 
+def _format(profile: Profile) -> str:
+    """What was read, in words."""
+    known = READERS.get(profile.meta.format)
+    label = known.label.removeprefix("a ") if known else profile.meta.format
+    return label[:1].upper() + label[1:]
+
+
 def _about(profile: Profile, selection: Selection) -> str:
     meta = profile.meta
-    told: list[tuple[str, str]] = [("Format", meta.format)]
+    told: list[tuple[str, str]] = [("Format", _format(profile))]
     if meta.start_epoch_ns is not None:
         told.append(("Recorded", utc_text(meta.start_epoch_ns / 1e9)))
     if meta.duration_ns is not None:
@@ -84,7 +102,7 @@ def _graphs(profile: Profile, selection: Selection) -> Iterator[tuple[str, bytes
     events = [main] if selection.event else list(dict.fromkeys([main, DEVICE_TIME]))
     for event in events:
         if event in texts(profile.events, "name"):
-            yield f"Flame graph: {event}", b"".join(svg.export(profile, selection.only(event=event), {}))
+            yield f"Flame graph: {event}", b"".join(svg.export(profile, selection.only(event=event), {}, event))
 
 
 def _rows(table: Table, profile: Profile, selection: Selection) -> list[dict[str, Any]]:
@@ -98,7 +116,7 @@ def _rows(table: Table, profile: Profile, selection: Selection) -> list[dict[str
 
 
 def _table(table: Table, rows: list[dict[str, Any]]) -> Iterator[bytes]:
-    columns = [column for column in table.columns if any(row[column.name] is not None for row in rows)]
+    columns = [column for column in table.columns if any(row[column.name] not in (None, "") for row in rows)]
     yield f'<h2 id="{table.name}">{escape(table.title)}</h2>\n'.encode()
     if len(rows) > MOST_ROWS:
         all_of = f"perfloom report ID {table.name} --format csv"

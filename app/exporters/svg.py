@@ -26,6 +26,10 @@ from . import palette
 Array = np.ndarray[Any, Any]
 ROW = 17
 MARGIN = 10
+SEARCH = 260
+"""How wide the search field is."""
+TITLE_CELL = 8.5
+"""How wide a letter of a title is."""
 HEAD = 58
 FOOT = 28
 FONT = 11
@@ -139,7 +143,7 @@ def write(
     told = _told(tree, whole, left_out)
     parts = [_opening(look, height, title, link is None), f"<style>{_style(fills, look, tree)}</style>"]
     parts.append('<rect class="ground" width="100%" height="100%"/>')
-    parts.append(f'<text class="title" x="{MARGIN}" y="20">{escape(_cut(title, 200))}</text>')
+    parts.append(f'<text class="title" x="{MARGIN}" y="20">{escape(_cut(title, _room(look)))}</text>')
     parts.append(f'<text class="told" x="{MARGIN}" y="38">{escape(told)}</text>')
     if not whole:
         parts.append(f'<text class="told" x="{MARGIN}" y="{HEAD + 12}">No sample is in this selection.</text>')
@@ -154,11 +158,13 @@ def write(
     return "\n".join(parts)
 
 
-def export(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
-    """The flame graph of a selection as a file. options: OPTIONS."""
+def export(
+    profile: Profile, selection: Selection, options: Mapping[str, bool], title: str | None = None
+) -> Iterator[bytes]:
+    """The flame graph of a selection as a file. options: OPTIONS. title: stands above it; else what was recorded."""
     look = Look(interactive=not options.get("static"), up=bool(options.get("flames")))
     tree = flame_tree(profile, selection, least=look.least_px / look.width)
-    yield write(tree, profile, title=profile.meta.command or "Flame graph", look=look).encode()
+    yield write(tree, profile, title=title or profile.meta.command or "Flame graph", look=look).encode()
 
 
 def escape(text: str) -> str:
@@ -321,6 +327,11 @@ class _Fills:
         return palette.module_slots(sorted(weight, key=lambda module: (-weight[module], module)))
 
 
+def _room(look: Look) -> int:
+    """How many letters of a title fit beside the search field, if there is one."""
+    return int((look.width - 2 * MARGIN - (SEARCH + MARGIN if look.interactive else 0)) / TITLE_CELL)
+
+
 def _opening(look: Look, height: int, title: str, scales: bool) -> str:
     # One with links stands in a frame of a page, which would shrink all of it to the frame's height.
     box = f' viewBox="0 0 {look.width} {height}"' if scales else ""
@@ -350,7 +361,8 @@ def _style(fills: _Fills, look: Look, tree: FlameTree) -> str:
         ground = colours.diff_ground if is_difference else colours.ground
         words = colours.diff_text if is_difference and which == 0 else colours.text
         rules = [
-            f"svg{{color:{words};background:{ground};--match:{colours.match};--match-text:{colours.match_text}}}",
+            f"svg{{color-scheme:{('light', 'dark')[which]};color:{words};background:{ground};"
+            f"--match:{colours.match};--match-text:{colours.match_text}}}",
             f".ground{{fill:{ground}}}text{{fill:{words}}}.f text{{fill:{text}}}.m{{fill:{colours.match}}}",
         ]
         rules += [f".{name}{{fill:{pair[which]}}}" for pair, name in fills.classes.items()]
@@ -401,7 +413,7 @@ def _controls(look: Look) -> str:
     return (
         f'<text id="reset" class="button hidden" x="{MARGIN}" y="53" role="button" tabindex="0">Reset zoom</text>'
         f'<text id="matched" class="told" x="{right}" y="53" text-anchor="end"></text>'
-        f'<foreignObject id="search" class="hidden" x="{right - 260}" y="8" width="260" height="26">'
+        f'<foreignObject id="search" class="hidden" x="{right - SEARCH}" y="8" width="{SEARCH}" height="26">'
         '<input xmlns="http://www.w3.org/1999/xhtml" type="search" placeholder="Search (regular expression)" '
         'aria-label="Search: regular expression" spellcheck="false"/></foreignObject>'
     )

@@ -48,7 +48,8 @@ PAGES = {
 
 @dataclass(frozen=True)
 class Form:
-    """A form to save as. options: its switches, each with what it does."""
+    """A form to save as. url: empty where it cannot hold this selection. options: its switches, each with what it
+    does."""
 
     name: str
     title: str
@@ -186,12 +187,14 @@ def _many(held: tuple[tuple[str, Quantity], ...]) -> bool:
 
 
 def _form(frame: Frame, exporter: Exporter) -> Form:
+    selection = frame.selection
+    refused = exporter.as_recorded and (selection.hide is not None or selection.invert or selection.recursion)
     return Form(
         name=exporter.name,
         title=exporter.title,
         about=exporter.about,
         suffix=exporter.suffix,
-        url=frame.url(f"export/{exporter.name}"),
+        url="" if refused else frame.url(f"export/{exporter.name}"),
         action=f"/results/{frame.id}/export/{exporter.name}",
         options=tuple(exporter.options.items()),
     )

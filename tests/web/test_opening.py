@@ -272,6 +272,9 @@ def test_the_page_of_exports_leads_everywhere(browser_client: Browser, ordinary:
         assert "event=page-faults" in link and "start-ms=0.1" in link
         response = browser_client.client.get(link)
         assert response.status_code == 200 and response.headers["Content-Disposition"].startswith("attachment"), link
+    hiding = read(browser_client.page(f"/results/{ordinary}/export?hide=main"))
+    refused = [f for f in EXPORTERS if f"/results/{ordinary}/export/{f}?hide=main" not in hiding.links]
+    assert refused == [form for form, exporter in EXPORTERS.items() if exporter.as_recorded] == ["profile"]
     assert not any("/tables/operators" in link for link in links), "there are none"
     opener = browser_client.client.get(f"/results/{ordinary}/open/perfetto")
     assert opener.headers["Cross-Origin-Opener-Policy"] == "same-origin-allow-popups"
