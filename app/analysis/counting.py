@@ -22,7 +22,8 @@ from .measured import Measured, counted, idle, in_table_order, measured, running
 from .picking import event_id, event_names, events_selected, threads_of, threads_selected
 from .schema import Column, frame, records
 from .slices import has_clock, slices_selected
-from .steps import steps_selected
+from .steps import steps_selected, token_rates
+from .tokens import KINDS
 
 Array = np.ndarray[Any, Any]
 
@@ -76,6 +77,18 @@ SUMMARY = (
     _share("sm_efficiency_percent", "estimated share in which a multiprocessor had a block of a kernel to run"),
     _share("occupancy_percent", "estimated achieved occupancy of its kernels"),
     _share("tensor_core_time_percent", "share of its kernels' time that belongs to those that use tensor cores"),
+    Column(
+        "prefill_tokens_per_s",
+        "",
+        "Of a language model: tokens of the prompt in a second; missing where their number is not known.",
+        "Float64",
+    ),
+    Column(
+        "decode_tokens_per_s",
+        "",
+        "Of a language model: tokens made in a second, one behind the other; missing where there are no such steps.",
+        "Float64",
+    ),
 )
 EVENTS = (
     _EVENT,
@@ -179,6 +192,7 @@ def summary(profile: Profile, selection: Selection) -> pd.DataFrame:
             "hosts": [len(hosts - {None, ""})],
             "runs": [max(1, profile.runs.num_rows)],
             **_of_devices(profile, selection),
+            **_tokens(profile, selection),
         },
     )
 
@@ -200,6 +214,11 @@ def _of_devices(profile: Profile, selection: Selection) -> dict[str, list[Any]]:
             name: [row.get(name)] for name in ("sm_efficiency_percent", "occupancy_percent", "tensor_core_time_percent")
         },
     }
+
+
+def _tokens(profile: Profile, selection: Selection) -> dict[str, list[float | None]]:
+    found = token_rates(profile, selection)
+    return {f"{kind}_tokens_per_s": [found[kind].per_s if kind in found else None] for kind in KINDS}
 
 
 def losses(profile: Profile, selection: Selection) -> pd.DataFrame:

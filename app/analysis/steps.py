@@ -19,6 +19,7 @@ from .remember import remembered
 from .roles import STEP_PREFIX, RankTime, Role, rank_times
 from .schema import Column, frame
 from .slices import slices_of, work_of
+from .tokens import Rate, per_second, rates, tokens_of
 from .windows import checked_step
 
 Array = np.ndarray[Any, Any]
@@ -49,6 +50,8 @@ STEPS = (
     ),
     Column("start_ms", "ms", "When it began, from the profile's zero.", "float64"),
     Column("device_work", "", "How many kernels, copies and sets it launched.", "int64"),
+    Column("tokens", "", "Of a language model: how many tokens it evaluated, where that is known.", "Int64"),
+    Column("tokens_per_s", "", "tokens ÷ total_us: in a second.", "Float64"),
 )
 
 
@@ -87,6 +90,7 @@ def steps(profile: Profile, selection: Selection) -> pd.DataFrame:
         if len(time.device):
             idle[mine] = end[mine] - start[mine] - time.device.within(start[mine], end[mine])
     total = end - start
+    tokens = _tokens(profile)[rows]
     return frame(
         STEPS,
         {
@@ -99,8 +103,23 @@ def steps(profile: Profile, selection: Selection) -> pd.DataFrame:
             "communication_kernel_us": communicating / NS_PER_US,
             "start_ms": start / NS_PER_MS,
             "device_work": known.work[rows],
+            "tokens": known_or_none(tokens),
+            "tokens_per_s": known_or_none(per_second(tokens, total)),
         },
     )
+
+
+def token_rates(profile: Profile, selection: Selection) -> dict[str, Rate]:
+    """Tokens of the selected steps, by `prefill` and `decode`; empty where steps are no evaluations of a model."""
+    if not profile.steps.num_rows:
+        return {}
+    known, rows = steps_of(profile), steps_selected(profile, selection)
+    return rates([known.name[row] for row in rows.tolist()], *clipped(known, rows, selection), _tokens(profile)[rows])
+
+
+def _tokens(profile: Profile) -> Array:
+    known = steps_of(profile)
+    return remembered(profile, "tokens of steps", lambda: tokens_of(profile, known.name, known.start_ns))
 
 
 def ranks_or_none(rank: Array) -> list[int | None]:

@@ -5,28 +5,25 @@ from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Profile
-from ..domain.tables import NO_ID, FrameKind, column, texts
+from ..domain.tables import FrameKind
 from .compiled import lean
 from .llama_lines import BEGIN, COUNTER, END, NONE, SHOWN, Array, Lines
 from .llama_names import told_by
+from .llama_steps import MARK, steps_of
 from .pytorch_assembly import Dialect
 from .pytorch_assembly import assembled as of_events
 from .trace_events import MISSING, TraceEvents
 from .trace_slices import Meaning, What
-from .trace_tables import table
 
 FORMAT = "llama-trace"
 NO_BEGIN = "end of something that never began"
 NO_VALUE = "counter whose value is no number"
 CUT_OFF = "The file ends without end_time: the program was killed, or the file is cut off."
 PREFIX = "end_"
-LAST_TENSORS = ("result_output", "lm_head", "output.weight")
-"""What an evaluation of a language model computes last: how likely each token is."""
-OPERATOR, MARK = "operator", "mark"
+OPERATOR = "operator"
 _OPERATOR, _MARK = What("operator", FrameKind.OPERATOR), What("annotation", FrameKind.ANNOTATION)
 
 
@@ -156,43 +153,4 @@ def assembled(lines: Lines, source: str, defect: str | None) -> Profile:
         events.lost.append(("event that the tracer had no room for", dropped, "as the file says"))
     dialect = Dialect(FORMAT, Meaning(_what), "")
     profile = of_events(events, source, defect or cut, dialect)
-    return replace(profile, steps=_steps(profile))
-
-
-def _steps(profile: Profile) -> pa.Table:
-    """Evaluations of the model: the marks of one name that took most of the time, outside of everything else; where
-    there are none, from one computation of the last tensor to the next. The first is of the whole prompt, each other of
-    one token."""
-    slices = profile.slices
-    start, length, thread, function = (
-        column(slices, name) for name in ("start_ns", "duration_ns", "thread", "function")
-    )
-    names = texts(profile.functions, "name")
-    outer = np.flatnonzero((column(slices, "depth") == 0) & (column(slices, "category") == _category(profile, MARK)))
-    longest = np.bincount(function[outer], length[outer], len(names)) * (
-        np.bincount(function[outer], None, len(names)) > 1
-    )
-    if len(longest) and longest.max() > 0:
-        rows = outer[function[outer] == int(longest.argmax())]
-        rows = rows[thread[rows] == thread[rows[0]]]
-        begin, end = start[rows], start[rows] + length[rows]
-    else:
-        last = [number for number, name in enumerate(names) if told_by(name).get("tensor") in LAST_TENSORS]
-        rows = np.flatnonzero(np.isin(function, last))
-        rows = rows[thread[rows] == thread[rows[0]]] if len(rows) else rows
-        end = start[rows] + length[rows]
-        begin = np.concatenate(([int(start.min())], end[:-1])) if len(rows) else end
-    order = np.argsort(begin, kind="stable") if len(rows) > 1 else rows[:0]
-    name = names[int(function[rows[0]])] if len(order) else ""
-    return table(
-        "steps",
-        rank=[None] * len(order),
-        name=[f"{name} {number}" for number in range(1, len(order) + 1)],
-        start_ns=begin[order],
-        end_ns=end[order],
-        thread=thread[rows][order],
-    )
-
-
-def _category(profile: Profile, name: str) -> int:
-    return texts(profile.categories, "name").index(name) if name in texts(profile.categories, "name") else NO_ID
+    return replace(profile, steps=steps_of(profile))

@@ -12,12 +12,13 @@ from werkzeug.wrappers import Response
 from ..analysis.hotspots import hotspots
 from ..analysis.memory import has_memory
 from ..analysis.slices import has_clock, has_operators
+from ..analysis.steps import token_rates
 from ..analysis.tables import TABLES, records
 from ..analysis.told import by_pytorch
 from ..domain.jobs import Scope
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.units import TIME_UNITS, Quantity, quantity, scale_for, utc_iso, utc_text
+from ..domain.units import TIME_UNITS, Quantity, count, quantity, scale_for, utc_iso, utc_text
 from ..readers import READERS
 from ..rendering import Page, render
 from ..services import services
@@ -25,7 +26,7 @@ from ..store import Job
 from .caveats import caveat
 from .frame import Frame, open_frame
 from .functions import FunctionRow, function_rows
-from .run_notes import run_notes
+from .run_notes import run_notes, stack_notes
 from .taking import Taking, hosts_text, taking
 from .trace_overview import TraceOverview, trace_overview
 
@@ -166,7 +167,7 @@ def show(id: str) -> Response:
             threads=_threads(frame, threads[:TOP_THREADS]),
             thread_count=len(threads),
             taking=taking(profile),
-            notes=run_notes(profile, Selection()),
+            notes=run_notes(profile, Selection()) + stack_notes(profile),
             losses=tuple(
                 Loss(row["reason"] or "", quantity(row["count"], "count"), row["example"] or "")
                 for row in records(TABLES["losses"].rows(profile, Selection()))
@@ -219,6 +220,12 @@ def _device_tiles(profile: Profile, selection: Selection) -> Iterator[Tile]:
         yield Tile(
             "Operators called", quantity(sum(row["calls"] for row in rows if row["kind"] == "operator"), "count")
         )
+    for kind, rate in token_rates(profile, selection).items():
+        if rate.per_s is not None:
+            steps = f"{rate.tokens:,} token{'s' * (rate.tokens != 1)} in {quantity(rate.ns, 'ns').text}"
+            yield Tile(
+                kind.capitalize(), Quantity(rate.per_s, f"{count(rate.per_s)} tokens/s", f"{rate.per_s:,.6f}"), steps
+            )
     for row in records(TABLES["memory"].rows(profile, selection))[:MOST_MEMORIES] if has_memory(profile) else ():
         blocks = "" if row["allocations"] is None else f"{row['allocations']:,} block{'s' * (row['allocations'] != 1)}"
         left = f", {row['unfreed']:,} never freed" if row["unfreed"] else ""

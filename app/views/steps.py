@@ -54,6 +54,8 @@ SHOWN = (
     _time("other_us", "Other", STEP_PARTS[8].description),
     _time("idle_us", "Devices idle", "No device did anything."),
     Shown("device_work", "Launched", "count", "How many kernels, copies and sets it launched."),
+    Shown("tokens", "Tokens", "count", "How many tokens of a language model it evaluated."),
+    Shown("tokens_per_s", "Tokens/s", "number", "In a second of this step."),
 )
 ALWAYS = ("start_ms", "total_us", "other_us")
 

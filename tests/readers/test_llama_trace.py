@@ -68,12 +68,59 @@ def test_a_whole_trace() -> None:
     ]
     assert found.series.column("name").to_pylist() == ["tokens, made so far"]
     assert [(row["name"], row["start_ns"], row["end_ns"]) for row in found.steps.to_pylist()] == [
-        ("build graph 1", 0, 30_000),
-        ("build graph 2", 40_500, 50_125),
+        ("prefill", 0, 30_000),
+        ("decode 1", 40_500, 50_125),
     ]
     assert found.meta.complete and not found.losses.num_rows
     operators: Any = {row["name"]: row for row in records(TABLES["operators"].compute(found, Selection()))}
     assert operators["matmul_ffn_up-12"]["calls"] == 2 and operators["matmul_ffn_up-12"]["host_total_us"] == 25
+
+
+def evaluations(*marks: tuple[str, int, int], counters: tuple[tuple[int, int], ...] = ()) -> str:
+    """A trace of marks, each with when it begins and ends, and of a counter of tokens: (when, how many)."""
+    lines = ["start_time: 0"]
+    for number, (name, begin, end) in enumerate(marks):
+        lines += [f"thr: 1, name: {name}_{number}, time: {begin}", f"thr: 1, name: end_{name}_{number}, time: {end}"]
+    lines += [f"thr: 1, counter: n_tokens, value: {value}, time: {time}" for time, value in counters]
+    return "\n".join([*lines, "end_time: 9999", ""])
+
+
+def told(profile: Profile) -> tuple[list[tuple[str, float, Any, Any]], Any, Any]:
+    """(name, length, tokens and tokens a second of each step, those of the prompt a second, those made a second)"""
+    steps = records(TABLES["steps"].compute(profile, Selection())) if profile.steps.num_rows else []
+    (summary,) = records(TABLES["summary"].compute(profile, Selection()))
+    rows = [(row["step"], row["total_us"], row["tokens"], row["tokens_per_s"]) for row in steps]
+    return rows, summary["prefill_tokens_per_s"], summary["decode_tokens_per_s"]
+
+
+def test_tokens_a_second() -> None:
+    """Tokens made are counted with what is between them; how long the prompt was a counter alone tells."""
+    marks = (("prefill", 100, 500), ("decode", 600, 700), ("sampling", 700, 790), ("decode", 800, 900))
+    steps, prefill, decode = told(read(evaluations(*marks)))
+    assert steps == [("prefill", 400, None, None), ("decode 1", 100, 1, 10_000), ("decode 2", 100, 1, 10_000)]
+    assert (prefill, decode) == (None, pytest.approx(2 / 300e-6))
+    counted = read(evaluations(*marks, counters=((510, 8), (705, 9), (905, 12))))
+    assert told(counted) == (
+        [("prefill", 400, 8, 20_000), ("decode 1", 100, 1, 10_000), ("decode 2", 100, 3, 30_000)],
+        20_000,
+        pytest.approx(4 / 300e-6),
+    )
+    (half,) = records(TABLES["summary"].compute(counted, Selection(step="decode 2")))
+    assert half["decode_tokens_per_s"] == 30_000 and half["prefill_tokens_per_s"] is None
+    backwards = read(evaluations(*marks, counters=((510, 8), (705, 2))))
+    assert told(backwards)[0][0][2] is None, "a counter that goes back counts something else"
+
+
+def test_evaluations_that_are_not_marked_as_such() -> None:
+    graphs = read(evaluations(("build graph", 0, 50), ("eval", 50, 400), ("build graph", 400, 410), ("eval", 410, 500)))
+    assert [row[:2] for row in told(graphs)[0]] == [("prefill", 350), ("decode 1", 90)], "what took most of the time"
+    tensors = read(
+        evaluations(("matmul_x-0", 10, 20), ("matmul_result_output", 20, 40), ("matmul_result_output", 50, 70))
+    )
+    assert [row[:2] for row in told(tensors)[0]] == [("prefill", 30), ("decode 1", 30)]
+    assert told(read(evaluations(("matmul_x-0", 10, 20), ("once", 30, 40)))) == ([], None, None)
+    two = read(evaluations(("prompt eval", 0, 9), ("decode", 10, 20), ("prompt eval", 20, 30), ("decode 7", 31, 40)))
+    assert [row[0] for row in told(two)[0]] == ["prefill 1", "decode 1", "prefill 2", "decode 2"]
 
 
 def test_windows_line_ends_and_a_mark_of_utf8() -> None:

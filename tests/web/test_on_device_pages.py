@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -10,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 from perfloom.domain.profile import Profile
 from perfloom.readers import llama_trace, mllm
 from perfloom.store import Store
+from tests.tracers.test_trace_header import built
 from tests.web.conftest import Browser
 from tests.web.html import read
 
@@ -76,7 +79,11 @@ def test_operators_by_kind_tensor_and_layer(browser_client: Browser, stored: Cal
         browser_client.page(f"/compare/operators?base={llama}&other={other}&by=device", 400)
     )
     changes = told(browser_client.page(f"/compare/operators?base={llama}&other={other}&by=kind"))
-    assert "Kind What Base µs" in changes and "Device self" not in changes and "matmul grew 30.000 31.000 +1.000" in changes
+    assert (
+        "Kind What Base µs" in changes
+        and "Device self" not in changes
+        and "matmul grew 30.000 31.000 +1.000" in changes
+    )
 
 
 def test_a_clock_that_was_assumed_can_be_changed(
@@ -95,3 +102,31 @@ def test_a_clock_that_was_assumed_can_be_changed(
     other = stored(of_llama(), "other0000000")
     assert browser_client.post(f"/results/{other}/again", clock="ns").status_code == 409, "nothing is kept of it"
     assert "/again" not in browser_client.page(f"/results/{other}"), "it tells its clock"
+
+
+def test_a_program_that_was_traced_with_the_header(
+    browser_client: Browser, stored: Callable[..., str], tmp_path: Path
+) -> None:
+    """Built, run, its trace read, its pages looked at: what it did is what they tell."""
+    program = built(tmp_path, "decode", "gcc", "c11")
+    made = subprocess.run([program, "trace.txt", "4"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    assert len(made.split()) == 4
+    with open(tmp_path / "trace.txt", "rb") as file:
+        profile = llama_trace.read(file, "trace.txt")
+    assert profile.meta.complete and not profile.losses.num_rows
+    id = stored(profile, originals=[tmp_path / "trace.txt"])
+    overview = told(browser_client.page(f"/results/{id}"))
+    assert "Threads 3" in overview and "Prefill" in overview and "8 tokens in" in overview and "4 tokens in" in overview
+    assert "Where the time of a step went" in overview and "GPU" not in overview and "PyTorch" not in overview
+    steps = told(browser_client.page(f"/results/{id}/steps"))
+    assert all(f"decode {number} " in steps for number in range(1, 5)) and "Tokens Tokens/s" in steps
+    # Two layers of six operators, and three around them; five evaluations, on three threads.
+    by_layer = browser_client.page(f"/results/{id}/operators?by=layer&kind=operator&sort=name")
+    calls = re.findall(
+        r'<th scope="row"[^>]*>.*?</span>(.*?)</th>.*?<td class="num" title="(.*?)"', by_layer, re.DOTALL
+    )
+    assert calls == [("(none)", "45"), ("0", "90"), ("1", "90")]
+    assert "matmul_ffn_down-1" in browser_client.page(f"/results/{id}/operators")
+    for page in ("flamegraph.svg", "timeline.svg"):
+        assert "matmul_ffn_up" in browser_client.page(f"/results/{id}/{page}")
+    assert "kv cache, bytes" in browser_client.page(f"/api/v1/results/{id}/timeline")
