@@ -30,6 +30,8 @@ from perfloom.readers import (
     austin_samples,
     callgrind,
     collapsed,
+    ftrace_assembly,
+    ftrace_calls,
     memory_timeline_tables,
     memray_csv,
     nsight_pages,
@@ -351,6 +353,10 @@ def test_every_loss_is_explained() -> None:
             nsight_report.RANGES,
         ],
         "nsight-compute-csv": [nsight_pages.OTHER_COLUMNS, nsight_pages.UNFINISHED, nsight_pages.TOO_LONG],
+        "ftrace": [
+            *(scheduling.NOT_THERE, ftrace_assembly.NO_LINE, ftrace_assembly.NOT_UNDERSTOOD, ftrace_assembly.LOST),
+            *(ftrace_assembly.OVERWRITTEN, ftrace_calls.LONE_CALL),
+        ],
         "perfetto-trace": [
             reason
             for module in (

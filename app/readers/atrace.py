@@ -9,11 +9,15 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .scheduling import CPUS
+from .trace_events import MISSING
 from .trace_made import NONE, MadeEvents
 
 LETTERS = frozenset("BECISFGHN")
 MARK = "marks"
 """The category of slices of threads that programs told of themselves."""
+CPU_TASK = -2
+"""The number in place of a thread's for what is known to be of a CPU alone: this less the CPU's."""
 
 
 class Markers:
@@ -21,7 +25,7 @@ class Markers:
 
     def __init__(self, events: MadeEvents, processes: dict[int, int]) -> None:
         self._events, self._processes = events, processes
-        self._rows: list[tuple[int, int, int, int, int, int, int]] = []
+        self._rows: list[tuple[int, ...]] = []
         self._ids: dict[tuple[str, ...], int] = {}
         self.threads: set[int] = set()
 
@@ -42,14 +46,14 @@ class Markers:
             self._processes.setdefault(task, pid)
         text = self._events.text
         if letter == "B":
-            self._add("B", time_ns, told or "unnamed", task, text(MARK))
+            self.add("B", time_ns, told or "unnamed", task, text(MARK))
         elif letter == "E":
-            self._add("E", time_ns, None, task, text(MARK))
+            self.add("E", time_ns, None, task, text(MARK))
         elif letter == "I":
-            self._add("i", time_ns, told, task, text(MARK))
+            self.add("i", time_ns, told, task, text(MARK))
         elif letter == "N":
             track, _, name = told.partition("|")
-            self._add("i", time_ns, name or track, task, text(track))
+            self.add("i", time_ns, name or track, task, text(track))
         elif letter == "C":
             name, _, number = told.rpartition("|")
             return self._counter(time_ns, name, number, pid)
@@ -57,10 +61,21 @@ class Markers:
             self._asynchronous(letter, time_ns, pid, told)
         return True
 
-    def _add(self, phase: str, time_ns: int, name: str | None, task: int, category: int) -> None:
+    def add(
+        self,
+        phase: str,
+        time_ns: int,
+        name: str | None,
+        task: int,
+        category: int,
+        *,
+        duration_ns: int = MISSING,
+        arguments: int = NONE,
+    ) -> None:
+        """Add something of a thread, that begins, ends or lasts."""
         self.threads.add(task)
         place = NONE if name is None else self._events.text(name)
-        self._rows.append((ord(phase), time_ns, place, task, category, NONE, NONE))
+        self._rows.append((ord(phase), time_ns, place, task, category, NONE, NONE, duration_ns, arguments))
 
     def _counter(self, time_ns: int, name: str, number: str, pid: int) -> bool:
         try:
@@ -81,20 +96,27 @@ class Markers:
         id = self._ids.setdefault((str(pid), track, cookie), len(self._ids))
         phase = "b" if letter in "SG" else "e"
         place = self._events.text(name) if name else NONE
-        self._rows.append((ord(phase), time_ns, place, NONE, self._events.text(track or "unnamed"), pid, id))
+        category = self._events.text(track or "unnamed")
+        self._rows.append((ord(phase), time_ns, place, NONE, category, pid, id, MISSING, NONE))
 
     def finish(self, process: Callable[[int], str]) -> None:
         """Give all that was taken in to the events. process: the text of the process of a thread."""
-        rows = np.array(self._rows, np.int64).reshape(-1, 7).T
+        rows = np.array(self._rows, np.int64).reshape(-1, 9).T
         self._rows = []
-        phase, time_ns, name, task, category, pid, id = rows
+        phase, time_ns, name, task, category, pid, id, duration_ns, arguments = rows
         tasks, inverse = np.unique(task, return_inverse=True)
-        texts = [
-            (self._events.text(str(one)), self._events.text(process(one))) if one >= 0 else (NONE, NONE)
-            for one in tasks.tolist()
-        ]
-        thread, of = np.array(texts or [(0, 0)], np.int64).T
+        texts = [(process(one), str(one)) if one >= 0 else (CPUS, f"CPU {CPU_TASK - one}") for one in tasks.tolist()]
+        places = [tuple(map(self._events.text, pair)) for pair in texts]
+        of, thread = np.array(places or [(0, 0)], np.int64).T
+        thread = np.where(tasks == NONE, NONE, thread)
         owners, which = np.unique(pid, return_inverse=True)
         owner = np.array([self._events.text(str(one)) if one > 0 else NONE for one in owners.tolist()] or [0], np.int64)
-        processes = np.where(task >= 0, of[inverse], owner[which])
-        self._events.many(phase, time_ns, name, thread[inverse], category=category, process=processes, id=id)
+        processes = np.where(task != NONE, of[inverse], owner[which])
+        self._events.many(
+            *(phase, time_ns, name, thread[inverse]),
+            duration_ns=duration_ns,
+            category=category,
+            process=processes,
+            id=id,
+            arguments=arguments,
+        )

@@ -11,24 +11,25 @@ from . import (
     callgrind,
     chrome,
     collapsed,
+    ftrace,
     llama_trace,
     memory_snapshot,
     memory_timeline,
-    mllm,
     memray_csv,
+    mllm,
     nsight_compute,
     perf_data,
     perf_script,
     perf_stat,
     perfetto_trace,
     pprof,
-    pytorch,
     py_spy,
+    pytorch,
     speedscope,
     stored,
 )
-
 from .not_read import advice
+
 HEAD_BYTES = 256 << 10
 """How much of a file, unpacked, is looked at to tell its format."""
 
@@ -60,6 +61,7 @@ READERS: dict[str, Reader] = {
     for reader in (
         Reader(stored.FORMAT, "a profile that Perfloom exported", stored.sniff, stored.read),
         Reader(perf_data.FORMAT, "perf.data", perf_data.sniff, perf_data.read, needs_perf=True),
+        Reader(ftrace.FORMAT, "text of ftrace", ftrace.sniff, ftrace.read, compiled=True),
         Reader(perf_script.FORMAT, "perf script text", perf_script.sniff, perf_script.read),
         Reader(
             *(nsight_compute.FORMAT, "a report of Nsight Compute", nsight_compute.sniff_report),
@@ -83,11 +85,11 @@ READERS: dict[str, Reader] = {
         ),
         Reader(pprof.FORMAT, "a profile of pprof", pprof.sniff, pprof.read),
         Reader(callgrind.FORMAT, "a file of callgrind", callgrind.sniff, callgrind.read, compiled=True),
-        Reader(collapsed.FORMAT, "collapsed stacks", collapsed.sniff, collapsed.read),
-    )
         Reader(austin.FORMAT, "samples of austin", austin.sniff, austin.read),
         Reader(py_spy.FORMAT, "stacks of py-spy", py_spy.sniff, py_spy.read),
         Reader(memray_csv.FORMAT, "a table of memray", memray_csv.sniff, memray_csv.read),
+        Reader(collapsed.FORMAT, "collapsed stacks", collapsed.sniff, collapsed.read),
+    )
 }
 
 
@@ -109,6 +111,6 @@ def recognise(head: bytes, source: str = "this file") -> Reader:
     for reader in READERS.values():
         if reader.sniff(head):
             return reader
-    raise UnreadableInput(f"The format of {source} is not known. Give {known()}.")
     if said := advice(head):
         raise UnreadableInput(f"{source} {said}")
+    raise UnreadableInput(f"The format of {source} is not known. Give {known()}.")

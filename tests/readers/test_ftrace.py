@@ -1,0 +1,166 @@
+"""Text of the kernel's tracer: what ran where, marks, calls, and lines that are damaged."""
+
+import io
+
+import pytest
+
+from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.profile import Profile
+from perfloom.domain.tables import texts
+from perfloom.domain.validity import fault
+from perfloom.readers import ftrace, recognise
+from perfloom.readers.ftrace_assembly import LOST, NO_LINE, NOT_UNDERSTOOD, OVERWRITTEN
+from perfloom.readers.ftrace_calls import LONE_CALL
+from perfloom.readers.scheduling import NOT_THERE, RUNNABLE, RUNNING, SLEEPING
+from perfloom.readers.trace_slices import NEVER_ENDED
+from tests.readers.made import events_of, losses, slices
+
+HEAD = "# tracer: nop\n#\n# entries-in-buffer/entries-written: 9/12   #P:2\n#\n"
+US = 1_000
+
+
+def read(text: str) -> Profile:
+    data = text.encode()
+    assert recognise(data).name == ftrace.FORMAT
+    found = ftrace.read(io.BytesIO(data))
+    assert fault(found) is None
+    return found
+
+
+def line(task: str, us: int, told: str, cpu: int = 0, process: str = "") -> str:
+    return f"{task:>20} {process}[{cpu:03}] d..2. 100.{us:06}: {told}\n"
+
+
+def switch(left: str, tid: int, state: str, taken: str, other: int) -> str:
+    return (
+        f"sched_switch: prev_comm={left} prev_pid={tid} prev_prio=120 prev_state={state} ==> "
+        f"next_comm={taken} next_pid={other} next_prio=120"
+    )
+
+
+SCHEDULED = HEAD + "".join(
+    (
+        line("<idle>-0", 100, switch("swapper/0", 0, "R", "my app", 7), process="(-----) "),
+        line("my app-7", 130, "sched_waking: comm=b-2 pid=9 prio=120 target_cpu=001"),
+        line("my app-7", 140, switch("my app", 7, "R+", "b-2", 9), process="(    5) "),
+        line("b-2-9", 155, switch("b-2", 9, "D|K", "my app", 7)),
+        line("my app-7", 165, switch("my app", 7, "S", "swapper/0", 0)),
+        line("<idle>-0", 170, "sched_waking: comm=b-2 pid=9 prio=120 target_cpu=001", 1),
+        line("<idle>-0", 180, switch("swapper/1", 0, "R", "b-2", 9), 1),
+        # The thread that leaves here never came.
+        line("c-11", 190, switch("c", 11, "S", "swapper/1", 0), 1),
+        line("c-11", 200, "hrtimer_expire: function=tick", 1),
+    )
+)
+
+
+def test_switches_are_what_cpus_ran_and_states_of_threads() -> None:
+    profile = read(SCHEDULED)
+    assert slices(profile) == [
+        ("CPU 0", "my app", 0, 40 * US, 0),
+        ("CPU 0", "b-2", 40 * US, 15 * US, 0),
+        ("CPU 0", "my app", 55 * US, 10 * US, 0),
+        ("CPU 1", "b-2", 80 * US, 10 * US, 0),
+        ("my app", "running", 0, 40 * US, 0),
+        ("my app", "runnable (preempted)", 40 * US, 15 * US, 0),
+        ("my app", "running", 55 * US, 10 * US, 0),
+        ("my app", "sleeping", 65 * US, 35 * US, 0),
+        ("b-2", "runnable", 30 * US, 10 * US, 0),
+        ("b-2", "running", 40 * US, 15 * US, 0),
+        ("b-2", "uninterruptible sleep", 55 * US, 15 * US, 0),
+        ("b-2", "runnable", 70 * US, 10 * US, 0),
+        ("b-2", "running", 80 * US, 20 * US, 0),
+        ("c", "sleeping", 90 * US, 10 * US, 0),
+    ]
+    assert events_of(profile) == {RUNNING: 85 * US, RUNNABLE: 35 * US, SLEEPING: 60 * US}
+    known = {(row["name"], row["pid"], row["tid"], row["process"]) for row in profile.threads.to_pylist()}
+    assert {("my app", 5, 7, "my app"), ("b-2", None, 9, "b-2"), ("CPU 1", None, None, "CPUs")} <= known
+    assert losses(profile) == {
+        OVERWRITTEN: (3, "9 of 12 were still there"),
+        NOT_THERE: (1, "thread 11 on CPU 1 at 100000190000 ns"),
+    }
+    assert len(profile.instants) == 1 and profile.meta.facts == {"tracer": "nop"}
+    # As libtraceevent prints it, with CR LF, and one event at a time.
+    other = SCHEDULED.replace("prev_comm=my app prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 ",
+                              "my app:7 [120] S ==> swapper/0:0 [120]").replace("\n", "\r\n")  # fmt: skip
+    assert slices(read(other)) == slices(profile)
+
+
+def test_marks_and_system_calls_are_slices_counters_and_lanes() -> None:
+    profile = read(
+        "cpus=2\n"
+        + "".join(
+            (
+                line("app-7", 10, "tracing_mark_write: B|5|frame|1"),
+                line("app-7", 12, "sys_enter_openat: dfd: 1"),
+                line("app-7", 13, "sys_openat(dfd: ffffff9c, filename: 7f)"),
+                line("app-7", 14, "sys_openat -> 0x3"),
+                line("app-7", 20, "tracing_mark_write: E|5"),
+                line("app-7", 21, "tracing_mark_write: C|5|queue|3"),
+                line("app-7", 22, "tracing_mark_write: S|5|request|77"),
+                line("app-8", 32, "tracing_mark_write: F|5|request|77", 1),
+                line("app-8", 33, "tracing_mark_write: I|5|done", 1),
+                line("app-8", 34, "vfs_read <-ksys_read", 1),
+                line("app-8", 35, "sys_read -> 0x0", 1),
+                line("app-8", 36, "sched_switch: nonsense", 1),
+                "CPU:1 [LOST 12 EVENTS]\n",
+                "garbage\n",
+            )
+        )
+    )
+    assert slices(profile) == [
+        ("app", "frame|1", 0, 10 * US, 0),
+        ("app", "openat", 3 * US, 1 * US, 1),
+        ("request", "request", 12 * US, 10 * US, 0),
+    ]
+    assert [row["value"] for row in profile.counters.to_pylist()] == [3]
+    names = texts(profile.functions, "name")
+    assert [names[row["function"]] for row in profile.instants.to_pylist()] == ["sys_enter_openat", "done", "vfs_read"]
+    assert {reason: count for reason, (count, _) in losses(profile).items()} == {
+        LONE_CALL: 1,
+        NOT_UNDERSTOOD: 1,
+        LOST: 12,
+        NO_LINE: 1,
+    }
+
+
+def test_calls_in_the_kernel_are_nested() -> None:
+    graph = """# tracer: function_graph
+#
+# CPU  DURATION                  FUNCTION CALLS
+ 0)               |  sys_open() {
+ 0)   0.382 us    |    kmem_cache_free();
+ 0) + 10.000 us   |  }
+ ------------------------------------------
+ 1)  bash-123   =>   ls-124
+ ------------------------------------------
+
+ 1)   ==========> |
+ 1) ! 123.450 us  |  vfs_read [ext4]();
+ 1)   2.000 us    |  } /* never_begun */
+ 1)               |  open_still() {
+"""
+    profile = read(graph)
+    assert losses(profile) == {LONE_CALL: (1, "} /* never_begun */"), NEVER_ENDED: (1, losses(profile)[NEVER_ENDED][1])}
+    assert slices(profile) == [
+        ("CPU 0", "sys_open", 0, 10_000, 0),
+        ("CPU 0", "kmem_cache_free", 0, 382, 1),
+        ("ls", "vfs_read [ext4]", 0, 123_450, 0),
+        ("ls", "open_still", 123_450, 0, 0),
+    ]
+    timed = " 17.000010 |   0)   ls-9   |               |  outer() {\n 17.000012 |   0)   ls-9   |   1.500 us    |    f();\n"
+    timed += " 17.000020 |   0)   ls-9   |   10.000 us   |  }\n"
+    assert slices(read("# tracer: function_graph\n" + timed)) == [
+        ("ls", "outer", 0, 10_000, 0),
+        ("ls", "f", 2_000, 1_500, 1),
+    ]
+    reported = line("ls-9", 10, "funcgraph_entry:                   |  outer() {")
+    reported += line("ls-9", 12, "funcgraph_entry:        1.500 us   |    f();")
+    reported += line("ls-9", 20, "funcgraph_exit:        10.000 us   |  }")
+    assert slices(read(reported)) == [("ls", "outer", 0, 10_000, 0), ("ls", "f", 2_000, 1_500, 1)]
+
+
+def test_a_trace_of_nothing_says_what_to_do() -> None:
+    with pytest.raises(UnreadableInput, match="Enable events"):
+        ftrace.read(io.BytesIO(HEAD.encode()))
+    assert not ftrace.sniff(b"bash 12 [000] 100.000001: cycles: \n") and not ftrace.sniff(b"")
