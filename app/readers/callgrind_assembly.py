@@ -12,10 +12,10 @@ from ..domain.tables import FrameKind
 from .callgrind import FORMAT, NO_FORMULA
 from .callgrind_lines import MOST, Part, Reading
 from .callgrind_tree import Graph, tree_of
+from .facts import STACKS_FACT
 
 CALLS = "calls"
 UNKNOWN = "???"
-STACKS_FACT = "call stacks"
 STACKS = (
     "made of who called whom at what cost, as if all calls of a function were alike; what a function spent itself is "
     "exact"
@@ -100,10 +100,11 @@ def _part(builder: ProfileBuilder, reading: Reading, pid: int | None, thread: in
     if len(graph.count) and CALLS not in columns:
         names.append(builder.event(CALLS, "count"))
     row = builder.thread(pid=pid, tid=thread)
-    if thread is not None:
-        builder.named(row, 0, f"thread {thread}")
-    if command := reading.facts.get("cmd", "").split():
-        builder.process(row, os.path.basename(command[0]))
+    command = os.path.basename((reading.facts.get("cmd", "").split() or [""])[0])
+    if command:
+        builder.process(row, command)
+    if thread is not None or command:
+        builder.named(row, 0, command if thread is None else f"thread {thread}")
     frames = np.array([_frame(builder, reading, part, *one) for one in functions], np.int64)
     if not len(tree.parent):
         return 0

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Mapping
 
 SHOWN_VALUES = 4
+STACKS_FACT = "call stacks"
+"""The fact that says how call stacks came about where they were not recorded, as the rest of a sentence."""
 
 
 class Facts:

@@ -34,6 +34,8 @@ NEVER_ENDED = "frame that was never closed: it ends with its profile"
 
 SAMPLERS = ("py-spy@", "memray@", "rbspy")
 """Exporters whose lines are those that ran, not those at which functions start."""
+_THREAD_FRAME = re.compile(r"thread \((\d{1,18})\): (.+)", re.DOTALL)
+_PYTHON = re.compile(r".*\.pyx?|<.*>", re.DOTALL)
 _OF_PY_SPY = re.compile(r'(?:Process (\d{1,18}) )?Thread (\d{1,18}) "(.*)"', re.DOTALL)
 
 
@@ -75,12 +77,16 @@ def assembled(file: Any, source: str, defect: str | None) -> Profile:
             counts.append((name, one))
     events = MadeEvents()
     exporter = str(file.get("exporter") or "") if isinstance(file, dict) else ""
+    found = (_THREAD_FRAME.fullmatch(frame.name) for frame in frames.values())
+    names = {match[1]: match[2] for match in found if match}
     for name, one, factor in times:
         spans = _spans(one, factor, lost) if one["type"] == "evented" else _stretches(one, factor, lost)
         thread, process = name, NONE
         if exporter.startswith("py-spy@") and (told := _OF_PY_SPY.fullmatch(name)):
             thread, process = told[2], events.text(told[1] or "")
-            events.about("thread_name", thread, told[1] or "", name=told[3] or f"thread {thread}")
+            # A thread has no name yet while it begins; that of its outermost frame comes later.
+            named = told[3] or names.get(told[2]) or f"thread {thread}"
+            events.about("thread_name", thread, told[1] or "", name=named)
         _nested(events, thread, spans, frames, lost, process)
     about = {"exporter": exporter} if exporter else {}
     if not times:
@@ -95,7 +101,8 @@ def assembled(file: Any, source: str, defect: str | None) -> Profile:
     lines = {(frame.file or "", frame.name): frame.line for frame in starts}
 
     def what(category: str, name: str) -> What:
-        return What("other", FrameKind.USER, file=category or None, line=lines.get((category, name)))
+        kind = FrameKind.PYTHON if _PYTHON.fullmatch(category) else FrameKind.USER
+        return What("other", kind, file=category or None, line=lines.get((category, name)))
 
     def more(builder: ProfileBuilder, zero: int) -> None:
         also = _Lost()
@@ -242,7 +249,14 @@ def _counted(
             known = [frames[frame] for frame in stack if frame in frames]
             if len(known) < len(stack):
                 lost.note(NO_FRAME, stack)
-            places = [builder.frame(builder.function(f.name, "", f.file), line=f.line) for f in known]
+            places = [
+                builder.frame(
+                    builder.function(f.name, "", f.file),
+                    kind=FrameKind.PYTHON if _PYTHON.fullmatch(f.file or "") else FrameKind.USER,
+                    line=f.line,
+                )
+                for f in known
+            ]
             rows.append((0, thread, -1, event, builder.stack(places), weight))
         if rows:
             builder.samples(*(list(values) for values in zip(*rows, strict=True)))

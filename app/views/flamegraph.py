@@ -41,6 +41,7 @@ from .flame_words import (
     svg_response,
 )
 from .frame import Frame, open_frame, selected
+from .run_notes import stack_notes
 
 blueprint = Blueprint("flamegraph", __name__)
 PARTS = ("callers", "callees")
@@ -49,7 +50,7 @@ PARTS = ("callers", "callees")
 @dataclass(frozen=True)
 class FlamegraphPage(Page):
     """function: whose callers and callees are shown, empty for the whole graph; weighs: its total in words; whole: the
-    way back to that."""
+    way back to that. notes: what is to be said of the call stacks."""
 
     template: ClassVar[str] = "results/flamegraph.html"
     frame: Frame
@@ -61,6 +62,7 @@ class FlamegraphPage(Page):
     whole: str
     hotspots: str
     download: str
+    notes: tuple[str, ...]
 
 
 @blueprint.get("/results/<id>/flamegraph")
@@ -80,6 +82,7 @@ def show(id: str) -> Response:
             whole=frame.url("flamegraph"),
             hotspots=frame.url("hotspots"),
             download=here(f"/results/{id}/flamegraph.svg", download="1"),
+            notes=stack_notes(profile),
         )
     )
     response.headers["Content-Security-Policy"] = PAGE_POLICY

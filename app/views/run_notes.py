@@ -6,6 +6,7 @@ from typing import Any
 from ..analysis.tables import TABLES, records
 from ..domain.profile import Profile
 from ..domain.selection import Selection
+from ..readers.facts import STACKS_FACT
 from ..recorders.events import group_of
 
 MOST_NAMED = 6
@@ -37,6 +38,12 @@ def run_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
     if any(not runs.isdecimal() for runs in of_runs):
         notes.append("What was measured in several runs is the sum of them.")
     return tuple(notes)
+
+
+def stack_notes(profile: Profile) -> tuple[str, ...]:
+    """What has to be said of call stacks that were not recorded."""
+    made = profile.meta.facts.get(STACKS_FACT)
+    return (f"Call stacks were not recorded. They are {made}.",) if made else ()
 
 
 def _turns(rows: list[dict[str, Any]]) -> list[str]:

@@ -20,6 +20,7 @@ from perfloom.domain.tables import FrameKind, texts
 from perfloom.domain.validity import fault
 from perfloom.readers import callgrind, callgrind_assembly, callgrind_lines, callgrind_tree, recognise
 from perfloom.readers.callgrind_tree import Graph, tree_of
+from perfloom.views.run_notes import stack_notes
 from tests.readers.samples import losses_of, samples_of
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "callgrind"
@@ -105,7 +106,8 @@ def test_functions_have_files_lines_and_objects(calls: Profile) -> None:
     assert (fib["file"][-8:], fib["module"][-6:], fib["start_line"]) == ("/calls.c", "/calls", 6)
     assert functions["0x000000000001ab70"]["file"] is None
     assert (calls.meta.command, calls.meta.facts["creator"]) == ("./calls", "callgrind-3.19.0")
-    assert "as if all calls of a function were alike" in calls.meta.facts[callgrind_assembly.STACKS_FACT]
+    (note,) = stack_notes(calls)
+    assert note.startswith("Call stacks were not recorded. They are made of who called whom")
 
 
 def test_how_often_functions_were_called(calls: Profile) -> None:
@@ -167,7 +169,7 @@ def test_what_cachegrind_writes_has_no_calls() -> None:
         *(("Ir", 12, "f"), ("Dr", 1, "f"), ("Ir", 1, "f")),
     ]
     assert profile.functions.column("file").to_pylist() == ["a.c", "b.c"]
-    assert callgrind_assembly.STACKS_FACT not in profile.meta.facts
+    assert not stack_notes(profile)
 
 
 def test_events_that_are_sums_of_others() -> None:

@@ -16,7 +16,7 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind, texts
 from perfloom.domain.validity import fault
-from perfloom.readers import memray_csv, py_spy, recognise
+from perfloom.readers import collapsed, memray_csv, py_spy, recognise
 from tests.readers.samples import losses_of, samples_of
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "samplers"
@@ -78,8 +78,8 @@ def test_native_functions_and_odd_threads() -> None:
     assert profile.threads.column("tid").to_pylist() == [0x7F01, None, 12, None]
     assert weights(profile) == {"samples": 15}
     assert losses_of(profile) == {
-        py_spy.NO_STACK: (1, "line 6: bad"),
-        py_spy.TOO_HEAVY: (1, "line 7: main (x.py:3) 99999999999999999999"),
+        collapsed.NO_STACK: (1, "line 6: bad"),
+        collapsed.TOO_HEAVY: (1, "line 7: main (x.py:3) 99999999999999999999"),
     }
 
 
