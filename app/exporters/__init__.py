@@ -12,6 +12,18 @@ Options = Mapping[str, bool]
 Write = Callable[[Profile, Selection, Options], Iterator[bytes]]
 
 
+def _anything(profile: Profile) -> bool:
+    return True
+
+
+def _sampled(profile: Profile) -> bool:
+    return bool(profile.samples.num_rows)
+
+
+def _timed(profile: Profile) -> bool:
+    return any(table.num_rows for table in (profile.samples, profile.slices, profile.instants, profile.counters))
+
+
 @dataclass(frozen=True)
 class Exporter:
     """A form to export to.
@@ -19,8 +31,8 @@ class Exporter:
     name: as given to `convert --to`. title, about: what it is, in words. suffix: of a file's name. options: the
     switches that `write` understands, with a sentence each. every_event: without a selected one it holds all, else
     only the main one. as_recorded: it keeps call stacks as they are, and refuses a selection that changes them (hide,
-    invert, recursion). `write` yields the bytes of one file; it raises InvalidRequest for a selection that the profile
-    does not have.
+    invert, recursion). has_data: whether a profile has anything that would stand in it. `write` yields the bytes of
+    one file; it raises InvalidRequest for a selection that the profile does not have.
     """
 
     name: str
@@ -32,6 +44,7 @@ class Exporter:
     options: Mapping[str, str]
     every_event: bool = False
     as_recorded: bool = False
+    has_data: Callable[[Profile], bool] = _anything
 
 
 EXPORTERS: dict[str, Exporter] = {
@@ -45,6 +58,7 @@ EXPORTERS: dict[str, Exporter] = {
             "text/plain; charset=utf-8",
             collapsed.write,
             collapsed.OPTIONS,
+            has_data=_sampled,
         ),
         Exporter(
             "html",
@@ -65,6 +79,7 @@ EXPORTERS: dict[str, Exporter] = {
             perfetto.write,
             perfetto.OPTIONS,
             every_event=True,
+            has_data=_timed,
         ),
         Exporter(
             "pprof",
@@ -75,6 +90,7 @@ EXPORTERS: dict[str, Exporter] = {
             pprof.write,
             pprof.OPTIONS,
             every_event=True,
+            has_data=_sampled,
         ),
         Exporter(
             "profile",
@@ -96,6 +112,7 @@ EXPORTERS: dict[str, Exporter] = {
             speedscope.write,
             speedscope.OPTIONS,
             every_event=True,
+            has_data=_sampled,
         ),
         Exporter(
             "svg",
@@ -105,6 +122,7 @@ EXPORTERS: dict[str, Exporter] = {
             "image/svg+xml; charset=utf-8",
             svg.export,
             svg.OPTIONS,
+            has_data=_sampled,
         ),
     )
 }

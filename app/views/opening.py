@@ -70,14 +70,16 @@ class Rows:
 
 @dataclass(frozen=True)
 class ExportPage(Page):
-    """`/results/<id>/export`. held: how much is selected. many: whether that is a lot for a browser. words: of the
-    selection, for forms. reached: whether pages of speedscope can reach this server, as browsers allow it."""
+    """`/results/<id>/export`. opens: the tools that have something to show of it. held: how much is selected. many:
+    whether that is a lot for a browser. words: of the selection, for forms. reached: whether pages of speedscope can
+    reach this server, as browsers allow it."""
 
     template: ClassVar[str] = "results/export.html"
     frame: Frame
     held: tuple[tuple[str, Quantity], ...]
     many: bool
     words: Pairs
+    opens: frozenset[str]
     forms: tuple[Form, ...]
     tables: tuple[Rows, ...]
     perfetto: str
@@ -120,7 +122,8 @@ def show(id: str) -> Response:
             held=held,
             many=_many(held),
             words=words,
-            forms=tuple(_form(frame, exporter) for exporter in EXPORTERS.values()),
+            opens=frozenset(tool for tool in ("perfetto", "speedscope", "pprof") if EXPORTERS[tool].has_data(profile)),
+            forms=tuple(_form(frame, exporter) for exporter in EXPORTERS.values() if exporter.has_data(profile)),
             tables=_tables(frame, profile),
             perfetto=frame.url("open/perfetto"),
             speedscope=frame.url("open/speedscope"),
