@@ -16,6 +16,7 @@ from ..domain.selection import Selection
 from . import kernels, memory, modules, operators, steps
 from .operator_parts import PARTS, parts_of
 from .schema import Column, frame, records
+from .tokens import kind_of
 
 STATUSES = ("grew", "shrank", "appeared", "vanished", "same")
 COLUMNS = (
@@ -39,6 +40,8 @@ STEP_PARTS = {
     "total": "Whole step",
 }
 """The columns of the table `steps` that are compared, and what they are called."""
+ALIKE = {"prefill": "Evaluation of the prompt", "decode": "Evaluation of a token"}
+"""Steps of language models that are compared by themselves."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,9 @@ def differing(
         sides.append({key: value / steps_of_it for key, value in rows.items()})
     before, after = sides
     names = list(dict.fromkeys([*after, *before]))
+    if name == "steps":
+        # What neither has, traces of that kind do not know.
+        names = [one for one in names if before.get(one) or after.get(one)]
     values = [(before.get(one), after.get(one)) for one in names]
     deltas = [(b or 0.0, a or 0.0) for b, a in values]
     found = frame(
@@ -236,7 +242,11 @@ def _step_parts(profile: Profile, selection: Selection, measure: Measure) -> dic
     reduced: Any = {"mean_us": np.mean, "median_us": np.median, "max_us": np.max}[measure.column]
     if not rows:
         return {}
-    return {label: float(reduced([row[f"{part}_us"] for row in rows])) for part, label in STEP_PARTS.items()}
+    parts = {label: float(reduced([row[f"{part}_us"] for row in rows])) for part, label in STEP_PARTS.items()}
+    for kind, label in ALIKE.items():
+        if alike := [row["total_us"] for row in rows if kind_of(row["step"]) == kind]:
+            parts[label] = float(reduced(alike))
+    return parts
 
 
 def _steps(profile: Profile, selection: Selection) -> int:

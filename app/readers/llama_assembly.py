@@ -24,6 +24,8 @@ NO_VALUE = "counter whose value is no number"
 CUT_OFF = "The file ends without end_time: the program was killed, or the file is cut off."
 PREFIX = "end_"
 OPERATOR = "operator"
+PROGRAM = "program"
+"""All that is in a trace is of one process, whose name it does not tell."""
 _OPERATOR, _MARK = What("operator", FrameKind.OPERATOR), What("annotation", FrameKind.ANNOTATION)
 
 
@@ -102,6 +104,7 @@ def _events(lines: Lines) -> TraceEvents:
     told = np.full(len(texts), NONE, np.int32)
     category = np.full(len(texts), texts.setdefault(MARK, len(texts)), np.int32)
     operator = texts.setdefault(OPERATOR, len(texts))
+    program = texts.setdefault(PROGRAM, len(texts))
     names = list(texts)
     for place in np.unique(shown[rows[~counter[rows]]]).tolist():
         if said := told_by(names[place]):
@@ -114,7 +117,7 @@ def _events(lines: Lines) -> TraceEvents:
         phase=np.where(marks, np.where(end == NONE, ord("B"), ord("X")), ord("C")).astype(np.uint8),
         name=name,
         category=np.where(marks, category[name], NONE).astype(np.int32),
-        process=np.full(len(rows), NONE, np.int32),
+        process=np.full(len(rows), program, np.int32),
         thread=np.where(marks, lines.thread[rows], NONE).astype(np.int32),
         arguments=np.where(marks, told[name], arguments[rows]).astype(np.int32),
         id=np.full(len(rows), NONE, np.int32),

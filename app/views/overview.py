@@ -223,9 +223,8 @@ def _device_tiles(profile: Profile, selection: Selection) -> Iterator[Tile]:
     for kind, rate in token_rates(profile, selection).items():
         if rate.per_s is not None:
             steps = f"{rate.tokens:,} token{'s' * (rate.tokens != 1)} in {quantity(rate.ns, 'ns').text}"
-            yield Tile(
-                kind.capitalize(), Quantity(rate.per_s, f"{count(rate.per_s)} tokens/s", f"{rate.per_s:,.6f}"), steps
-            )
+            told = Quantity(rate.per_s, count(rate.per_s), f"{rate.per_s:,.6f}")
+            yield Tile(f"{kind.capitalize()}, tokens/s", told, steps)
     for row in records(TABLES["memory"].rows(profile, selection))[:MOST_MEMORIES] if has_memory(profile) else ():
         blocks = "" if row["allocations"] is None else f"{row['allocations']:,} block{'s' * (row['allocations'] != 1)}"
         left = f", {row['unfreed']:,} never freed" if row["unfreed"] else ""

@@ -12,6 +12,7 @@ from ..analysis.leaders import kernel_leaders, operator_leaders
 from ..analysis.schema import records
 from ..analysis.slices import has_clock
 from ..analysis.tables import TABLES
+from ..analysis.tokens import kind_of
 from ..analysis.told import by_pytorch
 from ..charts.shares import Made, columns
 from ..charts.strips import Cell, area, strip
@@ -34,6 +35,7 @@ from .trace_parts import (
     recorder_said,
     shares,
     step_notes,
+    step_text,
     step_values,
     where,
 )
@@ -190,7 +192,7 @@ def trace_overview(frame: Frame, profile: Profile) -> TraceOverview | None:
         left_out=max(0, len(worked) - MOST_ROWS),
         # `columns` escapes every text and uses neither script nor style; tests hold it to that.
         step_chart=Markup(columns("The time of each step", STEP_PARTS, made, "ns")) if len(made) > 1 else Markup(),
-        step_ends=ends([f"step {step['step']}" for step in steps]),
+        step_ends=ends([step_text(step["step"]) for step in steps]),
         longest=quantity(max((sum(one.values) for one in made), default=None), "ns"),
         step_shares=shares(STEP_PARTS, average) if steps else (),
         step_bar=lying(STEP_PARTS, [Made("average step", average)]) if steps else (),
@@ -213,6 +215,8 @@ def _figures(steps: list[dict[str, Any]], devices: list[dict[str, Any]]) -> tupl
         found.append(Figure("Steps", f"{count:,}", f"{count:,}", "Steps that were recorded whole."))
         took = NS_PER_US * sum(step["total_us"] for step in steps) / len(steps)
         told = quantity(took, "ns")
+    # Evaluating a prompt and a token are too different for a mean of them.
+    if steps and not any(kind_of(step["step"]) for step in steps):
         found.append(Figure("Mean step", told.text, told.exact, "From its start to its end on host and devices."))
     for name, (label, description) in SHARES.items():
         values = [device[name] for device in devices if device[name] is not None]
@@ -300,7 +304,7 @@ def _made_steps(frame: Frame, steps: list[dict[str, Any]]) -> list[Made]:
     several = len({step["rank"] for step in steps}) > 1
     return [
         Made(
-            f"step {name}" + (", mean of ranks" if several else ""),
+            step_text(name) + (", mean of ranks" if several else ""),
             mean(values),
             frame.narrowed(None, step=name) if len(alike) > 1 else "",
         )

@@ -126,9 +126,14 @@ def ends(labels: Sequence[str]) -> tuple[str, str]:
     return (labels[0], labels[-1]) if labels else ("", "")
 
 
+def step_text(name: str) -> str:
+    """A step in words: many have but a number, those of language models a word."""
+    return f"step {name}" if name[:1].isdigit() else name
+
+
 def step_label(step: Mapping[str, Any], several: bool) -> str:
     """A step in words, with its rank where there are several."""
-    return f"step {step['step']}" + (f" of rank {step['rank']}" if several and step["rank"] is not None else "")
+    return step_text(step["step"]) + (f" of rank {step['rank']}" if several and step["rank"] is not None else "")
 
 
 def step_url(frame: Frame, step: Mapping[str, Any], several: bool) -> str:

@@ -144,6 +144,18 @@ def test_a_trace_is_looked_through(page: Page, server: Served) -> None:
     page.mouse.dblclick(*shown.place("t1", 0, 6_600_000))
     shown.until("!shown.view.moving && shown.view.end - shown.view.start < 6e5")
     page.keyboard.press("Escape")
+    # Beside slices it shows all. Where nothing is selected, dragging zooms from Z to P.
+    page.mouse.dblclick(*shown.place("t1", 0, 6_850_000))
+    shown.until("!shown.view.moving && shown.view.end - shown.view.start > 9e6")
+    x, y = shown.place("t1", 0, 2_000_000)
+    for key, is_zoomed in (("z", True), ("p", False)):
+        page.keyboard.press(key)
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + 300, y, steps=3)
+        page.mouse.up()
+        shown.until(f"!shown.view.moving && {'' if is_zoomed else '!'}(Math.abs(shown.view.start - 2e6) < 2e5)")
+    assert shown.view[1] - shown.view[0] < 6e6 and not shown.words("start-ms"), "nothing was selected"
     # Arrows of all that is in sight, and those of what is told of; its row stays above the panel.
     page.set_viewport_size({"width": 1280, "height": 480})
     shown.open(TRACE, "?flows=1&view-ms=0-3&slice=5")
@@ -166,6 +178,13 @@ def test_time_is_selected_searched_and_carried_to_other_pages(page: Page, server
     page.mouse.up()
     page.wait_for_url(re.compile("start-ms="))
     page.locator(".selection .chip", has_text="Time").wait_for()
+    page.keyboard.press("z")
+    shown.until("!shown.view.moving && shown.view.end - shown.view.start === shown.view.range[1] - shown.view.range[0]")
+    # All times in one unit, without another page; back to that which suits each.
+    for unit, text in (("ns", "ns"), ("Auto", "ms")):
+        page.get_by_role("group", name="Unit of times").get_by_text(unit, exact=True).click()
+        page.locator('[data-timeline="range-text"]', has_text=re.compile(f"[0-9]\\s{text}$")).wait_for()
+    page.keyboard.press("f")
     page.keyboard.press("/")
     page.keyboard.type("^sgemm$")
     matched = page.locator('[data-timeline="matched"]')

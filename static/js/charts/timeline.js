@@ -99,6 +99,10 @@ class Timeline {
       click: (place) => this.click(place),
       open: (place) => this.open(place),
       range: (range, isDone) => this.setRange(range, isDone),
+      zoom: (range) => {
+        this.showRange();
+        this.view.show(...range, { moving: true });
+      },
       key: (event) => this.key(event),
       isBusy: (target) => isTyping(target) || document.querySelector('dialog[open], details.menu[open]') !== null,
     });
@@ -343,12 +347,27 @@ class Timeline {
   open(place) {
     const box = this.view.boxAt(place.x, place.y);
     if (box && box.part.what !== 'counter') this.zoomTo(markOf(box));
+    else if (!box) this.view.fit();
   }
 
   zoomTo(mark) {
     if (!mark) return;
     const span = Math.max(mark.end - mark.start, 1);
     this.view.show(mark.start - span * 0.05, mark.end + span * 0.05, { moving: true });
+  }
+
+  /** To the time that is selected, else to the slice; where nothing is, dragging says to what. */
+  zoomToSelection() {
+    const { view } = this;
+    if (view.range) view.show(...view.range, { moving: true });
+    else if (view.selected) this.zoomTo(view.selected);
+    else this.dragsToZoom(true);
+  }
+
+  dragsToZoom(zooms) {
+    this.view.dragZooms = zooms;
+    this.root.classList.toggle('timeline--zooming', zooms);
+    this.announce(zooms ? 'Dragging zooms.' : 'Dragging moves.');
   }
 
   key(event) {
@@ -366,6 +385,8 @@ class Timeline {
       if (view.selected) this.zoomTo(view.selected);
       else view.fit();
     } else if (event.key === 'r' && view.selected) this.setRange([view.selected.start, view.selected.end]);
+    else if (event.key === 'z') this.zoomToSelection();
+    else if (event.key === 'p' && !this.search.active) this.dragsToZoom(false);
     else if (event.key === 'n' || event.key === 'p') this.search.next(event.key === 'p');
     else if (!inside || event.target.closest?.('button, a')) return false;
     else if (event.key.startsWith('Arrow')) return this.arrow(event.key);

@@ -9,7 +9,8 @@ const HELD = { a: ['pan', -1], d: ['pan', 1], w: ['zoom', -1], s: ['zoom', 1] };
 /**
  * @param view a View
  * @param root the element with the parts
- * @param does hover(place | null), click(place), open(place), range([from, to] | null, isDone), key(name) → handled
+ * @param does hover(place | null), click(place), open(place), range([from, to] | null, isDone), zoom([from, to]),
+ *   key(name) → handled
  */
 export function listen(view, root, does) {
   const part = (name) => root.querySelector(`[data-timeline="${name}"]`);
@@ -31,7 +32,8 @@ function dragTracks(view, canvas, does) {
       end: view.end,
       scroll: view.scroll.scrollTop,
       moved: false,
-      from: event.shiftKey ? view.timeAt(event.clientX) : null,
+      from: event.shiftKey || view.dragZooms ? view.timeAt(event.clientX) : null,
+      zooms: view.dragZooms && !event.shiftKey,
     };
   };
 
@@ -87,7 +89,11 @@ function dragTracks(view, canvas, does) {
       return;
     }
     if (drag && !drag.moved && event.type === 'pointerup') does.click({ x: event.clientX, y: event.clientY });
-    else if (drag?.from != null && drag.moved) does.range(ordered(drag.from, view.timeAt(event.clientX)), true);
+    else if (drag?.from != null && drag.moved) {
+      const range = ordered(drag.from, view.timeAt(event.clientX));
+      if (drag.zooms) does.zoom(range);
+      else does.range(range, true);
+    }
     drag = null;
   };
   canvas.addEventListener('pointerup', finish);

@@ -57,6 +57,8 @@ export class View {
     this.range = null;
     this.flows = [];
     this.pointer = null;
+    // Whether dragging chooses a stretch of time to zoom to, instead of moving.
+    this.dragZooms = false;
     this.timing = { last: 0, most: 0, count: 0, sum: 0 };
     this.#parts.scroll.addEventListener('scroll', () => this.redraw(), { passive: true });
     this.#observer = new ResizeObserver(() => this.measure());
