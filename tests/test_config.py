@@ -72,6 +72,8 @@ def test_sizes(text: str, size: int) -> None:
         ("PORT", "-1", "whole number"),
         ("PORT", "٣", "whole number"),
         ("HOST", "a b", "an address or host name"),
+        ("PERFETTO_URL", "javascript:alert(1)", "the address of a site"),
+        ("SPEEDSCOPE_URL", "https://x/?a=1#b", "the address of a site"),
         ("HOST", "x\r\nSet-Cookie: y", "an address or host name"),
         ("TRUSTED_HOSTS", "a.example, b/c", "an address or host name"),
         ("DATABASE_URL", "mysql://x", "postgresql://USER"),

@@ -15,6 +15,7 @@ from perfloom.domain.tables import HOST_TIME, column, texts
 from perfloom.exporters import EXPORTERS
 from perfloom.readers import recognise
 from tests.exporters.test_perfetto import told
+from tests.exporters.test_pprof import go
 
 DATA = Path(__file__).parents[1] / "data"
 LLAMA = """start_time: 1000.0
@@ -136,3 +137,12 @@ def test_a_window_keeps_what_is_in_it(name: str, form: str) -> None:
     found = weights(there_and_back(name, form, **window))
     assert 0 < wanted < sum(weight for (of, _), weight in weights(profile).items() if of == event)
     assert sum(weight for (of, _), weight in found.items() if of != "samples") == wanted
+
+
+@by_source
+def test_pprof_itself_counts_the_same(name: str, tmp_path: Path) -> None:
+    """It checks the file first: every number in it must lead somewhere."""
+    profile = source(name)
+    wanted = sum(weight for (event, _), weight in weights(profile).items() if event == profile.meta.main_event)
+    top = go(b"".join(EXPORTERS["pprof"].write(profile, Selection(), {})), tmp_path, "-top", "-unit=ns")
+    assert f"Total samples = {wanted}ns" in top, top[:300]

@@ -66,11 +66,18 @@ class Elsewhere(http.server.SimpleHTTPRequestHandler):
 
     taken: ClassVar[list[bytes]] = []
     folder: ClassVar[str] = ""
+    written: ClassVar[dict[str, bytes]] = {}
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments, directory=self.folder)
 
     def do_GET(self) -> None:
+        form = urlsplit(self.path).path.removeprefix("/written/")
+        if form in self.written:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(self.written[form])
+            return
         if urlsplit(self.path).path not in ("/perfetto", "/mute", "/shut"):
             super().do_GET()
             return
@@ -192,10 +199,30 @@ def test_speedscope_fetches_and_shows_it(context: BrowserContext, here: tuple[st
     app.get_by_text("rank 0 · main 11 · host time").first.wait_for()
     # The table of its sandwich view, which its own importer made.
     app.keyboard.press("3")
+    assert sandwich(app) == {"aten::mm": ["3.00ms", "3.00ms"], "train": ["6.00ms", "3.00ms"]}
+
+
+def sandwich(app: Page) -> dict[str, list[str]]:
+    """Total and self of each function in speedscope's table."""
     app.get_by_role("cell", name="aten::mm").wait_for()
-    rows = [app.locator("td").all_inner_texts()[at : at + 3] for at in (0, 3)]
-    told = {name.strip(): [total.split()[0], self.split()[0]] for total, self, name in rows}
-    assert told == {"train": ["6.00ms", "3.00ms"], "aten::mm": ["3.00ms", "3.00ms"]}
+    rows = [row.split("\n\t") for row in app.locator("tr").all_inner_texts()[1:]]
+    return {name.strip(): [total.split()[0], own.split()[0]] for total, own, name in rows}
+
+
+def test_speedscope_reads_our_other_forms_too(page: Page, elsewhere: str) -> None:
+    """Its importers of pprof, collapsed stacks and Chrome's trace events are other people's readers of what we write."""
+    Elsewhere.folder = str(speedscope_app())
+    profile, selection = a_trace(), Selection(threads=("main",))
+    for form in ("pprof", "perfetto", "collapsed"):
+        exporter = EXPORTERS[form]
+        Elsewhere.written[f"x{exporter.suffix}"] = b"".join(exporter.write(profile, selection, {}))
+        page.goto("about:blank")
+        page.goto(f"{elsewhere}/#profileURL=/written/x{exporter.suffix}&view=sandwich")
+        long, short = ("6,000,000", "3,000,000") if form == "collapsed" else ("6.00ms", "3.00ms")
+        found = sandwich(page)
+        # Collapsed stacks stand below the name of their thread.
+        assert found.pop("main", None) == ([long, "0"] if form == "collapsed" else None)
+        assert found == {"aten::mm": [short, short], "train": [long, short]}
 
 
 def key_of(browser_client: Browser, query: str = "") -> tuple[str, str]:
