@@ -13,6 +13,7 @@ that may have threads.
 
 import os
 import resource
+import select
 import signal
 import sys
 import tempfile
@@ -53,14 +54,20 @@ def main() -> None:
 
 
 def _waited_for(descriptor: int, parent: int) -> str:
-    """Load all that any file may need, and wait for the path of a request. Ends the process where none will come."""
+    """Load what files may need until there is the path of a request. Ends the process where none will come."""
     processes.die_with_parent(signal.SIGKILL, parent)
-    from perfloom.readers import compiled, compiled_cache, compiling
     from perfloom.workers import read_columns  # noqa: F401
 
-    # Where nothing can be kept for this user, it would be compiled here each time, whether needed or not.
-    if compiled.KEPT and compiled_cache.is_ready():
-        compiling.load_all()
+    def asked() -> bool:
+        return bool(select.select([descriptor], [], [], 0)[0])
+
+    # Whoever asks already waits: what he does not need would only keep him.
+    if not asked():
+        from perfloom.readers import compiled, compiled_cache, compiling
+
+        # Where nothing can be kept for this user, it would be compiled here each time, whether needed or not.
+        if compiled.KEPT and compiled_cache.is_ready():
+            compiling.load_all(asked)
     path = b""
     while not path.endswith(END):
         data = os.read(descriptor, 1 << 16)

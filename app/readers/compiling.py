@@ -3,6 +3,7 @@
 import io
 import json
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 from ..domain import wire
@@ -34,20 +35,29 @@ def compile_all() -> None:
     compiled_cache.note_ready()
 
 
-def load_all() -> None:
-    """Bring all that is compiled into this process; what is not kept is compiled."""
+def load_all(enough: Callable[[], bool] = lambda: False) -> None:
+    """Bring all that is compiled into this process; what is not kept is compiled.
+
+    enough: asked between one format and the next, the most used first, whether to leave the rest to who reads it.
+    """
     # What is compiled is loaded where something is read, and nowhere else.
     from . import callgrind, llama_trace, memory_snapshot, perfetto_trace, pytorch
     from .trace_interning import grown, table
 
-    pytorch.read(io.BytesIO(trace()), "sample")
-    llama_trace.read(io.BytesIO(LINES), "sample")
-    # One of few values is read in plain Python, which calls some of what is compiled.
-    for entries in (2, 3000):
-        memory_snapshot.read(io.BytesIO(snapshot(entries)), "sample")
+    # A snapshot of few values is read in plain Python, which calls some of what is compiled.
+    formats: tuple[tuple[Any, tuple[bytes, ...]], ...] = (
+        (pytorch, (trace(),)),
+        (memory_snapshot, (snapshot(2), snapshot(3000))),
+        (llama_trace, (LINES,)),
+        (callgrind, (CALLS,)),
+        (perfetto_trace, (PACKET,)),
+    )
+    for reader, samples in formats:
+        if enough():
+            return
+        for sample in samples:
+            reader.read(io.BytesIO(sample), "sample")
     grown(table(1, 1), 0, 0, 8, 8)
-    callgrind.read(io.BytesIO(CALLS), "sample")
-    perfetto_trace.read(io.BytesIO(PACKET), "sample")
 
 
 def trace() -> bytes:
