@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import subprocess
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from perfloom.domain.profile import Profile
 from perfloom.readers import llama_trace, mllm
 from perfloom.store import Store
 from tests.tracers.test_trace_header import built
-from tests.web.conftest import Browser
+from tests.web.conftest import HOSTILE, Browser
 from tests.web.html import read
 
 DATA = Path(__file__).parent.parent / "data"
@@ -130,3 +131,60 @@ def test_a_program_that_was_traced_with_the_header(
     for page in ("flamegraph.svg", "timeline.svg"):
         assert "matmul_ffn_up" in browser_client.page(f"/results/{id}/{page}")
     assert "kv cache, bytes" in browser_client.page(f"/api/v1/results/{id}/timeline")
+
+
+def damaged_mllm() -> bytes:
+    """Every name hostile, and all that can be wrong with a file."""
+    init = 1753865973438000
+    blocks = [
+        {
+            "device_type": name,
+            "start_time": init + at,
+            "end_time": init + 9 * (at % 3),
+            "memory_usage": at,
+            "uuid": at % 4,
+        }
+        for at, name in enumerate(HOSTILE)
+    ]
+    operators = [
+        {"device_type": name, "op_name": name, "start_time": init + at, "end_time": init + 2 * at - 3}
+        for at, name in enumerate(HOSTILE)
+    ]
+    wrong = [{"memory_usage": -1, "uuid": 1, "start_time": init, "end_time": 0}, {}, None]
+    return json.dumps({"init_time": init, "memory_blobs": blocks + wrong, "op_blobs": [*operators, *wrong]}).encode()
+
+
+def damaged_llama() -> bytes:
+    """Threads by turns, names with all signs, ends and beginnings without each other, Windows' line ends, cut off."""
+    names = [name.replace("\n", " ") for name in HOSTILE]
+    lines = ["start_time: 1"]
+    for at, name in enumerate([*names, "matmul_a, b: c-1"]):
+        lines.append(f"thr: {at % 2}, name: {name}_{at}, time: {9007199254740 + 10 * at}")
+        lines.append(f"thr: {names[at % 3]}, name: end_{name}_{at - at % 2}, time: {9007199254745 + 10 * at}.5")
+        lines.append(f"thr: {at % 2}, counter: {name}, value: {at}, time: {9007199254745 + 10 * at}")
+        lines.append(f"thr: {at % 2}, name: end_{name}_{at}, time: {9007199254748 + 10 * at}")
+    return "\r\n".join(lines)[:-20].encode()
+
+
+def test_pages_of_what_is_damaged_and_hostile(browser_client: Browser, stored: Callable[..., str]) -> None:
+    """Each page that the result says it has is whole, in every unit."""
+    profiles = (
+        mllm.read(io.BytesIO(damaged_mllm())),
+        llama_trace.read(io.BytesIO(damaged_llama())),
+        mllm.read(
+            io.BytesIO(
+                b'{"init_time": 0, "memory_blobs": [], "op_blobs": [{"op_name": "f", "start_time": 1, "end_time": 1}]}'
+            )
+        ),
+    )
+    for number, profile in enumerate(profiles):
+        id = stored(profile, f"damaged{number}0000", name=HOSTILE[number])
+        assert number == 2 or profile.losses.num_rows
+        tabs = {urlsplit(link).path for link in read(browser_client.page(f"/results/{id}")).links}
+        pages = sorted(tab for tab in tabs if tab.startswith(f"/results/{id}") and tab.count("/") <= 3)
+        assert f"/results/{id}/operators" in pages and f"/results/{id}/timeline" in pages, pages
+        for page in pages:
+            text = browser_client.page(f"{page}?unit=s")
+            assert read(text).faults == [] and "\u202e" not in text, page
+        for by in ("device", "layer"):
+            assert read(browser_client.page(f"/results/{id}/operators?by={by}")).faults == []
