@@ -37,6 +37,7 @@ from perfloom.readers import (
     nsight_pages,
     nsight_report,
     perf_assembly,
+    perf_sched_assembly,
     perf_script,
     perfetto_events,
     perfetto_interned,
@@ -356,6 +357,10 @@ def test_every_loss_is_explained() -> None:
         "ftrace": [
             *(scheduling.NOT_THERE, ftrace_assembly.NO_LINE, ftrace_assembly.NOT_UNDERSTOOD, ftrace_assembly.LOST),
             *(ftrace_assembly.OVERWRITTEN, ftrace_calls.LONE_CALL),
+        ],
+        "perf-sched": [
+            *(scheduling.NOT_THERE, perf_sched_assembly.NO_LINE, perf_sched_assembly.NOT_UNDERSTOOD),
+            perf_sched_assembly.UNUSED_STACK,
         ],
         "perfetto-trace": [
             reason

@@ -19,6 +19,7 @@ from . import (
     mllm,
     nsight_compute,
     perf_data,
+    perf_sched,
     perf_script,
     perf_stat,
     perfetto_trace,
@@ -62,6 +63,7 @@ READERS: dict[str, Reader] = {
         Reader(stored.FORMAT, "a profile that Perfloom exported", stored.sniff, stored.read),
         Reader(perf_data.FORMAT, "perf.data", perf_data.sniff, perf_data.read, needs_perf=True),
         Reader(ftrace.FORMAT, "text of ftrace", ftrace.sniff, ftrace.read, compiled=True),
+        Reader(perf_sched.FORMAT, "text of perf sched", perf_sched.sniff, perf_sched.read, compiled=True),
         Reader(perf_script.FORMAT, "perf script text", perf_script.sniff, perf_script.read),
         Reader(
             *(nsight_compute.FORMAT, "a report of Nsight Compute", nsight_compute.sniff_report),

@@ -28,6 +28,13 @@ _ADVICE: tuple[tuple[re.Pattern[bytes], str], ...] = (
         "is made for gprof2dot. Of memray, write a table instead: memray transform csv FILE -o allocations.csv. Of "
         "another tool, its collapsed stacks or callgrind's form.",
     ),
+    (
+        re.compile(
+            rb"\s*-{60,}\s+Task +\| +Runtime ms +\||\s*\*?[A-Z.][0-9. ] .{0,2000}? secs [A-Z.][0-9. ] => ", re.DOTALL
+        ),
+        "is a summary of perf sched (latency or map), which does not say when what ran. Import the recording as text: "
+        "perf script -i perf.data > sched.txt, or perf sched timehist -i perf.data > sched.txt.",
+    ),
 )
 
 

@@ -9,6 +9,7 @@ ls:13 [120] success=1 CPU:001
 import re
 from array import array
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,16 +24,44 @@ _SWITCH = re.compile(
 )
 _SHORT = re.compile(rb"(.*?):(\d+) \[-?\d+\] (\S+) ==> (.*?):(\d+) \[-?\d+\]")
 _WOKEN = re.compile(rb"(?:comm=(.*?) pid=(\d+) prio=|(.*?):(\d+) \[)")
-_BEFORE = rb"^[^\n\[(]{1,60}+(?:\( *(\d++|-++)\) ++)?\[(\d{1,5}+)\] ++(?:[^\s\d:]\S{3,7} ++)?(\d{1,12}+)\.(\d{6}): ++"
-"""Process, CPU, seconds and µs of a line of ftrace."""
-_SWITCHES = re.compile(
-    _BEFORE + rb"sched_switch: ++prev_comm=(.{0,40}?) prev_pid=(\d{1,10}) prev_prio=-?\d+ prev_state=(\S{1,12}) ==> "
-    rb"next_comm=(.{0,40}?) next_pid=(\d{1,10}) next_prio=-?\d+[^\n]*$",
-    re.MULTILINE,
+
+
+@dataclass(frozen=True)
+class Patterns:
+    """How whole lines of switches and of wakeups look, in a text of many lines."""
+
+    switches: re.Pattern[bytes]
+    wakes: re.Pattern[bytes]
+
+
+def patterns(before: bytes, prefix: bytes, stack: bytes) -> Patterns:
+    """before: what stands before the event, with groups for process, CPU, seconds and their fraction. prefix: of its
+    name. stack: what follows the line and belongs to it."""
+    return Patterns(
+        re.compile(
+            before + prefix + rb"sched_switch: ++prev_comm=(.{0,40}?) prev_pid=(\d{1,10}) prev_prio=-?\d+ "
+            rb"prev_state=(\S{1,12}) ==> next_comm=(.{0,40}?) next_pid=(\d{1,10}) next_prio=-?\d+[^\n]*+"
+            rb"(" + stack + rb")$",
+            re.MULTILINE,
+        ),
+        re.compile(
+            before + prefix + rb"(sched_waking|sched_wakeup|sched_wakeup_new): ++comm=(.{0,40}?) pid=(\d{1,10}) prio="
+            rb"[^\n]*+(" + stack + rb")$",
+            re.MULTILINE,
+        ),
+    )
+
+
+OF_FTRACE = patterns(
+    rb"^[^\n\[(]{1,60}+(?:\( *(\d++|-++)\) ++)?\[(\d{1,5}+)\] ++(?:[^\s\d:]\S{3,7} ++)?(\d{1,12}+)\.(\d{6}): ++",
+    b"",
+    b"",
 )
-_WAKES = re.compile(
-    _BEFORE + rb"(sched_waking|sched_wakeup|sched_wakeup_new): ++comm=(.{0,40}?) pid=(\d{1,10}) prio=[^\n]*$",
-    re.MULTILINE,
+OF_PERF = patterns(
+    rb"^[^\n\[]{1,60}?(?:(\d++)/)?\d++ ++\[(\d{1,5}+)\] ++(?:[A-Za-z.]{1,8} ++)?(\d{1,12}+)\.(\d{9}|\d{6}): ++"
+    rb"(?:\d++ ++)?",
+    b"sched:",
+    rb"(?:\n[ \t]++[0-9a-f]++ [^\n]*+)*+",
 )
 
 
@@ -44,8 +73,10 @@ def decoded(raw: bytes) -> str:
 class SchedTexts:
     """Collects the scheduler's events, and the names of threads."""
 
-    def __init__(self, scheduling: Scheduling, events: MadeEvents) -> None:
-        self._scheduling, self._events = scheduling, events
+    def __init__(self, scheduling: Scheduling, events: MadeEvents, forms: Patterns = OF_FTRACE) -> None:
+        self._scheduling, self._events, self._forms = scheduling, events, forms
+        self.stacks: dict[bytes, int] = {}
+        self.unused_stacks = 0
         self.comms: dict[int, bytes] = {}
         self._states: dict[bytes, int] = {}
         self._places: dict[bytes, int] = {}
@@ -78,15 +109,17 @@ class SchedTexts:
         return True
 
     def most(self, text: bytes, last_ns: int) -> tuple[bytes, int]:
-        """Take in what many lines of ftrace tell of switches and wakeups, all at once.
+        """Take in what whole lines tell of switches and wakeups, all at once.
 
         Returns the text with empty lines in place of those, and the last time in them, if that is after `last_ns`.
         """
-        parts = _SWITCHES.split(text)
-        width = _SWITCHES.groups + 1
+        parts = self._forms.switches.split(text)
+        width = self._forms.switches.groups + 1
         if len(parts) > 1:
-            process, cpu, seconds, us, before, left, state, after, taken = (parts[i::width] for i in range(1, width))
-            time_ns = _times(seconds, us)
+            process, cpu, seconds, part, before, left, state, after, taken, chain = (
+                parts[i::width] for i in range(1, width)
+            )
+            time_ns = _times(seconds, part)
             last_ns = max(last_ns, int(time_ns.max()))
             tasks, others = (np.array(numbers, "S10").astype(np.int64) for numbers in (left, taken))
             self._told(process, tasks)
@@ -95,36 +128,39 @@ class SchedTexts:
             states = self._each(state, self._states, lambda raw: state_of(decoded(raw)))
             names = self._each(after, self._places, lambda raw: self._events.text(decoded(raw)))
             columns = (time_ns, np.array(cpu, "S5").astype(np.int64), tasks, states, others, names)
-            block = np.stack((*columns, np.full(len(time_ns), NONE)), axis=1)
+            stacks = self._each(chain, self.stacks, lambda raw: len(self.stacks) if raw else NONE)
+            block = np.stack((*columns, stacks), axis=1)
             self._switches.frombytes(block.tobytes())
-            text = b"".join(parts[::width])
-        parts = _WAKES.split(text)
-        width = _WAKES.groups + 1
+            text = _joined(parts, width, chain)
+        parts = self._forms.wakes.split(text)
+        width = self._forms.wakes.groups + 1
         if len(parts) > 1:
-            process, _, seconds, us, kinds, comm, woken = (parts[i::width] for i in range(1, width))
-            time_ns, tasks = _times(seconds, us), np.array(woken, "S10").astype(np.int64)
+            _, _, seconds, part, kinds, comm, woken, chain = (parts[i::width] for i in range(1, width))
+            time_ns, tasks = _times(seconds, part), np.array(woken, "S10").astype(np.int64)
             last_ns = max(last_ns, int(time_ns.max()))
             for task, name in zip(tasks.tolist(), comm, strict=True):
                 self.comms.setdefault(task, name)
             sorts = np.array(kinds)
             for kind, wakes in self._wakes.items():
                 wakes.frombytes(np.stack((time_ns, tasks), axis=1)[sorts == kind].tobytes())
-            text = b"".join(parts[::width])
+            self.unused_stacks += sum(map(bool, chain))
+            text = _joined(parts, width, chain)
         return text, last_ns
 
     def _told(self, process: list[bytes | None], tasks: Array) -> None:
         """Which process the threads are in, where that is told."""
         if any(process):
             known = self._scheduling.processes
-            for task, pid in set(zip(tasks.tolist(), process, strict=True)):
+            for task, pid in dict.fromkeys(zip(tasks.tolist(), process, strict=True)):
                 if pid and pid[:1] != b"-" and len(pid) < 11:
                     known.setdefault(task, int(pid))
 
     @staticmethod
     def _each(raw: list[bytes], known: dict[bytes, int], number: Callable[[bytes], int]) -> Array:
         """The number of each text."""
-        for one in set(raw).difference(known):
-            known[one] = number(one)
+        for one in dict.fromkeys(raw):
+            if one not in known:
+                known[one] = number(one)
         return np.array([known[one] for one in raw], np.int64)
 
     def finish(self) -> None:
@@ -142,6 +178,16 @@ class SchedTexts:
                 self._scheduling.wakes(*np.frombuffer(wakes, np.int64).reshape(-1, 2).T)
 
 
-def _times(seconds: list[bytes], us: list[bytes]) -> Array:
+def _times(seconds: list[bytes], part: list[bytes]) -> Array:
     whole: Array = np.array(seconds, "S12").astype(np.int64) * 1_000_000_000
-    return whole + np.array(us, "S6").astype(np.int64) * 1_000
+    fraction = np.array(part, "S9")
+    return whole + fraction.astype(np.int64) * np.where(np.char.str_len(fraction) == 9, 1, 1_000)
+
+
+def _joined(parts: list[bytes], width: int, chain: list[bytes]) -> bytes:
+    """What is left of a text, with as many lines as it had."""
+    rest = parts[::width]
+    if any(chain):
+        ends = [b"\n" * raw.count(b"\n") for raw in chain]
+        return b"".join(piece for pair in zip(rest, [*ends, b""], strict=True) for piece in pair)
+    return b"".join(rest)

@@ -22,9 +22,11 @@ RUNNING, RUNNABLE, SLEEPING = "running time", "runnable time", "sleeping time"
 """The events: how long threads ran, waited for a CPU, and waited for anything else, in ns."""
 STATES = (
     *("running", "runnable", "runnable (preempted)", "sleeping", "uninterruptible sleep", "stopped", "traced"),
-    *("dead", "zombie", "parked", "idle"),
+    *("dead", "zombie", "parked", "idle", "waiting"),
 )
-RUN, READY, PREEMPTED, ASLEEP, UNINTERRUPTIBLE, STOPPED, TRACED, DEAD, ZOMBIE, PARKED, IDLE = range(len(STATES))
+RUN, READY, PREEMPTED, ASLEEP, UNINTERRUPTIBLE, STOPPED, TRACED, DEAD, ZOMBIE, PARKED, IDLE, WAITING = range(
+    len(STATES)
+)
 LETTERS = {
     "S": ASLEEP,
     "D": UNINTERRUPTIBLE,
@@ -274,7 +276,11 @@ def _add_samples(
         above = frames(builder, of) if frames is not None and of >= 0 else []
         nodes.append(builder.stack([*above, builder.frame(builder.function(STATES[state]), kind=FrameKind.ANNOTATION)]))
     node = np.array(nodes or [0], np.int64)[which]
-    for name, states in ((RUNNING, [RUN]), (RUNNABLE, [READY, PREEMPTED]), (SLEEPING, list(range(ASLEEP, IDLE + 1)))):
+    for name, states in (
+        (RUNNING, [RUN]),
+        (RUNNABLE, [READY, PREEMPTED]),
+        (SLEEPING, list(range(ASLEEP, len(STATES)))),
+    ):
         rows = np.flatnonzero(good & np.isin(found.state, states))
         if len(rows):
             event = np.full(len(rows), builder.event(name, "ns"))

@@ -1,0 +1,135 @@
+"""What perf prints of the scheduler: texts of perf script and of timehist, by hand, and what is none of them."""
+
+import io
+
+import pytest
+
+from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.profile import Profile
+from perfloom.domain.tables import texts
+from perfloom.domain.validity import fault
+from perfloom.readers import perf_sched, perf_script, recognise
+from perfloom.readers.perf_sched_assembly import NO_LINE, NOT_UNDERSTOOD, UNUSED_STACK
+from perfloom.readers.scheduling import RUNNABLE, RUNNING, SLEEPING
+from tests.readers.made import events_of, losses, slices
+
+US = 1_000
+FRAMES = "\tffffffff81000010 schedule+0x10 ([kernel.kallsyms])\n\t  401000 wait_for_it+0x5 (/bin/app)\n\n"
+
+
+def read(text: str) -> Profile:
+    data = text.encode()
+    assert recognise(data).name == perf_sched.FORMAT
+    found = perf_sched.read(io.BytesIO(data))
+    assert fault(found) is None
+    return found
+
+
+def event(task: str, time: str, told: str, cpu: int = 0) -> str:
+    return f"{task:>20} [{cpu:03}] {time}: {told}\n"
+
+
+def switch(left: str, tid: int, state: str, taken: str, other: int) -> str:
+    return (
+        f"      sched:sched_switch: prev_comm={left} prev_pid={tid} prev_prio=120 prev_state={state} ==> "
+        f"next_comm={taken} next_pid={other} next_prio=120"
+    )
+
+
+def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> None:
+    profile = read(
+        "# hostname : node7\n"
+        + event("swapper     0/0", "50.000100", switch("swapper/0", 0, "R", "app", 7))
+        + "\tffffffff81000020 idle+0x1 ([kernel.kallsyms])\n\n"
+        + event("app     7/5", "50.000110", "sched:sched_stat_runtime: comm=app pid=7 runtime=10 [ns]")
+        + FRAMES
+        + event("app     7/5", "50.000120", switch("app", 7, "S", "b", 9))
+        + FRAMES
+        + event("b     9/9", "50.000150", "sched:sched_waking: comm=app pid=7 prio=120 target_cpu=000")
+        + FRAMES
+        + event("b     9/9", "50.000160", switch("b", 9, "R", "app", 7))
+        + event("app     7/5", "50.000170", "sched:sched_switch: what is that")
+        + "what is this\n"
+    )
+    assert slices(profile) == [
+        ("CPU 0", "app", 0, 20 * US, 0),
+        ("CPU 0", "b", 20 * US, 40 * US, 0),
+        ("CPU 0", "app", 60 * US, 10 * US, 0),
+        ("app", "running", 0, 20 * US, 0),
+        ("app", "sleeping", 20 * US, 30 * US, 0),
+        ("app", "runnable", 50 * US, 10 * US, 0),
+        ("app", "running", 60 * US, 10 * US, 0),
+        ("b", "running", 20 * US, 40 * US, 0),
+        ("b", "runnable (preempted)", 60 * US, 10 * US, 0),
+    ]
+    assert events_of(profile) == {RUNNING: 70 * US, RUNNABLE: 20 * US, SLEEPING: 30 * US}
+    asleep = next(row for row in profile.samples.to_pylist() if row["event"] == 2)
+    names, frames, stacks = texts(profile.functions, "name"), profile.frames.to_pylist(), profile.stacks.to_pylist()
+    found, at = [], asleep["stack"]
+    while at:
+        found.append(names[frames[stacks[at]["frame"]]["function"]])
+        at = stacks[at]["parent"]
+    assert found == ["sleeping", "schedule", "wait_for_it"]
+    assert {reason: count for reason, (count, _) in losses(profile).items()} == {
+        NO_LINE: 1,
+        NOT_UNDERSTOOD: 1,
+        UNUSED_STACK: 2,
+    }
+    assert profile.meta.facts["hostname"] == "node7" and len(profile.instants) == 1
+    # With anything else in it, a text of perf script is one of samples.
+    both = event("app 7", "50.1", "").replace("50.1", "50.000100") + event(
+        "app 7", "50.000200", "1 cycles: 401000 f (a)"
+    )
+    assert (
+        recognise((event("app 7", "50.000100", switch("a", 7, "S", "b", 9)) + both).encode()).name == perf_script.FORMAT
+    )
+
+
+HISTORY = """Samples of sched_switch event do not have callchains.
+           time    cpu  task name                       wait time  sch delay   run time  state
+                        [tid/pid]                          (msec)     (msec)     (msec)
+--------------- ------  ------------------------------  ---------  ---------  ---------  -----
+      70.001000 [0000]  my app[7/5]                         0.000      0.000      0.100      S  pipe_read <- vfs_read
+      70.001200 [0000]  b[9]                                0.000      0.050      0.200      R
+      70.001200 [0001]  <idle>                              0.000      0.000      0.300
+      70.001500 [0001]  my app[7/5]                         0.400      0.020      0.101      S
+      70.001600 [0000]  b[9]                                0.000      0.000      0.400      D
+      70.001600 [0001]       b[9]                                                        awakened: my app[7/5]
+
+Runtime summary
+                          comm  parent   sched-in     run-time    min-run     avg-run     max-run  stddev  migrations
+"""
+
+
+def test_timehist_is_what_ran_and_how_it_waited() -> None:
+    profile = read(HISTORY)
+    zero = 900 * US
+    assert slices(profile) == [
+        ("CPU 0", "my app", 0, 100 * US, 0),
+        ("CPU 0", "b", 1_000 * US - zero, 200 * US, 0),
+        ("CPU 0", "b", 1_200 * US - zero, 400 * US, 0),
+        ("CPU 1", "my app", 1_399 * US - zero, 101 * US, 0),
+        ("my app", "running", 0, 100 * US, 0),
+        ("my app", "sleeping", 1_000 * US - zero, 379 * US, 0),
+        ("my app", "runnable", 1_379 * US - zero, 20 * US, 0),
+        ("my app", "running", 1_399 * US - zero, 101 * US, 0),
+        ("b", "runnable", 950 * US - zero, 50 * US, 0),
+        ("b", "running", 1_000 * US - zero, 200 * US, 0),
+        ("b", "running", 1_200 * US - zero, 400 * US, 0),
+    ]
+    assert events_of(profile) == {RUNNING: 801 * US, RUNNABLE: 70 * US, SLEEPING: 379 * US}
+    assert {"pipe_read", "vfs_read"} <= set(texts(profile.functions, "name"))
+    assert {(row["pid"], row["tid"]) for row in profile.threads.to_pylist() if row["tid"]} == {(5, 7), (9, 9)}
+    assert list(losses(profile)) == [NO_LINE]
+
+
+def test_summaries_of_perf_sched_say_what_to_import() -> None:
+    rule = " " + "-" * 90
+    for text in (
+        f"\n{rule}\n  Task                  |   Runtime ms  | Switches | Avg delay ms\n{rule}\n",
+        "  *A0       45227.131338 secs A0 => migration/0:18\n",
+    ):
+        with pytest.raises(UnreadableInput, match="perf sched timehist -i"):
+            recognise(text.encode())
+    with pytest.raises(UnreadableInput, match="perf sched record"):
+        perf_sched.read(io.BytesIO(HISTORY[:400].encode()))
