@@ -2,12 +2,14 @@
 
 A call graph does not say which of the calls of a function were made when it was itself called from here or from there.
 So every call of a function is taken to be the average one: what it passes on is divided as all of its calls together
-are. A function that is on the stack already is not entered again. What each function spent itself is then divided
-among its stacks in whole numbers, so that it is exact, whatever the graph says.
+are. A function that is on the stack already is not entered again: what it costs then is added to what it costs there,
+and goes on from there. What each function spent itself is then divided among its stacks in whole numbers, so that it is
+exact, whatever the graph says.
 """
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,13 @@ DEEPEST = 256
 """Frames: what was called deeper hangs below the last but one."""
 WIDEST = 4000
 """Stacks of one depth that are followed further: those with the most."""
+MOST_CALLS = 100_000
+"""Calls from all stacks of one depth together that are looked at."""
 MOST_NODES = 300_000
 LEAST_SHARE = 1e-7
 """A stack with less of the whole is not followed; its functions' own costs stand in other stacks of theirs."""
+SETTLED, MOST_TURNS = 1e-3, 100
+"""What is passed around in circles is followed until another turn adds less than this part of it, and no further."""
 NO_REST = 0.01
 """Up to this part of a function's cost that no caller accounts for is taken to be rounding."""
 
@@ -55,6 +61,25 @@ class _Nodes:
     share: Array
 
 
+@dataclass(frozen=True)
+class _Followed:
+    """Stacks as far as they are followed, level by level: parents before their children.
+
+    part: by event, which part of what comes to its parent is passed on to a node. given: what comes to those without a
+    parent. rate: how many calls of it the parent makes for each unit of the first event that comes there. starts: where
+    the levels begin, and the end. back: what is called although it is on the stack already: from a node to the node
+    that is it, and which part of what comes there.
+    """
+
+    parent: Array
+    function: Array
+    part: Array
+    given: Array
+    rate: Array
+    starts: tuple[int, ...]
+    back: tuple[Array, Array, Array]
+
+
 def tree_of(graph: Graph) -> Tree:
     """The tree of a graph. Its last column of weights, one more than there are events, counts calls of functions."""
     functions = len(graph.own)
@@ -66,59 +91,98 @@ def tree_of(graph: Graph) -> Tree:
 
 
 def _followed(graph: Graph) -> _Nodes:
-    """The stacks from the outermost functions on, level by level."""
+    """The stacks from the outermost functions on, and what is spent in them."""
     # What calls itself costs nothing more by that.
     other = np.flatnonzero(graph.caller != graph.called)
     order = other[np.argsort(graph.caller[other], kind="stable")]
     caller, called = graph.caller[order], graph.called[order]
-    cost, count = graph.cost[order].astype(np.float64), graph.count[order].astype(np.float64)
-    functions, events = graph.own.shape
-    first = np.searchsorted(caller, np.arange(functions + 1))
-    own = graph.own.astype(np.float64)
-    passed = _sums(caller, cost, functions)
+    cost, own = graph.cost[order].astype(np.float64), graph.own.astype(np.float64)
+    first = np.searchsorted(caller, np.arange(len(own) + 1))
+    whole = own + _sums(caller, cost, len(own))
     group = groups(first, called)
-    costly = _any(own + passed)
-    total = np.maximum(own.sum(axis=0), 1)
-    mass = _outermost(own, caller, called, cost, group)
-    function = np.flatnonzero(_any(mass))
-    mass = mass[function]
-    parts = []
-    # A level: the place of each node's parent in the level before, where the level begins, its functions.
-    levels: list[tuple[Array, Array]] = []
-    parent, calls, begin, before = np.full(len(function), -1, np.int64), np.zeros(len(function)), 0, 0
-    while len(function):
-        levels.append((parent, function))
-        degree = first[function + 1] - first[function]
+    given = _outermost(own, caller, called, cost, group)
+    arcs = _Arcs(first, called, group, np.divide(cost, whole[caller], out=np.zeros_like(cost), where=whole[caller] > 0))
+    calls = graph.count[order].astype(np.float64)
+    rate = np.divide(calls, whole[caller, 0], out=np.zeros(len(calls)), where=whole[caller, 0] > 0)
+    found = _grown(arcs, given, rate, np.maximum(own.sum(axis=0), 1), _any(whole))
+    comes = _flow(found)
+    spent = np.divide(own, whole, out=np.zeros_like(own), where=whole > 0)
+    above = np.where(found.parent < 0, 0, comes[found.parent, 0]) if len(comes) else np.zeros(0)
+    mass = np.column_stack([comes * spent[found.function], above * found.rate])
+    return _Nodes(found.parent, found.function, mass, (comes / np.maximum(own.sum(axis=0), 1)).mean(axis=1))
+
+
+@dataclass(frozen=True)
+class _Arcs:
+    """Calls, in the order of the callers. first: where those of a function begin. group: the circle of each function.
+    part: of what comes to the caller, by event."""
+
+    first: Array
+    called: Array
+    group: Array
+    part: Array
+
+
+def _grown(arcs: _Arcs, given: Array, rate: Array, total: Array, costly: Array) -> _Followed:
+    """Follow the calls from where something is given. total: of each event. costly: functions that cost anything."""
+    function = np.flatnonzero(_any(given))
+    comes = given[function]
+    parent, part = np.full(len(function), -1, np.int64), np.zeros_like(comes)
+    parents, functions, parts, rates, backs = [parent], [function], [part], [np.zeros(len(function))], []
+    starts = [0, len(function)]
+    # A level: the place of each node's parent in the level before, and its function.
+    levels = [(parent, function)]
+    while len(function) and len(levels) < DEEPEST and starts[-1] <= MOST_NODES:
+        degree = arcs.first[function + 1] - arcs.first[function]
         node = np.repeat(np.arange(len(function)), degree)
-        arc = np.arange(len(node)) - np.repeat(np.cumsum(degree) - degree, degree) + first[function][node]
-        fresh = ~_on_stack(levels, node, called[arc], group)
-        node, arc = node[fresh], arc[fresh]
-        whole = own[function] + _sums(node, cost[arc], len(function))
-        ratio = np.divide(mass, whole, out=np.zeros_like(mass), where=whole > 0)
-        share = (mass / total).mean(axis=1)
-        parts.append(
-            _Nodes(
-                np.where(parent < 0, -1, parent + before),
-                function,
-                np.column_stack([ratio * own[function], calls]),
-                share,
-            )
-        )
-        before, begin = begin, begin + len(function)
-        if len(levels) == DEEPEST or begin > MOST_NODES:
-            break
-        passed_on = ratio[node] * cost[arc]
+        arc = np.arange(len(node)) - np.repeat(np.cumsum(degree) - degree, degree) + arcs.first[function][node]
+        target = _on_stack(levels, starts, node, arcs.called[arc], arcs.group)
+        again = target >= 0
+        backs.append((starts[-2] + node[again], target[again], arcs.part[arc[again]]))
+        node, arc = node[~again], arc[~again]
+        passed_on = comes[node] * arcs.part[arc]
         share = (passed_on / total).mean(axis=1)
-        kept = np.flatnonzero((share > LEAST_SHARE) & costly[called[arc]])
-        if len(kept) > WIDEST:
-            kept = np.sort(kept[np.argpartition(-share[kept], WIDEST)[:WIDEST]])
-        part = np.divide(passed_on[kept, 0], cost[arc[kept], 0], out=np.zeros(len(kept)), where=cost[arc[kept], 0] > 0)
-        parent, function, mass, calls = node[kept], called[arc[kept]], passed_on[kept], count[arc[kept]] * part
-    return _Nodes(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("parent", "function", "mass", "share"))
-        if parts
-        else (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, events + 1)), np.zeros(0))
+        kept = np.flatnonzero((share > LEAST_SHARE) & costly[arcs.called[arc]])
+        kept = kept[np.argsort(-share[kept], kind="stable")][:WIDEST]
+        there = arcs.called[arc[kept]]
+        kept = np.sort(kept[: 1 + np.searchsorted(np.cumsum(arcs.first[there + 1] - arcs.first[there]), MOST_CALLS)])
+        parents.append(starts[-2] + node[kept])
+        levels.append((node[kept], arcs.called[arc[kept]]))
+        function, comes = levels[-1][1], passed_on[kept]
+        functions.append(function)
+        parts.append(arcs.part[arc[kept]])
+        rates.append(rate[arc[kept]])
+        starts.append(starts[-1] + len(function))
+    back = [np.concatenate(values) for values in zip(*backs, strict=True)]
+    return _Followed(
+        np.concatenate(parents),
+        np.concatenate(functions),
+        np.concatenate(parts),
+        given[functions[0]],
+        np.concatenate(rates),
+        tuple(starts),
+        (back[0], back[1], back[2]) if back else (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 0))),
     )
+
+
+def _flow(found: _Followed) -> Array:
+    """What comes to each node, by event: from its parent, and from those below that call it again."""
+    nodes, first = len(found.parent), found.starts[1]
+    again = np.zeros_like(found.part)
+    source, target, part = found.back
+    before = np.zeros(found.part.shape[1])
+    comes = again
+    for _ in range(MOST_TURNS):
+        comes = again.copy()
+        comes[:first] += found.given
+        for begin, end in pairwise(found.starts[1:]):
+            comes[begin:end] += comes[found.parent[begin:end]] * found.part[begin:end]
+        again = _sums(target, comes[source] * part, nodes) if len(source) else again
+        back = again.sum(axis=0)
+        if (back - before <= SETTLED * back).all():
+            break
+        before = back
+    return comes
 
 
 def _any(values: Array) -> Array:
@@ -154,17 +218,20 @@ def _outermost(own: Array, caller: Array, called: Array, cost: Array, group: Arr
     return found
 
 
-def _on_stack(levels: list[tuple[Array, Array]], node: Array, called: Array, group: Array) -> Array:
-    """Whether a function is on the stack already from which it is called, node of the last level: bools."""
-    found = np.zeros(len(node), bool)
+def _on_stack(levels: list[tuple[Array, Array]], starts: list[int], node: Array, called: Array, group: Array) -> Array:
+    """The nodes that are a function already in the stacks from which it is called; -1 where there is none.
+
+    node: places in the last level. starts: where the levels begin.
+    """
+    found = np.full(len(node), -1, np.int64)
     # Only inside of a circle can one come back to where one was.
     active = np.flatnonzero(group[levels[-1][1][node]] == group[called])
     at = node[active]
-    for parent, function in reversed(levels):
-        found[active] |= function[at] == called[active]
-        at = parent[at]
-        inside = (at >= 0) & ~found[active]
-        active, at = active[inside], at[inside]
+    for (parent, function), start in zip(reversed(levels), reversed(starts[:-1]), strict=True):
+        same = function[at] == called[active]
+        found[active[same]] = start + at[same]
+        active, at = active[~same], parent[at[~same]]
+        active, at = active[at >= 0], at[at >= 0]
         if not len(active):
             break
     return found
