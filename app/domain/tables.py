@@ -51,9 +51,10 @@ CategoryKinds = (
     "memcpy",
     "memset",
     "device_annotation",
+    "memory",
     "other",
 )
-"""What sort of slices a category (`cat` of a Chrome trace) holds."""
+"""What sort of slices a category (`cat` of a Chrome trace) holds. memory: a block, for as long as it was held."""
 
 
 class DeviceWorkKind(IntEnum):

@@ -39,7 +39,7 @@ _OUTSIDE = re.compile(rb'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL
 _OBJECT = re.compile(rb'\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}')
 _LIST = re.compile(rb'"(memory_blobs|op_blobs)"\s*:\s*\[')
 _INIT = re.compile(rb'"init_time"\s*:\s*(\d+)')
-_WHAT = {"operator": What("operator", FrameKind.OPERATOR), "memory": What("other", FrameKind.UNKNOWN)}
+_WHAT = {"operator": What("operator", FrameKind.OPERATOR), "memory": What("memory", FrameKind.UNKNOWN)}
 
 
 @dataclass

@@ -33,6 +33,7 @@ _KIND_OF_CATEGORY = {
     "kernel": FrameKind.GPU_KERNEL,
     "memcpy": KINDS.index("memory"),
     "memset": KINDS.index("memory"),
+    "memory": KINDS.index("memory"),
     "device_annotation": FrameKind.ANNOTATION,
 }
 _KIND_OF_WORK = {
