@@ -138,14 +138,21 @@ def _thread(names: Names, data: Any, begin: int = 0, end: int | None = None, /) 
 
 
 def _process(names: Names, data: Any) -> int | None:
-    pid, name = None, ""
+    pid, name, command = None, "", ""
     for number, _, value in fields(data):
         if number == 1:
             pid = _number(value)
-        elif number == 6 or (number == 2 and not name):
+        elif number == 2:
+            command = command or _text(value)
+        elif number == 6:
             name = _text(value)
-    if pid is not None and name:
+    if pid is None:
+        return None
+    if name and name != command:
         names.processes[pid] = name
+    elif command:
+        # Chrome sometimes calls a process by its whole command line, which may be in one piece.
+        names.processes.setdefault(pid, command.split(" -")[0].rpartition("/")[2] or command)
     return pid
 
 
