@@ -27,8 +27,9 @@ def parts_of(profile: Profile) -> dict[str, tuple[list[str], Array]]:
 
     def build() -> dict[str, tuple[list[str], Array]]:
         slices, sets = slices_of(profile), profile.argument_sets
-        used = np.unique(slices.arguments[slices.of_kind("operator")])
-        used = used[used >= 0]
+        there = np.zeros(sets.num_rows + 1, bool)
+        there[slices.arguments[slices.of_kind("operator")]] = True
+        used = np.flatnonzero(there[:-1])
         text = sets.column("text").take(used)
         some = pc.match_substring_regex(text, f'"(?:{"|".join(PARTS)})"').to_numpy(zero_copy_only=False)
         values: dict[str, dict[str, int]] = {word: {} for word in PARTS}

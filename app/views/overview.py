@@ -197,7 +197,7 @@ def _tiles(frame: Frame, profile: Profile, selection: Selection) -> tuple[Tile, 
     found = [Tile("Duration", quantity(None if milliseconds is None else milliseconds * 1e6, "ns"))]
     if not has_clock(profile):
         found.append(Tile(frame.event or "Total", quantity(row["value"], frame.unit), caveat(row["running_percent"])))
-        if profile.samples.num_rows or not row["counts"]:
+        if profile.samples.num_rows or (profile.events.num_rows and not row["counts"]):
             found.append(Tile("Samples", quantity(row["samples"], "count")))
     if row["counts"]:
         found.append(Tile("Counted values", quantity(row["counts"], "count")))
