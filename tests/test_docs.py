@@ -39,6 +39,7 @@ from perfloom.readers import (
     perf_assembly,
     perf_sched_assembly,
     perf_script,
+    perf_trace_assembly,
     perfetto_events,
     perfetto_interned,
     perfetto_kernel,
@@ -361,6 +362,10 @@ def test_every_loss_is_explained() -> None:
         "perf-sched": [
             *(scheduling.NOT_THERE, perf_sched_assembly.NO_LINE, perf_sched_assembly.NOT_UNDERSTOOD),
             perf_sched_assembly.UNUSED_STACK,
+        ],
+        "perf-trace": [
+            *(perf_trace_assembly.NO_LINE, perf_trace_assembly.NO_BEGIN, perf_trace_assembly.NO_END),
+            *(perf_trace_assembly.STACK, perf_trace_assembly.LOST),
         ],
         "perfetto-trace": [
             reason

@@ -22,6 +22,7 @@ from . import (
     perf_sched,
     perf_script,
     perf_stat,
+    perf_trace,
     perfetto_trace,
     pprof,
     py_spy,
@@ -71,6 +72,7 @@ READERS: dict[str, Reader] = {
             by_ncu=True,
         ),
         Reader(nsight_compute.CSV_FORMAT, "CSV of Nsight Compute", nsight_compute.sniff, nsight_compute.read),
+        Reader(perf_trace.FORMAT, "output of perf trace", perf_trace.sniff, perf_trace.read, compiled=True),
         Reader(perf_stat.FORMAT, "perf stat output", perf_stat.sniff, perf_stat.read),
         Reader(pytorch.FORMAT, "a trace of PyTorch's profiler", pytorch.sniff, pytorch.read, compiled=True),
         Reader(
