@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import re
 from collections.abc import Callable
@@ -257,6 +258,16 @@ def test_exports(browser_client: Browser, store: Store, ordinary: str, form: str
     assert "sandbox" in response.headers["Content-Security-Policy"]
     bad = browser_client.client.get(f"/results/{ordinary}/export/{form}?event=nothing")
     assert bad.status_code == 400 and "sandbox" not in bad.headers["Content-Security-Policy"]
+
+
+def test_an_export_is_packed_on_its_way(browser_client: Browser, ordinary: str) -> None:
+    address = f"/results/{ordinary}/export/perfetto"
+    plain = browser_client.client.get(address)
+    packed = browser_client.client.get(address, headers={"Accept-Encoding": "gzip"})
+    assert packed.headers["Content-Encoding"] == "gzip" and "Content-Encoding" not in plain.headers
+    assert gzip.decompress(packed.data) == plain.data and len(packed.data) < len(plain.data) / 5
+    unpackable = browser_client.client.get(f"/results/{ordinary}/export/pprof", headers={"Accept-Encoding": "gzip"})
+    assert "Content-Encoding" not in unpackable.headers
 
 
 def test_an_unknown_export_says_which_there_are(browser_client: Browser, ordinary: str) -> None:
