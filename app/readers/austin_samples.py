@@ -29,6 +29,15 @@ class Frame:
     line: int
 
 
+@dataclass
+class _Thread:
+    """clock: how far it has got, in µs. latest: how far the furthest thread of its process has."""
+
+    row: int
+    clock: int
+    latest: list[int]
+
+
 class Samples:
     """Collects samples; `finish` makes a Profile of them."""
 
@@ -36,9 +45,8 @@ class Samples:
         self.mode = ""
         self._builder = ProfileBuilder("austin")
         self._about: dict[str, str] = {}
-        self._threads: dict[tuple[int, int, str], int] = {}
-        self._clocks: dict[int, int] = {}
-        self._latest: dict[int, int] = {}
+        self._threads: dict[tuple[int, int, str], _Thread] = {}
+        self._latest: dict[int, list[int]] = {}
         self._events: dict[str, int] = {}
         self._count = 0
 
@@ -89,19 +97,16 @@ class Samples:
         if not 0 <= (time_us or 0) < MOST_US or not -MOST_BYTES < (memory_bytes or 0) < MOST_BYTES:
             self.lost(NO_METRIC, f"{time_us} µs, {memory_bytes} bytes")
             return
-        row, pid = self._thread(thread), thread[0]
-        begin = self._clocks.get(row)
-        if begin is None:
-            begin = max(0, self._latest.get(pid, 0) - (time_us or 0))
-        clock = self._clocks[row] = min(begin + (time_us or 0), MOST_US)
-        self._latest[pid] = max(self._latest.get(pid, 0), clock)
+        state = self._threads.get(thread) or self._new_thread(thread, time_us or 0)
+        clock = state.clock = min(state.clock + (time_us or 0), MOST_US)
+        if clock > state.latest[0]:
+            state.latest[0] = clock
         self._count += 1
-        at = clock * 1000
-        if time_us is not None and self.mode != "full":
+        at, row = clock * 1000, state.row
+        if time_us is not None:
             self._one(at, row, CPU if self.mode == "cpu" else WALL, stack, time_us * 1000)
-        elif time_us is not None:
-            self._one(at, row, WALL, stack, time_us * 1000)
-            self._one(at, row, CPU, stack, 0 if idle else time_us * 1000)
+            if self.mode == "full":
+                self._one(at, row, CPU, stack, 0 if idle else time_us * 1000)
         if memory_bytes is not None:
             self._one(at, row, GROWN, stack, max(memory_bytes, 0))
             self._one(at, row, SHRUNK, stack, max(-memory_bytes, 0))
@@ -120,18 +125,17 @@ class Samples:
         every = float(interval) * 1000 if interval.isdecimal() and len(interval) < 12 else None
         return self._builder.event(event, "ns", sampling="period" if every else None, rate=every)
 
-    def _thread(self, thread: tuple[int, int, str]) -> int:
-        known = self._threads.get(thread)
-        if known is None:
-            pid, interpreter, name = thread
-            number = int(name) if name.isdecimal() and name.isascii() and len(name) < 19 else None
-            known = self._threads[thread] = self._builder.thread(
-                pid=pid, tid=number, incarnation=interpreter if number is not None else -1 - len(self._threads)
-            )
-            named = f"thread {name}" + (f" of interpreter {interpreter}" if interpreter else "")
-            self._builder.named(known, 0, named)
-            self._builder.process(known, f"process {pid}")
-        return known
+    def _new_thread(self, thread: tuple[int, int, str], time_us: int) -> "_Thread":
+        pid, interpreter, name = thread
+        number = int(name) if name.isdecimal() and name.isascii() and len(name) < 19 else None
+        row = self._builder.thread(
+            pid=pid, tid=number, incarnation=interpreter if number is not None else -1 - len(self._threads)
+        )
+        self._builder.named(row, 0, f"thread {name}" + (f" of interpreter {interpreter}" if interpreter else ""))
+        self._builder.process(row, f"process {pid}")
+        latest = self._latest.setdefault(pid, [0])
+        found = self._threads[thread] = _Thread(row, max(0, latest[0] - time_us), latest)
+        return found
 
     def finish(self, format: str, defect: str | None) -> Profile:
         """The profile of all that was added."""
