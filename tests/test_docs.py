@@ -37,6 +37,7 @@ from perfloom.readers import (
     nsight_pages,
     nsight_report,
     perf_assembly,
+    perf_lock,
     perf_sched_assembly,
     perf_script,
     perf_trace_assembly,
@@ -363,6 +364,7 @@ def test_every_loss_is_explained() -> None:
             *(scheduling.NOT_THERE, perf_sched_assembly.NO_LINE, perf_sched_assembly.NOT_UNDERSTOOD),
             perf_sched_assembly.UNUSED_STACK,
         ],
+        "perf-lock": [perf_lock.NO_LINE, perf_lock.NO_TOTAL],
         "perf-trace": [
             *(perf_trace_assembly.NO_LINE, perf_trace_assembly.NO_BEGIN, perf_trace_assembly.NO_END),
             *(perf_trace_assembly.STACK, perf_trace_assembly.LOST),

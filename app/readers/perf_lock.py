@@ -1,0 +1,168 @@
+"""Reader of what `perf lock contention` and `perf lock report` print: how often and how long locks were waited for.
+
+     contended   total wait     max wait     avg wait         type   caller
+
+             4      2.83 ms      1.09 ms    707.05 us     spinlock   ext4_read_bh+0xa2
+                            0xffffffff82203efe  __pv_queued_spin_lock_slowpath+0x10e
+                            0xffffffff8220319d  _raw_spin_lock_irqsave+0x4d
+
+Each line is the sum over a caller, a thread or a lock; with -v the call stack stands below it, innermost first.
+"""
+
+import re
+from decimal import Decimal
+from typing import BinaryIO
+
+from ..domain.builder import ProfileBuilder
+from ..domain.errors import UnreadableInput
+from ..domain.profile import Meta, Profile
+from ..domain.tables import FrameKind
+from .ftrace import numbered_pieces
+
+FORMAT = "perf-lock"
+SHOWN = 160
+WAIT, CONTENDED, ACQUIRED = "lock wait time", "contended locks", "acquired locks"
+"""The events: ns waited, how often a lock was waited for, and how often one was taken."""
+NO_LINE = "line that tells of no lock"
+NO_TOTAL = "lock of which the total wait is not told: only how often it was waited for"
+MOST = 1 << 62
+_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_COUNTS, _TIMES = ("contended", "acquired"), ("total wait", "max wait", "avg wait", "min wait")
+_HEADER = re.compile(r" *(?:(?:Name +)?(?:acquired +)?contended|Name +acquired)\b.*")
+_COLUMN = re.compile(r"contended|acquired|(?:total|max|avg|min) wait|\S+")
+_CSV = re.compile(r"# output: (.*)")
+_TIME = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) (ns|us|ms|s|m|h)\b *")
+_FRAME = re.compile(r"\s+(0x[0-9a-f]{1,16})(?:\s+(\S.*))?")
+_QUIET = re.compile(r"\s*|=== output for debug ?===|bad: .*|bad rate: .*|histogram of .*|\s+\w+: \d+|# .*|-+", re.ASCII)
+_OFFSET = re.compile(r"\+0x[0-9a-f]+$")
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` is a table of locks."""
+    lines = head[:16384].decode("utf-8", "replace").splitlines()[:60]
+    return any((_HEADER.fullmatch(line) and "wait" in line) or line.startswith("# output: contended") for line in lines)
+
+
+def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
+    """The profile in a table. `source` names it in messages. Raises UnreadableInput where no lock was waited for."""
+    reading = _Reading()
+    for number, text in numbered_pieces(stream):
+        for at, line in enumerate(text.decode("utf-8", "backslashreplace").split("\n"), number):
+            reading.take(at, line)
+    return reading.finish(source, getattr(stream, "defect", None))
+
+
+class _Reading:
+    def __init__(self) -> None:
+        self._builder = ProfileBuilder(FORMAT)
+        self._columns: list[str] = []
+        self._csv = False
+        self._row: tuple[dict[str, int], list[str]] | None = None
+        self._frames: list[tuple[int, str]] = []
+        self._taken = 0
+
+    def take(self, number: int, line: str) -> None:
+        """Take in a line."""
+        if found := _CSV.fullmatch(line):
+            self._columns, self._csv = [name.strip() for name in found[1].split(",")], True
+        elif not self._csv and _HEADER.fullmatch(line) and "wait" in line:
+            self._columns = _COLUMN.findall(line)
+        elif frame := _FRAME.fullmatch(line):
+            self._frames.append((int(frame[1], 16), frame[2] or "[unknown]"))
+        elif row := self._one(line):
+            self._close(number)
+            self._row = row
+        elif self._columns and not _QUIET.fullmatch(line):
+            # What stands before the table tells of perf itself.
+            self._builder.lost(NO_LINE, f"line {number}: {line[:SHOWN].strip()}")
+
+    def _one(self, line: str) -> tuple[dict[str, int], list[str]] | None:
+        """Numbers by the names of columns, and what else stands in the line; None where it is none of the table."""
+        if self._csv:
+            parts = [part.strip() for part in line.split(",", len(self._columns) - 1)]
+            pairs = list(zip(self._columns, parts, strict=False))
+            if len(parts) < len(self._columns):
+                return None
+            numbers = {name: part for name, part in pairs if name in (*_COUNTS, *_TIMES)}
+            if not all(re.fullmatch("[0-9]{1,18}", part) for part in numbers.values()) or not numbers:
+                return None
+            return {name: int(part) for name, part in numbers.items()}, [
+                part for name, part in pairs if name not in numbers
+            ]
+        words: list[str] = []
+        found: dict[str, int] = {}
+        rest = line.strip()
+        for place, name in enumerate(self._columns):
+            if name in _COUNTS and (count := re.match(r"(\d{1,18})(?:\s+|$)", rest)):
+                found[name], rest = int(count[1]), rest[count.end() :]
+            elif name in _TIMES and (time := _TIME.match(rest)):
+                found[name], rest = int(Decimal(time[1]) * _NS[time[2]]), rest[time.end() :].lstrip()
+            elif name in (*_COUNTS, *_TIMES) or not rest:
+                return None
+            elif place == len(self._columns) - 1:
+                words.append(rest)
+            elif name == "Name":
+                word = re.match(r"(.*?)\s+(?=\d+\s+\d)", rest)
+                if word is None:
+                    return None
+                words.append(word[1])
+                rest = rest[word.end() :]
+            else:
+                word_, _, rest = rest.partition(" ")
+                words.append(word_)
+                rest = rest.lstrip()
+        return (found, words) if found else None
+
+    def _close(self, number: int) -> None:
+        """Count the line that is open, with its stack."""
+        row, frames = self._row, self._frames
+        self._row, self._frames = None, []
+        if row is None:
+            return
+        numbers, words = row
+        thread, stack = self._place(words, frames)
+        if "total wait" not in numbers:
+            self._builder.lost(NO_TOTAL, f"before line {number}: {' '.join(words)[:SHOWN]}")
+        for name, event, unit in (
+            *(("total wait", WAIT, "ns"), ("contended", CONTENDED, "count")),
+            ("acquired", ACQUIRED, "count"),
+        ):
+            if 0 < numbers.get(name, 0) < MOST:
+                self._builder.sample(0, thread, self._builder.event(event, unit), stack, numbers[name])
+                self._taken += 1
+
+    def _place(self, words: list[str], frames: list[tuple[int, str]]) -> tuple[int, int]:
+        """The thread and the stack of a line: a caller and a type of lock, a thread, or a lock."""
+        builder = self._builder
+        names = [name for name in self._columns if name not in (*_COUNTS, *_TIMES)]
+        told = dict(zip(names, words, strict=False))
+        thread = builder.thread()
+        if re.fullmatch("[0-9]{1,10}", told.get("pid", "")):
+            thread = builder.thread(tid=int(told["pid"]))
+            if told.get("comm"):
+                builder.named(thread, 0, told["comm"])
+        stack = [self._frame(symbol, address) for address, symbol in reversed(frames)]
+        place = told.get("caller") or told.get("symbol") or told.get("Name") or told.get("address")
+        if not stack and place:
+            stack = [self._frame(place, None)]
+        if "type" in told or not stack:
+            stack.append(builder.frame(builder.function(told.get("type", "lock")), kind=FrameKind.ANNOTATION))
+        return thread, builder.stack(stack)
+
+    def _frame(self, symbol: str, address: int | None) -> int:
+        offset = _OFFSET.search(symbol)
+        name = symbol[: offset.start()] if offset else symbol
+        place = int(offset[0][3:], 16) if offset and len(offset[0]) < 18 else None
+        function = self._builder.function(name)
+        return self._builder.frame(function, kind=FrameKind.KERNEL, address=address, symbol_offset=place)
+
+    def finish(self, source: str, defect: str | None) -> Profile:
+        """The profile of all that was taken in."""
+        self._close(0)
+        if not self._taken:
+            raise UnreadableInput(
+                f"No lock was waited for in {source}. Record with perf lock record -- PROGRAM, and import what "
+                "perf lock contention -v prints."
+            )
+        self._builder.run()
+        return self._builder.finish(Meta(FORMAT, complete=defect is None, reasons=(defect,) if defect else ()))

@@ -1,0 +1,101 @@
+"""Tables of perf lock: by caller with stacks, by thread, by lock, for programs, of report; and what is none of them."""
+
+import io
+
+import pytest
+
+from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.profile import Profile
+from perfloom.domain.tables import texts
+from perfloom.domain.validity import fault
+from perfloom.readers import perf_lock, recognise
+from perfloom.readers.perf_lock import ACQUIRED, CONTENDED, NO_LINE, NO_TOTAL, WAIT
+from tests.readers.made import losses
+
+CALLERS = """Looking at the vmlinux_path (8 entries long)
+ contended   total wait     max wait     avg wait         type   caller
+
+         4      2.83 ms      1.09 ms    707.05 us     spinlock   ext4_read_bh+0xa2
+			0xffffffff82203efe  lock_slowpath+0x10e
+			0x7fa597cdf001
+         1       1.50 s       1.50 s       1.50 s      rwsem:W   vm_mmap+0x1
+what is this
+
+=== output for debug===
+
+bad: 0, total: 12
+bad rate: 0.00 %
+histogram of events caused bad sequence
+    acquire: 0
+"""
+THREADS = """ contended   total wait     max wait     avg wait          pid   comm
+
+         9    323.00 ns    300.00 ns     35.89 ns        29036   my app
+"""
+LOCKS = """ contended   total wait     max wait     avg wait            address   symbol
+
+         6     22.17 us     11.00 us      3.70 us   ffff9f4140059000   cgroup_mutex (mutex)
+"""
+CSV = """# output: contended, total wait, max wait, avg wait, type, caller
+194, 1627541, 54589, 8389, spinlock, __srcu_read_lock+0x2
+1, nothing, 1, 1, mutex, f
+"""
+REPORT = """                Name   acquired  contended     avg wait   total wait     max wait     min wait
+
+ exit to mod...          7          6     54.78 us    328.69 us    159.64 us     20.08 us
+"""
+
+
+def read(text: str) -> Profile:
+    data = text.encode()
+    assert recognise(data).name == perf_lock.FORMAT
+    found = perf_lock.read(io.BytesIO(data))
+    assert fault(found) is None
+    return found
+
+
+def samples(profile: Profile) -> set[tuple[str, str, int]]:
+    """(event, stack from the outermost, weight) of each sample."""
+    names, frames, stacks = texts(profile.functions, "name"), profile.frames.to_pylist(), profile.stacks.to_pylist()
+    events = texts(profile.events, "name")
+
+    def above(stack: int) -> list[str]:
+        row = stacks[stack]
+        return [*above(row["parent"]), names[frames[row["frame"]]["function"]]] if stack else []
+
+    return {(events[row["event"]], ";".join(above(row["stack"])), row["weight"]) for row in profile.samples.to_pylist()}
+
+
+def test_each_table_is_waits_and_counts() -> None:
+    profile = read(CALLERS)
+    assert samples(profile) == {
+        (WAIT, "[unknown];lock_slowpath;spinlock", 2_830_000),
+        (CONTENDED, "[unknown];lock_slowpath;spinlock", 4),
+        (WAIT, "vm_mmap;rwsem:W", 1_500_000_000),
+        (CONTENDED, "vm_mmap;rwsem:W", 1),
+    }
+    assert [(row["name"], row["unit"]) for row in profile.events.to_pylist()] == [(WAIT, "ns"), (CONTENDED, "count")]
+    assert losses(profile) == {NO_LINE: (1, "line 8: what is this")}
+    profile = read(THREADS)
+    assert samples(profile) == {(WAIT, "lock", 323), (CONTENDED, "lock", 9)}
+    assert [(row["tid"], row["name"]) for row in profile.threads.to_pylist() if row["tid"]] == [(29036, "my app")]
+    assert samples(read(LOCKS)) == {(WAIT, "cgroup_mutex (mutex)", 22_170), (CONTENDED, "cgroup_mutex (mutex)", 6)}
+    profile = read(CSV)
+    assert samples(profile) == {
+        (WAIT, "__srcu_read_lock;spinlock", 1_627_541),
+        (CONTENDED, "__srcu_read_lock;spinlock", 194),
+    }
+    assert losses(profile) == {NO_LINE: (1, "line 3: 1, nothing, 1, 1, mutex, f")}
+    assert samples(read(REPORT)) == {
+        (WAIT, "exit to mod...", 328_690),
+        (CONTENDED, "exit to mod...", 6),
+        (ACQUIRED, "exit to mod...", 7),
+    }
+
+
+def test_what_is_missing_is_told() -> None:
+    counts = " contended     avg wait         type   caller\n\n         4    707.05 us     spinlock   f+0xa2\n"
+    profile = read(counts)
+    assert samples(profile) == {(CONTENDED, "f;spinlock", 4)} and list(losses(profile)) == [NO_TOTAL]
+    with pytest.raises(UnreadableInput, match="perf lock record"):
+        perf_lock.read(io.BytesIO(CALLERS[:130].encode()))
