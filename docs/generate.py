@@ -70,8 +70,8 @@ NOTES = {
     "collectives": "Those that took most time on all ranks first. See [Communication](../metrics.md#communication).",
     "operators": "One row for each operator and annotation; the greatest device self time first, then the host's. "
     "`by=shapes`: one for each name and shapes of inputs; `by=stack`: for each name and call stack; "
-    "`by=kind`, `tensor`, `layer` or `device`: for each of these, where arguments tell it, as those of llama.cpp and mllm "
-    "do. See "
+    "`by=kind`, `tensor`, `layer` or `device`: for each of these, where arguments tell it, as those of llama.cpp and "
+    "mllm do. See "
     "[Operators](../metrics.md#operators).",
     "kernels": "One row for each kernel; the greatest total time first. `by=configuration`: one for each name, "
     "operator, "
