@@ -27,7 +27,7 @@ NO_LINE = "line that is no sample of austin"
 
 _SAMPLE = re.compile(rb"P(\d{1,18});T(?:(\d{1,18}):)?([^;\s]{1,40})((?:;.*)?) (-?\d{1,18})(?:,([01]),(-?\d{1,18}))?")
 _ABOUT = re.compile(rb"# ([\w-]+): ?(.*)")
-_FRAME = re.compile(rb"(.*):(.*):(\d{1,9})", re.DOTALL)
+_MOST_DIGITS = 9
 
 
 def sniff(head: bytes) -> bool:
@@ -44,9 +44,7 @@ def sniff(head: bytes) -> bool:
 
 def _is_sample(line: bytes) -> bool:
     found = _SAMPLE.fullmatch(line)
-    return found is not None and all(
-        _FRAME.fullmatch(frame) or frame in (GC, INVALID) for frame in found[4].split(b";")[1:]
-    )
+    return found is not None and all(_parts(frame) or frame in (GC, INVALID) for frame in found[4].split(b";")[1:])
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
@@ -113,24 +111,31 @@ class _Text:
 
     def _places(self, frames: bytes) -> list[int]:
         """The frames of a stack. A path with a semicolon in it stands in several pieces."""
-        found, before = [], b""
-        for piece in frames.split(b";")[1:]:
-            known = self._frames.get(before + piece)
+        found: list[int] = []
+        before: list[bytes] = []
+        for last in frames.split(b";")[1:]:
+            if _parts(last) is None and last not in (GC, INVALID):
+                before.append(last)
+                continue
+            piece = b";".join([*before, last])
+            before = []
+            known = self._frames.get(piece)
             if known is None:
-                piece = before + piece
-                match = _FRAME.fullmatch(piece)
-                if not match and piece not in (GC, INVALID):
-                    before = piece + b";"
-                    continue
-                known = self._frames[piece] = self.samples.frame(_frame(piece, match))
+                known = self._frames[piece] = self.samples.frame(_frame(piece))
             found.append(known)
-            before = b""
         if before:
-            found.append(self.samples.frame(Frame(text(before[:-1]), "", 0)))
+            found.append(self.samples.frame(Frame(text(b";".join(before)), "", 0)))
         return found
 
 
-def _frame(piece: bytes, match: re.Match[bytes] | None) -> Frame:
-    if match is None or piece in (GC, INVALID):
-        return Frame(text(piece), "", 0)
-    return Frame(text(match[2]), text(match[1]), int(match[3]))
+def _parts(piece: bytes) -> tuple[bytes, bytes, int] | None:
+    """(file, function, line) of a frame; None for what is none."""
+    parts = piece.rsplit(b":", 2)
+    if len(parts) < 3 or not parts[2].isdigit() or len(parts[2]) > _MOST_DIGITS:
+        return None
+    return parts[0], parts[1], int(parts[2])
+
+
+def _frame(piece: bytes) -> Frame:
+    parts = None if piece in (GC, INVALID) else _parts(piece)
+    return Frame(text(parts[1]), text(parts[0]), parts[2]) if parts else Frame(text(piece), "", 0)

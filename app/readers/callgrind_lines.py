@@ -18,10 +18,12 @@ MOST_NAMES = (1 << 21) - 2
 MOST_EVENTS = 64
 MOST = 1 << 62
 LONGEST_BYTES = 64 << 20
+LONGEST_FORMULA = 1000
+LONGEST_EVENT = 200
 SHOWN = 160
 PADDING = b"\n" + bytes(15)
 
-_KEY = re.compile(rb"\s*([A-Za-z]+):[ \t]*(.*?)\s*", re.DOTALL)
+_KEY = re.compile(rb"[ \t]*([A-Za-z]{1,20}):(.*)", re.DOTALL)
 _FORMULA = re.compile(r"\s*([^\s=:]+)\s*(?:=([^:]*))?(?::(.*))?")
 _TERM = re.compile(r"\s*(?:(\d{1,9})\s*\*?\s*)?([^\s*+]+)\s*")
 
@@ -247,7 +249,7 @@ class Reading:
         line = data[state[kernel.AT] : state[kernel.END]]
         found = _KEY.fullmatch(line)
         key = found[1].decode().lower() if found else ""
-        if not found or not self._header(key, text(found[2]), data):
+        if not found or not self._header(key, text(found[2].strip()), data):
             self._unknown(data)
             return
         state[kernel.AT] = state[kernel.END] + 1
@@ -288,7 +290,12 @@ class Reading:
 
     def _new_events(self, value: str) -> bool:
         names = tuple(value.split())
-        if not names or len(names) > MOST_EVENTS or len(set(names)) < len(names):
+        if (
+            not names
+            or len(names) > MOST_EVENTS
+            or len(set(names)) < len(names)
+            or len(max(names, key=len)) > LONGEST_EVENT
+        ):
             return False
         self._events = names
         self._state[kernel.EVENTS] = len(names)
@@ -299,7 +306,7 @@ class Reading:
 
     def _formula(self, value: str) -> None:
         """An event's long name, or what it is the sum of."""
-        found = _FORMULA.fullmatch(value)
+        found = _FORMULA.fullmatch(value) if len(value) < LONGEST_FORMULA else None
         if not found:
             self._lost(NO_FORMULA, value[:SHOWN])
             return

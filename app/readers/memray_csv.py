@@ -27,8 +27,7 @@ SHOWN = 160
 NO_ROW = "row that is none of memray"
 NO_FRAMES = "row without a stack"
 
-_PYTHON = re.compile(r".*\.pyx?|<.*>")
-_FRAME = re.compile(r"(.*);([^;]*);(-?\d{1,9})", re.DOTALL)
+_NUMBER = re.compile(r"-?\d{1,9}", re.ASCII)
 
 
 def sniff(head: bytes) -> bool:
@@ -110,26 +109,27 @@ def _numbers(row: list[str]) -> tuple[int, int] | None:
 
 def _stack(builder: ProfileBuilder, trace: str, frames: dict[str, int]) -> list[int]:
     """The frames, outermost first. A name with a | in it stands in several pieces."""
-    found, before = [], ""
-    for piece in trace.split("|") if trace else ():
-        piece = before + piece
-        match = _FRAME.fullmatch(piece)
-        if not match:
-            before = piece + "|"
+    found: list[int] = []
+    before: list[str] = []
+    for last in trace.split("|") if trace else ():
+        parts = last.rsplit(";", 2)
+        if len(parts) < 3 or not _NUMBER.fullmatch(parts[2]):
+            before.append(last)
             continue
-        before = ""
+        piece = "|".join([*before, last])
+        before = []
         known = frames.get(piece)
         if known is None:
-            name, file, line = match[1], match[2], int(match[3])
-            python = _PYTHON.fullmatch(file) is not None
+            name, file, line = piece.rsplit(";", 2)
+            python = file.endswith((".py", ".pyx")) or file.startswith("<")
             known = frames[piece] = builder.frame(
                 builder.function(name, "", file or None),
                 kind=FrameKind.PYTHON if python else FrameKind.USER,
-                line=line if 0 < line < 1 << 31 else None,
+                line=int(line) if 0 < int(line) < 1 << 31 else None,
             )
         found.append(known)
     if before:
-        found.append(builder.frame(builder.function(before[:-1]), kind=FrameKind.UNKNOWN))
+        found.append(builder.frame(builder.function("|".join(before)), kind=FrameKind.UNKNOWN))
     return found[::-1]
 
 

@@ -4,7 +4,9 @@ import re
 
 _ADVICE: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (
-        re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE svg[^>]*>\s*)?(?:<!--.{0,2000}?-->\s*)*<svg\b", re.DOTALL),
+        re.compile(
+            rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE svg[^>]*>\s*)?(?:<!--(?:(?!-->).){0,2000}-->\s*)*<svg\b", re.DOTALL
+        ),
         "is a picture. It does not hold the numbers that it was drawn from. Import what it was made of: of py-spy, "
         "record with --format speedscope or --format raw; of flamegraph.pl, the collapsed stacks; of perf, perf.data.",
     ),

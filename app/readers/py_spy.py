@@ -22,6 +22,7 @@ FORMAT = "py-spy"
 CHUNK_BYTES = 8 << 20
 SHOWN = 160
 LONGEST_COMMAND = 1 << 16
+LONGEST_FRAME = 1 << 12
 
 _LINE = re.compile(rb"(.*?) ?(?<![^ ])(\d+)\s*", re.DOTALL)
 _PROCESS = re.compile(rb'process (\d{1,18}):"(.*?)"(?=;|$)', re.DOTALL)
@@ -43,7 +44,7 @@ def sniff(head: bytes) -> bool:
             return False
         stack = _after_thread(_after_processes(found[1])[0])[0]
         frames = stack.split(b";") if stack else []
-        if not all(_FRAME.fullmatch(frame) for frame in frames):
+        if not all(len(frame) < LONGEST_FRAME and _FRAME.fullmatch(frame) for frame in frames):
             return False
         python = python or any(_PYTHON.fullmatch(frame) for frame in frames)
     return python
@@ -155,7 +156,7 @@ def _thread(builder: ProfileBuilder, process: re.Match[bytes] | None, thread: re
 
 
 def _frame(builder: ProfileBuilder, piece: bytes) -> int:
-    found = _FRAME.fullmatch(piece)
+    found = _FRAME.fullmatch(piece) if len(piece) < LONGEST_FRAME else None
     if not found:
         name = text(piece)
         return builder.frame(builder.function(name), kind=FrameKind.USER if name else FrameKind.UNKNOWN)
