@@ -42,6 +42,8 @@ LETTERS = {
     "N": ASLEEP,
 }
 """The kernel's letters of states, but for R, the state of what wants to run on."""
+_KINDS = {STATES[RUN]: FrameKind.USER, STATES[READY]: FrameKind.ANNOTATION, STATES[PREEMPTED]: FrameKind.ANNOTATION}
+"""How states are drawn: running as code is, waiting for a CPU as what is told beside it; all else is grey."""
 STATE, ON_CPU, CPUS = "state of a thread", "what a CPU ran", "CPUs"
 """The categories of the two sorts of slices, and the process in which the CPUs stand."""
 NOT_THERE = "switch away from a thread that did not run there: switches before it were lost"
@@ -57,7 +59,7 @@ def state_of(letters: str) -> int:
 def what(category: str, name: str) -> What | None:
     """What is meant by a category and a name of these slices; None for others."""
     if category == STATE:
-        return What("other", FrameKind.ANNOTATION, TRACK)
+        return What("other", _KINDS.get(name, FrameKind.UNKNOWN), TRACK)
     return What("other", FrameKind.USER, TRACK) if category == ON_CPU else None
 
 
@@ -274,7 +276,14 @@ def _add_samples(
     for pair in pairs.tolist():
         of, state = pair // len(STATES) - 1, pair % len(STATES)
         above = frames(builder, of) if frames is not None and of >= 0 else []
-        nodes.append(builder.stack([*above, builder.frame(builder.function(STATES[state]), kind=FrameKind.ANNOTATION)]))
+        nodes.append(
+            builder.stack(
+                [
+                    *above,
+                    builder.frame(builder.function(STATES[state]), kind=_KINDS.get(STATES[state], FrameKind.UNKNOWN)),
+                ]
+            )
+        )
     node = np.array(nodes or [0], np.int64)[which]
     for name, states in (
         (RUNNING, [RUN]),

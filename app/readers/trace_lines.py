@@ -90,7 +90,7 @@ def lines_of(
     slots = np.full(3 * len(shown), NO_LINE, np.int32)
     line, used = _lined(pair, code, where, asynchronous, track, slots)
     keys = [(int(process[slot // 3]), int(thread[slot // 3]), slot % 3) for slot in used.tolist()]
-    taken = {key[:2] for key in keys if key[2] != TRACK}
+    taken = {key[:2] for key in keys}
     moments = phases.of(INSTANT)
     _, shown = numbered(moments, events.process, events.thread, len(events.texts))
     for p, t in zip(events.process[moments[shown]].tolist(), events.thread[moments[shown]].tolist(), strict=True):

@@ -12,7 +12,7 @@ from .compiled import compiled
 from .hashing import Index, numbered
 from .trace_arguments import ArgumentSets
 from .trace_events import TraceEvents
-from .trace_lines import STREAM, THREAD
+from .trace_lines import STREAM, THREAD, TRACK
 from .trace_phases import ARROW
 from .trace_slices import Meaning, Rows, described, possible
 from .trace_tables import table
@@ -29,10 +29,11 @@ NO_SLICE = "arrow that does not begin and end at slices"
 
 
 def lines_at(rows: Rows, event: Array) -> Array:
-    """The line of some events that are no slices: the thread, else the stream, of their pid and tid; NO_ID without."""
+    """The line of some events that are no slices: the thread, the stream or the track of their pid and tid; NO_ID for
+    none."""
     events = rows.events
     keys, lines = [], []
-    for what in (THREAD, STREAM):
+    for what in (THREAD, STREAM, TRACK):
         for at, line in enumerate(rows.lines):
             if line.what == what:
                 keys.append((line.places[0] << 32) | (line.places[1] & 0xFFFFFFFF))
