@@ -15,8 +15,12 @@ sniff = looks_like_trace
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a trace. `source` names it in messages. Raises UnreadableInput where no event is in it."""
     # What is compiled is loaded where something is read, and nowhere else.
+    from . import py_spy_events
     from .pytorch_assembly import assembled
     from .trace_dialects import CHROME
     from .trace_read import read_events
 
-    return assembled(read_events(stream), source, getattr(stream, "defect", None), CHROME)
+    events, dialect = read_events(stream), CHROME
+    if py_spy_events.written(events):
+        events, dialect = py_spy_events.prepared(events), py_spy_events.PY_SPY
+    return assembled(events, source, getattr(stream, "defect", None), dialect)

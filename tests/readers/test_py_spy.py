@@ -96,7 +96,9 @@ def test_speedscope_and_chrome() -> None:
     assert set(profile.functions.column("start_line").to_pylist()) == {None}
     trace = read("py-spy.chrometrace")
     assert trace.meta.format == "chrome-trace" and {"main", "busy"} <= set(texts(trace.functions, "name"))
-    assert trace.slices.num_rows > 5 and len({row["tid"] for row in trace.threads.to_pylist()}) == 2
+    assert trace.slices.num_rows > 5 and {row["name"] for row in trace.threads.to_pylist()} == {"MainThread", "helper"}
+    files = {row["name"]: row["file"] for row in trace.functions.to_pylist()}
+    assert files["busy"].endswith("program.py") and int(FrameKind.PYTHON) in trace.frames.column("kind").to_pylist()
 
 
 def test_allocations() -> None:
