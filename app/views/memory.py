@@ -204,7 +204,7 @@ def _way(profile: Profile, place: Place | None) -> str:
 
 def _ways_known(profile: Profile, place: Place | None) -> list[str]:
     known = {
-        "operator": bool(profile.slices.num_rows),
+        "operator": has_operators(profile),
         "source": bool(sources_of(profile).names),
         "category": bool(categories(profile).names or (place is not None and categories_of(profile, place))),
         "block": True,
@@ -288,7 +288,7 @@ def _unknown(profile: Profile) -> set[str]:
     """The columns of blocks of which nothing is known."""
     missing = {"source"} if not sources_of(profile).names else set()
     missing |= {"category"} if not categories(profile).names else set()
-    if not profile.slices.num_rows:
+    if not has_operators(profile):
         missing.add("operator")
     if profile.allocations.column("address").null_count == profile.allocations.num_rows:
         missing |= {"address", "duration_us", "live_at_peak"}

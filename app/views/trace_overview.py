@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from ..analysis.idle import Cause
 from ..analysis.leaders import kernel_leaders, operator_leaders
+from ..analysis.operator_parts import parts_of
 from ..analysis.schema import records
 from ..analysis.slices import has_clock
 from ..analysis.tables import TABLES
@@ -378,23 +379,37 @@ def _tops(frame: Frame, profile: Profile, tabs: set[str]) -> tuple[Top, ...]:
             told = leaders(profile, frame.selection, TOP)
             found.append(_top(frame, key, title, told.first, told.count, told.whole_ns))
     elif "operators" in tabs:
-        rows = TABLES["operators"].rows(profile, frame.selection)
+        by_kind = "kind" in parts_of(profile)
+        rows = TABLES["operators"].rows(profile, frame.selection, "kind" if by_kind else None)
+        if by_kind:
+            # What is marked around operators would stand before all of them.
+            rows = rows[rows["kind"] == "operator"]
         sums = (rows.groupby("name")["host_self_us"].sum() * NS_PER_US).sort_values(ascending=False, kind="stable")
         first = tuple((str(name), float(took)) for name, took in sums.head(TOP).items())
-        found.append(_top(frame, "operators", "Operators", first, len(sums), float(sums.sum())))
+        title, words = ("Operators by kind", [("by", "kind")]) if by_kind else ("Operators", [])
+        found.append(_top(frame, "operators", title, first, len(sums), float(sums.sum()), words))
     return tuple(top for top in found if top.rows and top.key in tabs)
 
 
-def _top(frame: Frame, key: str, title: str, first: Sequence[tuple[str, float]], count: int, whole: float) -> Top:
+def _top(
+    frame: Frame,
+    key: str,
+    title: str,
+    first: Sequence[tuple[str, float]],
+    count: int,
+    whole: float,
+    words: Sequence[tuple[str, str]] = (),
+) -> Top:
+    """words: of the page's address, where rows are groups that are looked for there."""
     return Top(
         key=key,
         title=title,
-        url=frame.url(key),
+        url=frame.url(key, None, *words),
         more=f"All {count:,}",
         rows=tuple(
             (
                 name,
-                detail_url(frame, key, name),
+                frame.url(key, None, ("search", name)) if words else detail_url(frame, key, name),
                 quantity(took, "ns"),
                 PERCENTS.quantity(100 * took / whole if whole else None),
             )

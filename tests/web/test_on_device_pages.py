@@ -87,6 +87,23 @@ def test_operators_by_kind_tensor_and_layer(browser_client: Browser, stored: Cal
     )
 
 
+def test_what_there_is_not_is_not_told(browser_client: Browser, stored: Callable[..., str]) -> None:
+    """Peaks by type of device, blocks that were never freed; no advice on training, no steps, processes or GPUs."""
+    id = stored(of_mllm())
+    overview = told(browser_client.page(f"/results/{id}"))
+    assert "Peak memory, OpenCL 8.00 KiB 1 block Peak memory, CPU 7.00 KiB 3 blocks, 1 never freed" in overview
+    assert "Operators called 4" in overview and "Threads 3" in overview
+    for word in ("Advice", "Mean step", "Processes", "GPU", "memory of CPU"):
+        assert word not in overview, word
+    blocks = told(browser_client.page(f"/results/{id}/memory?device=cpu&show=allocations"))
+    assert "1.00 10.000 never" in blocks and "4.00 0.000 90.000 90.000" in blocks
+    assert "1.00 KiB, never freed" in browser_client.page(f"/results/{id}/timeline.svg")
+    blob = b'{"start_time": 1753865973438000, "end_time": 1753865973438005, "memory_usage": 4096}'
+    alone = stored(mllm.read(io.BytesIO(b'{"memory_blobs": [' + blob + b"]}")), "other0000000")
+    page = told(browser_client.page(f"/results/{alone}/memory"))
+    assert "By operator" not in page and "Peak allocated 4.00 KiB" in page and "Operators" not in page
+
+
 def test_a_clock_that_was_assumed_can_be_changed(
     browser_client: Browser, stored: Callable[..., str], store: Store
 ) -> None:
