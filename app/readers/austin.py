@@ -16,12 +16,10 @@ from ..domain.errors import UnreadableInput
 from ..domain.profile import Profile
 from .austin_mojo import MAGIC, Mojo
 from .austin_samples import GC, INVALID, Frame, Samples
-from .perf_grammar import text
+from .collapsed import blocks
+from .perf_grammar import shown, text
 
 FORMAT = "austin"
-CHUNK_BYTES = 8 << 20
-LONGEST_BYTES = 64 << 20
-SHOWN = 160
 MOST_KEPT = 1 << 20
 NO_LINE = "line that is no sample of austin"
 
@@ -49,7 +47,7 @@ def _is_sample(line: bytes) -> bool:
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a file. `source` names it in messages. Raises UnreadableInput where there is no sample in it."""
-    data = stream.read(CHUNK_BYTES)
+    data = stream.read(len(MAGIC))
     if data.startswith(MAGIC):
         samples = Mojo(stream, data).samples
     else:
@@ -69,17 +67,9 @@ class _Text:
         self.samples = Samples()
         self._frames: dict[bytes, int] = {}
         self._stacks: dict[bytes, int] = {}
-        count, rest = 0, b""
-        while data:
-            *lines, rest = (rest + data).split(b"\n")
-            if len(rest) > LONGEST_BYTES:
-                lines, rest = [*lines, rest], b""
-            for number, line in enumerate(lines, count + 1):
+        for lines, first in blocks(stream, data):
+            for number, line in enumerate(lines, first):
                 self._line(line, number)
-            count += len(lines)
-            data = stream.read(CHUNK_BYTES)
-        if rest:
-            self._line(rest, count + 1)
 
     def _line(self, line: bytes, number: int) -> None:
         line = line.strip()
@@ -91,8 +81,7 @@ class _Text:
             return
         found = _SAMPLE.fullmatch(line)
         if not found:
-            shown = text(line[: 4 * SHOWN])
-            self.samples.lost(NO_LINE, f"line {number}: {shown if len(shown) <= SHOWN else shown[:SHOWN] + '…'}")
+            self.samples.lost(NO_LINE, shown(line, number))
             return
         pid, interpreter, thread, frames, first, idle, memory = found.groups()
         stack = self._stacks.get(frames)

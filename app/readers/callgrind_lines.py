@@ -9,7 +9,7 @@ import numpy as np
 from . import callgrind_kernel as kernel
 from .callgrind import BELOW_ZERO, NO_FORMULA, NO_LINE, NOT_NAMED, OTHER_SUM, TOO_MANY_NAMES
 from .callgrind_tree import Graph
-from .perf_grammar import text
+from .perf_grammar import SHOWN, shown, text
 
 Array = np.ndarray[Any, Any]
 ROWS, NAMES = 1 << 16, 1 << 16
@@ -20,7 +20,6 @@ MOST = 1 << 62
 LONGEST_BYTES = 64 << 20
 LONGEST_FORMULA = 1000
 LONGEST_EVENT = 200
-SHOWN = 160
 PADDING = b"\n" + bytes(15)
 
 _KEY = re.compile(rb"[ \t]*([A-Za-z]{1,20}):(.*)", re.DOTALL)
@@ -206,10 +205,7 @@ class Reading:
 
     def _unknown(self, data: bytes) -> None:
         line = data[self._state[kernel.AT] : self._state[kernel.END]]
-        shown = text(line[: 4 * SHOWN])
-        self._lost(
-            NO_LINE, f"line {self._state[kernel.LINES]}: {shown if len(shown) <= SHOWN else shown[:SHOWN] + '…'}"
-        )
+        self._lost(NO_LINE, shown(line, int(self._state[kernel.LINES])))
         self._state[kernel.AT] = self._state[kernel.END] + 1
 
     def _flush(self, data: bytes) -> None:

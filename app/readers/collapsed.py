@@ -16,13 +16,12 @@ from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
 from ..domain.tables import FrameKind
 from .perf_blocks import calling_tree
-from .perf_grammar import text
+from .perf_grammar import shown, text
 
 FORMAT = "collapsed"
 CHUNK_BYTES = 8 << 20
 LONGEST_BYTES = 64 << 20
 MAX_WEIGHT = 2**62
-SHOWN = 160
 EVENT = "samples"
 NO_STACK = "line that is no stack with a weight"
 TOO_HEAVY = "stack with a weight of 2^62 or more"
@@ -53,7 +52,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     stack with a weight.
     """
     reading = _Reading()
-    for lines, first in _blocks(stream):
+    for lines, first in blocks(stream):
         reading.absorb(lines, first)
     return reading.finish(source, getattr(stream, "defect", None))
 
@@ -111,8 +110,7 @@ class _Reading:
         return frame
 
     def _lost(self, reason: str, number: int, line: bytes) -> None:
-        shown = text(line[: 4 * SHOWN])
-        self._builder.lost(reason, f"line {number}: {shown if len(shown) <= SHOWN else shown[:SHOWN] + '…'}")
+        self._builder.lost(reason, shown(line, number))
 
     def finish(self, source: str, defect: str | None) -> Profile:
         """The profile of all that was taken in."""
@@ -125,9 +123,12 @@ class _Reading:
         return self._builder.finish(Meta(FORMAT, complete=defect is None, reasons=(defect,) if defect else ()))
 
 
-def _blocks(stream: BinaryIO) -> Iterator[tuple[list[bytes], int]]:
-    """Lines in lists, each with the number of its first. A line beyond all measure comes in pieces."""
-    rest, number = b"", 1
+def blocks(stream: BinaryIO, begin: bytes = b"") -> Iterator[tuple[list[bytes], int]]:
+    """Lines in lists, each with the number of its first. A line beyond all measure comes in pieces.
+
+    begin: what was read of the stream already.
+    """
+    rest, number = begin, 1
     while data := stream.read(CHUNK_BYTES):
         data = rest + data
         end = data.rfind(b"\n") + 1

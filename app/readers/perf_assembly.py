@@ -33,6 +33,7 @@ from .perf_grammar import (
     parse_place,
     parse_task,
     record,
+    shown,
     simple_frame,
     text,
     unit_of,
@@ -40,7 +41,6 @@ from .perf_grammar import (
 )
 
 Array = np.ndarray[Any, Any]
-SHOWN = 160
 SHOWN_REASON = 500
 MAX_FACTS = 200
 MAX_FACT = 20_000
@@ -437,9 +437,7 @@ class Assembly:
             self._columns[column].append(np.array([value], kind))
 
     def _lost(self, reason: str, line: bytes, number: int, count: int = 1) -> None:
-        shown = text(line.strip()[: 4 * SHOWN])
-        shown = shown if len(shown) <= SHOWN else shown[:SHOWN] + "…"
-        self.builder.lost(reason, f"line {number}: {shown}", count)
+        self.builder.lost(reason, shown(line.strip(), number), count)
 
     def _complete_times(self, columns: dict[str, Array]) -> bool:
         """Give a time to samples without one: that of the sample before. Where none has one, their order is counted.

@@ -11,6 +11,7 @@ from ..domain.tables import FrameKind
 
 MAX_WEIGHT = 2**63 - 1
 RECORD = b"PERF_RECORD_"
+SHOWN = 160
 _NESTED = 16
 MOST_SIMPLE = 1 << 17
 """How many lines without their addresses are remembered."""
@@ -91,6 +92,12 @@ def text(raw: bytes) -> str:
         return raw.decode()
     except UnicodeDecodeError:
         return raw.decode(errors="backslashreplace")
+
+
+def shown(line: bytes, number: int) -> str:
+    """A line of a file with its number, for who reads what was lost; cut where it is long."""
+    told = text(line[: 4 * SHOWN])
+    return f"line {number}: {told if len(told) <= SHOWN else told[:SHOWN] + '…'}"
 
 
 def parse_header(line: bytes) -> Header | None:

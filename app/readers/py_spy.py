@@ -15,12 +15,10 @@ from ..domain.builder import ProfileBuilder
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
 from ..domain.tables import FrameKind
-from .collapsed import LONGEST_BYTES, MAX_WEIGHT, NO_STACK, TOO_HEAVY
-from .perf_grammar import text
+from .collapsed import MAX_WEIGHT, NO_STACK, TOO_HEAVY, blocks
+from .perf_grammar import shown, text
 
 FORMAT = "py-spy"
-CHUNK_BYTES = 8 << 20
-SHOWN = 160
 LONGEST_COMMAND = 1 << 16
 LONGEST_FRAME = 1 << 12
 
@@ -97,9 +95,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
             continue
         found = _LINE.fullmatch(line)
         if not found or len(found[2]) > 19 or int(found[2]) >= MAX_WEIGHT:
-            shown = text(line[: 4 * SHOWN])
-            example = f"line {number}: {shown if len(shown) <= SHOWN else shown[:SHOWN] + '…'}"
-            builder.lost(TOO_HEAVY if found else NO_STACK, example)
+            builder.lost(TOO_HEAVY if found else NO_STACK, shown(line, number))
             continue
         stack, process = _after_processes(found[1])
         stack, thread = _after_thread(stack)
@@ -128,16 +124,8 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
 
 
 def _numbered(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    number, rest = 0, b""
-    while data := stream.read(CHUNK_BYTES):
-        *lines, rest = (rest + data).split(b"\n")
-        if len(rest) > LONGEST_BYTES:
-            lines, rest = [*lines, rest], b""
-        for line in lines:
-            number += 1
-            yield number, line
-    if rest:
-        yield number + 1, rest
+    for lines, first in blocks(stream):
+        yield from enumerate(lines, first)
 
 
 def _thread(builder: ProfileBuilder, process: re.Match[bytes] | None, thread: re.Match[bytes] | None) -> int:

@@ -15,7 +15,7 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind
 from perfloom.domain.validity import fault
-from perfloom.readers import austin, austin_mojo, austin_samples, recognise
+from perfloom.readers import austin, austin_mojo, austin_samples, collapsed, recognise
 from tests.readers.samples import losses_of, samples_of
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "samplers"
@@ -180,7 +180,7 @@ def test_cut_at_every_place() -> None:
 
 def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = {name: stacks(read((DATA / name).read_bytes())) for name in ("austin.wall", "austin.mojo")}
-    for module in (austin, austin_mojo):
+    for module in (collapsed, austin_mojo):
         monkeypatch.setattr(module, "CHUNK_BYTES", 7)
     assert {name: stacks(read((DATA / name).read_bytes())) for name in whole} == whole
 
