@@ -19,7 +19,7 @@ from ..domain.tables import NO_ID, texts
 from .devices import devices
 from .grouping import Group, groups_of, host_label, rank_label
 from .measured import Measured, counted, idle, in_table_order, measured, running_percent, sampled, total_of
-from .picking import event_id, event_names, events_selected, threads_of, threads_selected
+from .picking import Threads, event_id, event_names, events_selected, threads_of, threads_selected
 from .schema import Column, frame, records
 from .slices import has_clock, slices_selected
 from .steps import steps_selected, token_rates
@@ -159,6 +159,13 @@ LOSSES = (
 )
 
 
+def _threads_of(threads: Threads, inside: Iterable[int], rows: Iterable[Measured]) -> int:
+    """How many threads there are: those, and those of which nothing is known but how their time went, on a track."""
+    own = [i for i in inside if threads.kind[i] != "track"]
+    tracks = {threads.key[m.thread] for m in rows if m.thread >= 0 and threads.kind[m.thread] == "track"}
+    return len(own) + len(tracks.difference(threads.key[i] for i in own))
+
+
 def summary(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row about the whole selection."""
     threads, chosen = threads_of(profile), threads_selected(profile, selection)
@@ -174,7 +181,7 @@ def summary(profile: Profile, selection: Selection) -> pd.DataFrame:
         {
             "format": [meta.format],
             "duration_ms": [_duration_ms(profile, selection)],
-            "threads": [sum(threads.kind[i] != "track" for i in inside)],
+            "threads": [_threads_of(threads, inside, rows)],
             "samples": [sum(m.samples for m in rows)],
             "slices": [_slices(profile, selection)],
             "events": [len(events_selected(profile, selection))],

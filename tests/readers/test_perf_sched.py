@@ -4,8 +4,10 @@ import io
 
 import pytest
 
+from perfloom.analysis.tables import TABLES, records
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
+from perfloom.domain.selection import Selection
 from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
 from perfloom.readers import perf_sched, perf_script, recognise
@@ -76,6 +78,7 @@ def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> Non
         UNUSED_STACK: 2,
     }
     assert profile.meta.facts["hostname"] == "node7" and len(profile.instants) == 1
+    assert records(TABLES["summary"].rows(profile, Selection()))[0]["threads"] == 2
     # With anything else in it, a text of perf script is one of samples.
     both = event("app 7", "50.1", "").replace("50.1", "50.000100") + event(
         "app 7", "50.000200", "1 cycles: 401000 f (a)"
