@@ -216,6 +216,8 @@ def _ways(profile: Profile, place: Place | None, kind: str) -> tuple[Link, ...]:
     if kind != "live":
         return ()
     now, ways = _way(profile, place), _ways_known(profile, place)
+    if len(ways) == 1:
+        return ()
     return tuple(Link(way, WAYS[way], here(("by", way), ("page", None), ("sort", None)), way == now) for way in ways)
 
 
