@@ -43,14 +43,14 @@ def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> Non
         "# hostname : node7\n"
         + event("swapper     0/0", "50.000100", switch("swapper/0", 0, "R", "app", 7))
         + "\tffffffff81000020 idle+0x1 ([kernel.kallsyms])\n\n"
-        + event("app     7/5", "50.000110", "sched:sched_stat_runtime: comm=app pid=7 runtime=10 [ns]")
+        + event("app     5/7", "50.000110", "sched:sched_stat_runtime: comm=app pid=7 runtime=10 [ns]")
         + FRAMES
-        + event("app     7/5", "50.000120", switch("app", 7, "S", "b", 9))
+        + event("app     5/7", "50.000120", switch("app", 7, "S", "b", 9))
         + FRAMES
         + event("b     9/9", "50.000150", "sched:sched_waking: comm=app pid=7 prio=120 target_cpu=000")
         + FRAMES
         + event("b     9/9", "50.000160", switch("b", 9, "R", "app", 7))
-        + event("app     7/5", "50.000170", "sched:sched_switch: what is that")
+        + event("app     5/7", "50.000170", "sched:sched_switch: what is that")
         + "what is this\n"
     )
     assert slices(profile) == [
