@@ -9,6 +9,8 @@ and of its tracer of calls:
      0)   0.382 us    |      kmem_cache_free();
      0)               |      do_sys_open() {
      0)   2.861 us    |      }
+
+A page that systrace of Android wrote has it between the parts that show it.
 """
 
 import re
@@ -31,12 +33,18 @@ GRAPH = re.compile(
     rb"(?:[+!#*@$]? *([\d.]+) us +)?\| ( *)(.*?)\s*"
 )
 """Time, CPU, task, thread, duration, indent, and the call, of a line of the tracer of calls."""
+_PAGE = re.compile(
+    rb"\s*<!doctype html>.{0,2000}?<title>[^<]{0,40}\b(?:system trace|systrace)\b", re.DOTALL | re.IGNORECASE
+)
+_BEGIN, _END = re.compile(rb'<script class="trace-data"[^>]*>'), re.compile(rb"</script>")
 
 
 def sniff(head: bytes) -> bool:
     """Whether a file that starts with `head` is such a trace."""
     if b"\0" in head:
         return False
+    if _PAGE.match(head):
+        return True
     lines = head.split(b"\n")[:500]
     if any(line.startswith(HEADER) for line in lines[:50]):
         return True
@@ -50,9 +58,27 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     from .ftrace_assembly import Collected, assembled
 
     found = Collected()
+    inside = None
     for number, text in numbered_pieces(stream):
+        if inside is None:
+            inside = not _PAGE.match(text)
+            page = not inside
+        if page:
+            text, inside = _told_in(text, inside)
         found.take(number, text)
     return assembled(found, source, getattr(stream, "defect", None))
+
+
+def _told_in(page: bytes, inside: bool) -> tuple[bytes, bool]:
+    """Only what stands in parts of a page that are the trace, in as many lines. inside: whether the piece begins there
+    (returned: whether it ends there)."""
+    parts = []
+    while page:
+        edge = _END.search(page) if inside else _BEGIN.search(page)
+        piece, page = (page[: edge.start()], page[edge.end() :]) if edge else (page, b"")
+        parts.append(piece if inside else b"\n" * piece.count(b"\n"))
+        inside = inside if edge is None else not inside
+    return b"".join(parts), inside
 
 
 def numbered_pieces(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:

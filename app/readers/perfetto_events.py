@@ -49,7 +49,7 @@ class TrackEvents:
         packet, spans = packet[usable], spans[:, usable]
         if not len(packet):
             return
-        events = messages(data, spans, (*_PARTS, *_LEFT))
+        events = messages(data, spans, _PARTS, _LEFT)
         others = np.flatnonzero((events.other != 0) | (events.bad >= 0))
         if len(others):
             self.lost(PART, f"packet {int(packet[others[0]]) + 1}, field {int(events.other[others[0]])}", len(others))

@@ -12,6 +12,7 @@ from .compiled import compiled
 from .trace_events import Array
 
 ABSENT = -1
+LARGEST = (1 << 31) - 1
 
 
 @compiled
@@ -37,7 +38,7 @@ def _content(data: Array, at: int, end: int, kind: int) -> tuple[Any, Any, int]:
         return value, -1, at
     if kind == 2:
         size, at = _varint(data, at, end)
-        if at < 0 or size < 0 or size > end - at:
+        if at < 0 or size < 0 or size > end - at or size > LARGEST:
             return 0, -1, -1
         return at, size, at + size
     width = 8 if kind == 1 else 4 if kind == 5 else 0
@@ -68,8 +69,10 @@ def _scan(
                 bad[i] = start
                 break
             to = column[number] if number < fields else -1
-            if to < 0:
+            if to == -1:
                 other[i] = number
+            elif to < 0:
+                continue
             elif size[to, i] == -2:
                 value[to, i] = content
                 size[to, i] = length
@@ -130,13 +133,15 @@ class Messages:
         return rows, np.stack((begin, begin + self.size[field][rows]))
 
 
-def messages(data: Array, spans: Array, fields: tuple[int, ...]) -> Messages:
-    """These fields of messages; of a field that comes several times the first. spans: where they begin and end."""
+def messages(data: Array, spans: Array, fields: tuple[int, ...], ignored: tuple[int, ...] = ()) -> Messages:
+    """These fields of messages; of a field that comes several times the first. spans: where they begin and end.
+    ignored: fields that are not asked for, and no `other` ones either."""
     begin, end = np.ascontiguousarray(spans, np.int64)
-    column = np.full(max(fields) + 1, -1, np.int64)
+    column = np.full(max(fields + ignored) + 1, -1, np.int64)
+    column[list(ignored)] = -2
     column[list(fields)] = np.arange(len(fields))
     value = np.zeros((len(fields), len(begin)), np.int64)
-    size = np.full((len(fields), len(begin)), -2, np.int64)
+    size = np.full((len(fields), len(begin)), -2, np.int32)
     other, bad = np.zeros(len(begin), np.int64), np.full(len(begin), -1, np.int64)
     _scan(data, begin, end, column, value, size, other, bad)
     return Messages(

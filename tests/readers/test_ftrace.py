@@ -160,6 +160,15 @@ def test_calls_in_the_kernel_are_nested() -> None:
     assert slices(read(reported)) == [("ls", "outer", 0, 10_000, 0), ("ls", "f", 2_000, 1_500, 1)]
 
 
+def test_a_page_of_systrace_has_the_trace_in_it() -> None:
+    begin = (
+        '<!DOCTYPE html>\n<html>\n<head><title>Android System Trace</title>\n<script>\nlet x-1 = "[000]";\n</script>\n'
+    )
+    page = begin + '<script class="trace-data" type="application/text">\n' + SCHEDULED + "</script>\n<p>end</p>\n"
+    profile = read(page)
+    assert slices(profile) == slices(read(SCHEDULED)) and losses(profile) == losses(read(SCHEDULED))
+
+
 def test_a_trace_of_nothing_says_what_to_do() -> None:
     with pytest.raises(UnreadableInput, match="Enable events"):
         ftrace.read(io.BytesIO(HEAD.encode()))
