@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -66,7 +67,9 @@ def profile(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Profil
 
 
 def perf(*argv: str | Path) -> str:
-    done = subprocess.run([require("perf"), *argv], capture_output=True, check=True)
+    # What other recordings left in ~/.debug would name more functions.
+    alone = os.environ | {"HOME": "/nonexistent"}
+    done = subprocess.run([require("perf"), *argv], capture_output=True, check=True, env=alone)
     return done.stdout.decode(errors="backslashreplace")
 
 
