@@ -1,5 +1,7 @@
 """From the lines that perf prints of the scheduler to a Profile."""
 
+import re
+
 import numpy as np
 
 from ..domain.builder import ProfileBuilder
@@ -22,6 +24,7 @@ EVENT = "events"
 NO_LINE = "line that tells nothing of the scheduler"
 NOT_UNDERSTOOD = "event of the scheduler whose text cannot be understood"
 UNUSED_STACK = "call stack of an event that is no switch, which is not shown"
+_STACKS = re.compile(rb"(?:^\t++ *+[0-9a-f]++ [^\n]*\)$\n?)++", re.MULTILINE)
 _PLAIN = What("other", FrameKind.USER)
 _QUIET = (b"awakened:", b"migrated:", b"[tid/pid]", b"------", b"task name", b"<idle>")
 
@@ -55,6 +58,9 @@ class Collected:
     def take(self, number: int, text: bytes) -> None:
         """Take in lines, the first of which has the number `number`."""
         text, self.last_ns = self.sched.most(text, self.last_ns)
+        text, stacks = _STACKS.subn(lambda found: b"\n" * found[0].count(b"\n"), text)
+        if stacks:
+            self.lost(UNUSED_STACK, f"behind line {number}", stacks)
         for at, line in enumerate(text.split(b"\n"), number):
             if not line or self._summary:
                 continue
