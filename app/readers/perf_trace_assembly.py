@@ -49,6 +49,7 @@ class Collected:
         self._lost: dict[str, tuple[int, str]] = {}
         self._category = {name: self.events.text(name) for name in (CALL, FAULT, EVENT)}
         self._of = ("", 0)
+        self._told: dict[tuple[bytes, bytes], int] = {}
 
     def lost(self, reason: str, number: int, line: bytes, count: int = 1) -> None:
         """Note what could not be read."""
@@ -79,7 +80,11 @@ class Collected:
 
     def _one(self, task: int, start: int | None, length: int | None, told: bytes) -> bool:
         """Take in what a thread did; False where nothing can be made of it."""
-        if again := _AGAIN.fullmatch(told):
+        call = _CALL.fullmatch(told)
+        if call is not None and start is not None:
+            self._left(task)
+            self._add(task, start, length or 0, call[1], call[2], call[3])
+        elif again := _AGAIN.fullmatch(told):
             name, _, result = again.groups()
             begun = self._open.pop(task, None)
             given = begun[2] if begun is not None and begun[0] == name else b""
@@ -91,9 +96,6 @@ class Collected:
         elif opened := _OPEN.fullmatch(told):
             self._left(task)
             self._open[task] = (opened[1], start, opened[2])
-        elif call := _CALL.fullmatch(told):
-            self._left(task)
-            self._add(task, start, length or 0, call[1], call[2], call[3])
         elif fault := _FAULT.fullmatch(told):
             self._instant(task, start, fault[1], fault[2], FAULT)
         elif point := _POINT.fullmatch(told.rstrip()):
@@ -103,16 +105,16 @@ class Collected:
         return True
 
     def _add(self, task: int, start: int, length: int, name: bytes, given: bytes, result: bytes) -> None:
-        about = {"arguments": decoded(given)} if given else {}
-        if result:
-            about["result"] = decoded(result.strip())
-        if error := _ERROR.match(result):
-            about["error"] = decoded(error[1])
-        self.markers.add(
-            *("X", start, decoded(name), task, self._category[CALL]),
-            duration_ns=length,
-            arguments=self.events.arguments(about),
-        )
+        place = self._told.get((given, result))
+        if place is None:
+            about = {"arguments": decoded(given)} if given else {}
+            if result:
+                about["result"] = decoded(result.strip())
+            if error := _ERROR.match(result):
+                about["error"] = decoded(error[1])
+            place = self._told[given, result] = self.events.arguments(about)
+        shown = decoded(name)
+        self.markers.add("X", start, shown, task, self._category[CALL], duration_ns=length, arguments=place)
 
     def _instant(self, task: int, start: int, name: bytes, told: bytes, category: str) -> None:
         given = self.events.arguments({"told": decoded(told)} if told else {})
