@@ -112,6 +112,49 @@ def test_a_damaged_trace_gives_what_can_be_read() -> None:
     assert slices(cut) == slices(read(whole["app"]))
 
 
+def test_events_of_older_writers_and_states_are_read() -> None:
+    def legacy(time: int, phase: str, *parts: bytes, name: str = "", more: bytes = b"") -> bytes:
+        event = message(11, chunk(23, name.encode()), more, message(6, number(2, ord(phase)), *parts))
+        return number(8, time) + number(10, 4) + event
+
+    thread = number(13, 1) + number(10, 4) + message(44, number(1, 3), number(2, 5), chunk(5, b"io"))
+    track = message(60, number(1, 9), chunk(2, b"power"))
+
+    def state(time: int, name: str) -> bytes:
+        return number(8, time) + number(10, 6) + message(11, number(9, 5), number(11, 9), chunk(23, name.encode()))
+
+    # On the thread that the sequence names; one is another thread's; two that are asynchronous, with one number.
+    profile = read(
+        b"".join(
+            message(1, one)
+            for one in (
+                thread,
+                legacy(1_000, "X", number(3, 4), name="work"),
+                legacy(2_000, "B", name="inner"),
+                legacy(3_000, "E"),
+                legacy(2_000, "X", number(3, 1), number(18, 3), number(19, 8), name="other"),
+                legacy(1_500, "b", number(6, 77), name="load", more=chunk(22, b"net")),
+                legacy(9_000, "e", number(6, 77), name="load", more=chunk(22, b"net")),
+                legacy(9_500, "P", name="sampled"),
+                track + number(10, 6),
+                state(1_000, "on"),
+                state(6_000, "off"),
+                state(7_000, ""),
+            )
+        )
+    )
+    assert sorted(slices(profile)) == [
+        ("io", "inner", 1_000, 1_000, 1),
+        ("io", "work", 0, 4_000, 0),
+        ("net", "load", 500, 7_500, 0),
+        ("power", "off", 5_000, 1_000, 0),
+        ("power", "on", 0, 5_000, 0),
+        ("thread 8", "other", 1_000, 1_000, 0),
+    ]
+    assert [(row["pid"], row["tid"]) for row in profile.threads.to_pylist() if row["tid"]] == [(3, 5), (3, 8)]
+    assert list(losses(profile)) == ["event of the sort 'P', which is not shown"]
+
+
 def test_packets_that_are_none_are_told_and_the_rest_is_read() -> None:
     descriptor = message(60, number(1, 9), message(4, number(1, 3), number(2, 4), chunk(5, b"main")))
     begin = message(11, number(9, 1), number(11, 9), chunk(23, "größer".encode()))
