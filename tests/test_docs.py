@@ -45,6 +45,7 @@ from perfloom.readers import (
     perfetto_interned,
     perfetto_kernel,
     perfetto_packets,
+    perfetto_samples,
     perfetto_tracks,
     pytorch_assembly,
     pytorch_memory,
@@ -377,6 +378,7 @@ def test_every_loss_is_explained() -> None:
                 perfetto_interned,
                 perfetto_events,
                 perfetto_kernel,
+                perfetto_samples,
                 scheduling,
             )
             for name, reason in vars(module).items()

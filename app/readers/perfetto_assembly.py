@@ -1,16 +1,19 @@
 """From the bytes of a Perfetto trace to a Profile."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ..domain.builder import ProfileBuilder
 from ..domain.errors import UnreadableInput
-from ..domain.profile import Profile
+from ..domain.profile import Meta, Profile
 from ..domain.tables import FrameKind
 from .atrace import Markers
 from .perfetto_events import TrackEvents
 from .perfetto_kernel import KernelEvents
 from .perfetto_packets import CUT_OFF, Packets, clocks_of, packets_of, times_of
+from .perfetto_samples import CpuSamples
 from .perfetto_trace import FORMAT
 from .perfetto_tracks import Names, names_of
 from .pytorch_assembly import Dialect
@@ -42,7 +45,6 @@ SORTS = {
     61: "module_symbols",
     62: "vulkan_memory_event",
     65: "vulkan_api_event",
-    66: "perf_sample",
     68: "smaps_packet",
     71: "gpu_mem_total_event",
     73: "memory_tracker_snapshot",
@@ -84,21 +86,42 @@ def assembled(data: bytes, source: str, defect: str | None) -> Profile:
     kernel.add()
     markers.finish(scheduling.process)
     TrackEvents(packets, names, times, made, losses.note, lambda place: made.texts()[place]).add()
-    more = None
+    samples = CpuSamples(packets, names, times, losses.note)
+    states: Callable[[ProfileBuilder, int], None] | None = None
     if scheduling:
         known = times[times != MISSING]
         last = max(kernel.last_ns, int(known.max()) if len(known) and not kernel.last_ns else 0)
-        more = scheduling.add(made, last, losses.note)
+        states = scheduling.add(made, last, losses.note)
     _tell_names(made, names, scheduling, markers)
     _tell_others(packets, losses)
+    if not made.timed() and len(samples):
+        return _sampled(samples, names, losses, defect or (None if whole else CUT_OFF))
     if not made.timed():
         raise UnreadableInput(f"There is nothing in {source} that could be shown. {NOTHING}")
+
+    def more(builder: ProfileBuilder, zero: int) -> None:
+        if states is not None:
+            states(builder, zero)
+        if len(samples):
+            samples.add(builder, zero)
+
     dialect = Dialect(
         FORMAT, Meaning(lambda category, name: of_scheduling(category, name) or _PLAIN), NOTHING, names.facts, more
     )
     top: dict[str, Any] = {} if clocks.epoch is None else {"baseTimeNanoseconds": clocks.epoch}
     events = made.finish(losses.listed(), **top)
     return of_events(events, source, defect or (None if whole else CUT_OFF), dialect)
+
+
+def _sampled(samples: CpuSamples, names: Names, losses: _Losses, defect: str | None) -> Profile:
+    """A trace in which there is nothing but samples."""
+    builder = ProfileBuilder(FORMAT)
+    for reason, count, first in losses.listed():
+        builder.lost(reason, first, count)
+    samples.add(builder, 0)
+    builder.run()
+    reasons = (defect,) if defect else ()
+    return builder.finish(Meta(FORMAT, complete=not reasons, reasons=reasons, facts=names.facts))
 
 
 def _tell_names(made: MadeEvents, names: Names, scheduling: Scheduling, markers: Markers) -> None:

@@ -53,6 +53,12 @@ class Interned:
         good = (self._ids[at] == number) & (self._keys[row] == keys)
         return np.where(good, self._places[row], NONE)
 
+    def table(self) -> dict[tuple[int, int], int]:
+        """The place of each text, by generation and number."""
+        generation, at = np.divmod(self._keys, len(self._ids) + 1)
+        pairs = zip(generation.tolist(), self._ids[at].tolist(), strict=True)
+        return dict(zip(pairs, self._places.tolist(), strict=True))
+
 
 class Arguments:
     """Makes texts of the arguments of track events."""

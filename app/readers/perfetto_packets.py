@@ -18,9 +18,10 @@ from .wire_columns import Messages, Places, distinct, messages, places
 
 FTRACE, TREE, CHROME, CLOCKS, TIME, SEQUENCE, TRACK_EVENT, INTERNED, FLAGS = 1, 2, 5, 6, 8, 10, 11, 12, 13
 CLEARED, DROPPED, THREAD, SYSTEM, COMPRESSED, CLOCK, DEFAULTS, TRACK, ZSTD = 41, 42, 44, 45, 50, 58, 59, 60, 133
+SAMPLE = 66
 WANTED = (
     *(FTRACE, TREE, CLOCKS, TIME, SEQUENCE, TRACK_EVENT, INTERNED, FLAGS, CLEARED, DROPPED, THREAD, SYSTEM),
-    *(COMPRESSED, CLOCK, DEFAULTS, TRACK, ZSTD),
+    *(COMPRESSED, CLOCK, DEFAULTS, TRACK, ZSTD, SAMPLE),
 )
 REALTIME, BOOTTIME, SCOPED = 1, 6, range(64, 128)
 """Numbers of clocks: that of the date, that of traces, and those that each sequence has for itself."""

@@ -14,6 +14,7 @@ from perfloom.domain.validity import fault
 from perfloom.domain.wire import chunk, message, number
 from perfloom.readers import perfetto_trace, recognise
 from perfloom.readers.perfetto_packets import BAD_PACKED, BAD_PACKET, CUT_OFF, DEPENDENT, NO_CLOCK
+from perfloom.readers.perfetto_samples import EVENT, NO_STACK, SKIPPED
 from perfloom.readers.scheduling import RUNNABLE, RUNNING, SLEEPING
 from tests.readers.made import events_of, losses, slices
 
@@ -66,7 +67,16 @@ def test_track_events_are_slices_instants_counters_and_flows() -> None:
     ]
     assert losses(profile) == {
         DEPENDENT: (1, "packet 21"),
-        "packet whose content is not shown: field 66 (perf_sample)": (1, "packet 22"),
+        "packet whose content is not shown: field 38 (battery)": (1, "packet 22"),
+        SKIPPED: (1, "packet 27"),
+        NO_STACK: (1, "its number stands for nothing"),
+    }
+    # Samples are of the thread that has slices, too.
+    assert events_of(profile) == {"host time": 48 * US, EVENT: 3}
+    sampled = [row for row in profile.samples.to_pylist() if row["event"] == 1]
+    assert [(row["time_ns"], row["thread"], row["cpu"]) for row in sampled] == [(at * US, 1, 1) for at in (3, 4, 5)]
+    assert {("load_all", "/system/libapp.so"), ("do_syscall_64", "[kernel.kallsyms]")} <= {
+        (row["name"], row["module"]) for row in profile.functions.to_pylist()
     }
 
 

@@ -96,8 +96,31 @@ def app() -> Any:
     # What needs names of a sequence that never gave any; and what nothing is made of.
     lost = packet(trace, sequence=8, timestamp=START).track_event
     lost.type, lost.name_iid, lost.track_uuid = BEGIN, 1, THREAD
-    packet(trace, timestamp=START, timestamp_clock_id=BOOTTIME).perf_sample.cpu = 1
+    packet(trace, timestamp=START, timestamp_clock_id=BOOTTIME).battery.current_ua = 1
+    sampled(trace)
     return trace
+
+
+def sampled(trace: Any) -> None:
+    """Samples of a CPU: two with a stack, one whose stack is not there, one that was skipped."""
+    one = packet(trace, flags=0)
+    interned = one.interned_data
+    for iid, text in ((1, b"main"), (2, b"load_all"), (3, b"do_syscall_64")):
+        interned.function_names.add(iid=iid, str=text)
+    for iid, text in ((1, b"system"), (2, b"libapp.so"), (3, b"[kernel.kallsyms]")):
+        interned.mapping_paths.add(iid=iid, str=text)
+    interned.mappings.add(iid=1, path_string_ids=[1, 2])
+    interned.mappings.add(iid=2, path_string_ids=[3])
+    for iid, mapping in ((1, 1), (2, 1), (3, 2)):
+        interned.frames.add(iid=iid, function_name_id=iid, mapping_id=mapping, rel_pc=16 * iid)
+    interned.callstacks.add(iid=1, frame_ids=[1, 2, 3])
+    for time, stack, skipped in ((13_000, 1, 0), (14_000, 1, 0), (15_000, 9, 0), (16_000, 0, 1)):
+        sample = packet(trace, timestamp=START + time, timestamp_clock_id=BOOTTIME).perf_sample
+        sample.cpu, sample.pid, sample.tid = 1, 41, 42
+        if skipped:
+            sample.sample_skipped_reason = skipped
+        else:
+            sample.callstack_iid = stack
 
 
 def kernel() -> Any:
