@@ -117,9 +117,9 @@ def parse_header(line: bytes) -> Header | None:
         time_ns = None
     tail = (found["tail"] or b"").strip()
     event, period = found["event"] or b"", found["period"]
-    if not event and period is not None and frame_like(period + b" " + tail):
+    if not event and period is not None and frame_like(from_period := line[found.start("period") :].strip()):
         # Without an event's name, an address of decimal digits looks like a period.
-        tail, period = period + b" " + tail, None
+        tail, period = from_period, None
     if tail and not frame_like(tail) and (not event or (time_ns is None and not is_tracepoint(event))):
         return None
     return Header(

@@ -376,6 +376,12 @@ def test_unknown_text_behind_an_event() -> None:
     assert losses_of(profile)[perf_assembly.UNKNOWN_FIELDS][0] == 1
 
 
+def test_an_address_that_looks_like_a_period() -> None:
+    """Where the event is not printed, however many blanks follow it."""
+    (found,) = samples_of(read("a 1 1.000000:   401136   leaf+0x12 (/tmp/a)\n"))
+    assert [(frame.name, frame.address) for frame in found.stack] == [("leaf", 0x401136)]
+
+
 @pytest.mark.parametrize(
     "name",
     [
