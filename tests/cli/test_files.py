@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -260,6 +261,11 @@ def test_switches_are_those_of_the_exporters() -> None:
     assert {name: set(exporter.options) for name, exporter in EXPORTERS.items()} == {
         name: set(switches) for name, switches in files.SWITCHES.items()
     }
+
+
+def test_help_names_every_table() -> None:
+    told = re.search(r"Tables: ([\w, \n-]+)\.", files.report.help or "")
+    assert told is not None and tuple(re.split(r",\s+", told[1])) == tuple(TABLES)
 
 
 def collapsed(tmp_path: Path, name: str, text: str) -> str:
