@@ -24,13 +24,13 @@ CHUNK_BYTES = 8 << 20
 LONGEST_BYTES = 1 << 20
 HEADER = b"# tracer: "
 LINE = re.compile(
-    rb" *(.{0,40}?)-(\d{1,10}) +(?:\( *(\d+|-+)\) +)?\[(\d{1,5})\] +(?:([^\s\d:]\S{3,7}) +)?"
+    rb" *+(.{0,40}?)-(\d{1,10}) ++(?:\( *+(\d+|-+)\) ++)?\[(\d{1,5})\] ++(?:([^\s\d:]\S{3,7}) +)?"
     rb"(\d{1,12})\.(\d{1,9}): +(.*)"
 )
 """Task, thread, process, CPU, flags, seconds, their fraction, and what happened."""
 GRAPH = re.compile(
-    rb" *(?:(\d{1,12})\.(\d{1,9}) +\| +)?(\d{1,5})\) +(?:(.{0,40}?)-(\d{1,10}) +\| +)?(?:[^|\s]{0,5} +\| +)?"
-    rb"(?:[+!#*@$]? *([\d.]+) us +)?\| ( *)(.*?)\s*"
+    rb" *+(?:(\d{1,12})\.(\d{1,9}) ++\| ++)?(\d{1,5})\) ++(?:(.{0,40}?)-(\d{1,10}) ++\| ++)?(?:[^|\s]{1,5} ++\| ++)?"
+    rb"(?:[+!#*@$]? *+([\d.]+) us ++)?\| ( *)(.*)"
 )
 """Time, CPU, task, thread, duration, indent, and the call, of a line of the tracer of calls."""
 _PAGE = re.compile(

@@ -28,7 +28,7 @@ _BUFFER = re.compile(rb"# entries-in-buffer/entries-written: (\d+)/(\d+)")
 _LOST = re.compile(rb"\s*CPU:?\s*\d+ \[LOST (\d+)? ?EVENTS\]")
 _LOST_BY_CALLS = re.compile(rb"(?:.*: )?\[? ?(?:lost|LOST) (\d+) (?:events|EVENTS).*")
 _QUIET = re.compile(
-    rb"cpus=\d+|version = .*|CPU \d+ is empty|# .*|#|\s*| -+|\s*\.\.\.\s*|\s*\d+\)\s+[=<>]+[=<> ]*\|?|cpu\d+:.*",
+    rb"cpus=\d+|version = .*|CPU \d+ is empty|# .*|#|\s*| -+|\s*\.\.\.\s*|\s*\d+\)\s+[=<>][=<> ]*+\|?|cpu\d+:.*",
     re.DOTALL,
 )
 _ENTRY = re.compile(rb"sys_(\w+)\((.*)\)")

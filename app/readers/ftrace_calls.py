@@ -11,10 +11,12 @@ from .atrace import CPU_TASK, Markers
 from .sched_texts import decoded
 from .trace_made import MadeEvents
 
+LONGEST = 200
+"""Bytes of a line that tells of a switch."""
 CALL = "calls in the kernel"
 LONE_CALL = "end of a call whose begin is not in the trace"
 NO_TIMES = "not in the trace: calls follow one another without gaps; trace with the option funcgraph-abstime"
-_TOLD = re.compile(rb"(?:[+!#*@$]? *([\d.]+) us +)?\| ( *)(.*?)\s*")
+_TOLD = re.compile(rb"(?:[+!#*@$]? *+([\d.]+) us ++)?\| ( *)(.*)")
 _SWITCH = re.compile(rb"\s*(\d+)\)\s+(.*?)-(\d+)\s+=>\s+(.*?)-(\d+)\s*")
 
 
@@ -54,7 +56,7 @@ class Calls:
 
     def switched(self, line: bytes) -> bool:
         """Take in a line that tells which thread a CPU took; False for another."""
-        found = _SWITCH.fullmatch(line)
+        found = _SWITCH.fullmatch(line) if len(line) < LONGEST else None
         if found is None:
             return line.strip(b" -") == b"" and len(line) > 20
         cpu = self._cpus.setdefault(int(found[1]), _Cpu())

@@ -21,6 +21,7 @@ from .ftrace import numbered_pieces
 
 FORMAT = "perf-lock"
 SHOWN = 160
+LONGEST = 4000
 WAIT, CONTENDED, ACQUIRED = "lock wait time", "contended locks", "acquired locks"
 """The events: ns waited, how often a lock was waited for, and how often one was taken."""
 NO_LINE = "line that tells of no lock"
@@ -63,6 +64,7 @@ class _Reading:
 
     def take(self, number: int, line: str) -> None:
         """Take in a line."""
+        line = line[:LONGEST]
         if found := _CSV.fullmatch(line):
             self._columns, self._csv = [name.strip() for name in found[1].split(",")], True
         elif not self._csv and _HEADER.fullmatch(line) and "wait" in line:

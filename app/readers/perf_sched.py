@@ -18,7 +18,7 @@ from .ftrace import numbered_pieces
 
 FORMAT = "perf-sched"
 LINE = re.compile(
-    rb" *(.{0,40}?) +(?:(\d{1,10})/)?(\d{1,10}) +\[(\d{1,5})\] +(?:[A-Za-z.]{1,8} +)?(\d{1,12})\.(\d{9}|\d{6}): +"
+    rb" *+(.{0,40}?) ++(?:(\d{1,10})/)?(\d{1,10}) +\[(\d{1,5})\] +(?:[A-Za-z.]{1,8} +)?(\d{1,12})\.(\d{9}|\d{6}): +"
     rb"(?:\d+ +)?sched:(\w+): *(.*)"
 )
 """Task, process, thread, CPU, seconds, their fraction, the event and what it tells."""
