@@ -46,7 +46,7 @@ def inside(request: str, out: Path) -> None:
     """In a process of its own: load and read once what is small, then read the trace and write the profile."""
     from perfloom.domain.selection import Selection
     from perfloom.exporters import exporter
-    from perfloom.readers import compiling
+    from perfloom.readers.loops import ready as compiling
     from perfloom.store import columns
     from perfloom.workers.read_columns import read_columns
     from perfloom.workers.read_request import Answers, Request

@@ -78,9 +78,9 @@ if (root === "-") {
 
 def inside(what: str, path: Path, request: str) -> None:
     """In a process of its own: read once what is small, then the trace, and print how long that took."""
-    from perfloom.readers import compiling
     from perfloom.readers.compression import open_plain
-    from perfloom.readers.trace_read import read_events
+    from perfloom.readers.loops import ready as compiling
+    from perfloom.readers.trace.read import read_events
     from perfloom.workers.read_child import _WithoutPandas
     from perfloom.workers.read_columns import read_columns
     from perfloom.workers.read_request import Answers, Request

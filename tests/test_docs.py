@@ -22,44 +22,35 @@ from perfloom.config import SETTINGS, Settings
 from perfloom.domain.builder import TOO_HEAVY
 from perfloom.domain.tables import DEVICE_TIME, HOST_TIME
 from perfloom.exporters import EXPORTERS
-from perfloom.readers import (
-    READERS,
-    allocator,
-    austin,
-    austin_mojo,
-    austin_samples,
-    callgrind,
-    collapsed,
-    ftrace_assembly,
-    ftrace_calls,
-    memory_timeline_tables,
-    memray_csv,
-    nsight_pages,
-    nsight_report,
-    perf_assembly,
-    perf_lock,
-    perf_sched_assembly,
-    perf_script,
-    perf_trace_assembly,
-    perfetto_events,
-    perfetto_interned,
-    perfetto_kernel,
-    perfetto_packets,
-    perfetto_samples,
-    perfetto_tracks,
-    pytorch_assembly,
-    pytorch_memory,
-    scheduling,
-    snapshot_assembly,
-    snapshot_rows,
-    snapshot_stacks,
-    trace_decode,
-    trace_documents,
-    trace_grammar,
-    trace_lines,
-    trace_moments,
-    trace_slices,
-)
+from perfloom.readers import READERS, austin, callgrind, collapsed, memray_csv, perf_lock, perf_script
+from perfloom.readers.austin import mojo as austin_mojo
+from perfloom.readers.austin import samples as austin_samples
+from perfloom.readers.ftrace import assembly as ftrace_assembly
+from perfloom.readers.ftrace import calls as ftrace_calls
+from perfloom.readers.memory_snapshot import assembly as snapshot_assembly
+from perfloom.readers.memory_snapshot import rows as snapshot_rows
+from perfloom.readers.memory_snapshot import stacks as snapshot_stacks
+from perfloom.readers.memory_timeline import tables as memory_timeline_tables
+from perfloom.readers.nsight_compute import pages as nsight_pages
+from perfloom.readers.nsight_compute import report as nsight_report
+from perfloom.readers.perf_sched import assembly as perf_sched_assembly
+from perfloom.readers.perf_script import assembly as perf_assembly
+from perfloom.readers.perf_trace import assembly as perf_trace_assembly
+from perfloom.readers.perfetto_trace import events as perfetto_events
+from perfloom.readers.perfetto_trace import interned as perfetto_interned
+from perfloom.readers.perfetto_trace import kernel as perfetto_kernel
+from perfloom.readers.perfetto_trace import packets as perfetto_packets
+from perfloom.readers.perfetto_trace import samples as perfetto_samples
+from perfloom.readers.perfetto_trace import tracks as perfetto_tracks
+from perfloom.readers.trace import allocator, scheduling
+from perfloom.readers.trace import assembly as pytorch_assembly
+from perfloom.readers.trace import decode as trace_decode
+from perfloom.readers.trace import documents as trace_documents
+from perfloom.readers.trace import grammar as trace_grammar
+from perfloom.readers.trace import lines as trace_lines
+from perfloom.readers.trace import memory as pytorch_memory
+from perfloom.readers.trace import moments as trace_moments
+from perfloom.readers.trace import slices as trace_slices
 from perfloom.recorders import torch_inject
 from perfloom.store import columns
 from perfloom.views import flame_words

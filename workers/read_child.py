@@ -63,7 +63,9 @@ def _waited_for(descriptor: int, parent: int) -> str:
 
     # Whoever asks already waits: what he does not need would only keep him.
     if not asked():
-        from perfloom.readers import compiled, compiled_cache, compiling
+        from perfloom.readers.loops import cache as compiled_cache
+        from perfloom.readers.loops import compiled
+        from perfloom.readers.loops import ready as compiling
 
         # Where nothing can be kept for this user, it would be compiled here each time, whether needed or not.
         if compiled.KEPT and compiled_cache.is_ready():

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from perfloom.domain.errors import TooLarge, Unavailable, UnreadableInput
-from perfloom.readers import compiled_cache, perf_data
+from perfloom.readers import perf_data
 from perfloom.readers.compression import PlainStream, open_plain
+from perfloom.readers.loops import cache as compiled_cache
 from perfloom.store.disk import disk_errors
 from perfloom.workers import ncu_tool, perf_tool
 from perfloom.workers.read_request import Answers, Input, Request
@@ -138,8 +139,8 @@ class Reading:
 
     def _compile(self) -> None:
         """Have done once what would else be done for this recording alone, and say that it takes long."""
-        from perfloom.readers.compiled import KEPT
-        from perfloom.readers.compiling import compile_all
+        from perfloom.readers.loops.compiled import KEPT
+        from perfloom.readers.loops.ready import compile_all
 
         self.answers.progress(None, "Compiles the reader, once" if KEPT else "Compiles the reader", now=True)
         if KEPT:

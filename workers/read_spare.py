@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from perfloom.readers import compiled_cache
+from perfloom.readers.loops import cache as compiled_cache
 from perfloom.workers import processes
 
 END = b"\0"

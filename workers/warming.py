@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 
-from perfloom.readers import compiled_cache
+from perfloom.readers.loops import cache as compiled_cache
 from perfloom.workers import processes
 
 NICE = 19
@@ -27,6 +27,6 @@ def main() -> None:
     os.nice(NICE)
     if not compiled_cache.take():
         return
-    from perfloom.readers.compiling import compile_all
+    from perfloom.readers.loops.ready import compile_all
 
     compile_all()

@@ -1,6 +1,7 @@
 """What Nsight Compute measured: launches with what sums them up, their metrics by section, and its rules' hints.
 
-Names of metrics, and which of them a figure is, are in readers/nsight_known.py. A selection changes nothing here.
+Names of metrics, and which of them a figure is, are in readers/nsight_compute/known.py. A selection changes
+nothing here.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import pandas as pd
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, column
-from ..readers.nsight_known import BY_NAME, KNOWN, SECTIONS, known_metric, section_of
+from ..readers.nsight_compute.known import BY_NAME, KNOWN, SECTIONS, known_metric, section_of
 from .functions import functions_of
 from .kernels import measures
 from .remember import remembered
@@ -96,7 +97,7 @@ _LIMITS = {
 @dataclass(frozen=True, eq=False)
 class Launches:
     """The launches of a report. name: of the kernel. start: the first row of `metric_values` of each, and in all.
-    values: of the figures of a summary, by their keys (readers/nsight_known.py), NaN where they are not known."""
+    values: of the figures of a summary, by their keys (readers/nsight_compute/known.py), NaN where not known."""
 
     number: Array
     function: Array

@@ -1,6 +1,6 @@
 """Kernels of a trace beside the same kernels in a report of Nsight Compute.
 
-Names are compared as readers/nsight_names.py makes them alike; docs/metrics.md says which launches are taken.
+Names are compared as readers/nsight_compute/names.py makes them alike; docs/metrics.md says which launches are taken.
 """
 
 from collections import defaultdict
@@ -12,7 +12,7 @@ import pandas as pd
 
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..readers.nsight_names import alike, base_name
+from ..readers.nsight_compute.names import alike, base_name
 from .kernels import kernels
 from .nsight import has_reports, nsight
 from .schema import Column, frame, records

@@ -9,7 +9,7 @@ import pandas as pd
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import column
-from ..readers.nsight_launches import SOURCE_SECTION
+from ..readers.nsight_compute.launches import SOURCE_SECTION
 from .nsight import best, launches_of
 from .schema import Column, frame
 

@@ -6,7 +6,7 @@ What PyTorch's profiler writes is such JSON too, and has a reader of its own.
 from typing import BinaryIO
 
 from ..domain.profile import Profile
-from .trace_sniff import looks_like_trace
+from .trace.sniff import looks_like_trace
 
 FORMAT = "chrome-trace"
 sniff = looks_like_trace
@@ -15,10 +15,10 @@ sniff = looks_like_trace
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a trace. `source` names it in messages. Raises UnreadableInput where no event is in it."""
     # What is compiled is loaded where something is read, and nowhere else.
-    from . import py_spy_events
-    from .pytorch_assembly import assembled
-    from .trace_dialects import CHROME
-    from .trace_read import read_events
+    from .py_spy import events as py_spy_events
+    from .trace.assembly import assembled
+    from .trace.dialects import CHROME
+    from .trace.read import read_events
 
     events, dialect = read_events(stream), CHROME
     if py_spy_events.written(events):

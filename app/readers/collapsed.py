@@ -15,8 +15,8 @@ from ..domain.builder import ProfileBuilder
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
 from ..domain.tables import FrameKind
-from .perf_blocks import calling_tree
-from .perf_grammar import shown, text
+from .perf_script.blocks import calling_tree
+from .perf_script.grammar import shown, text
 
 FORMAT = "collapsed"
 CHUNK_BYTES = 8 << 20

@@ -18,7 +18,7 @@ from ..analysis.sequences import BY as SEQUENCES_BY
 from ..domain.errors import InvalidRequest, NotFound
 from ..domain.profile import Profile
 from ..pages import with_query
-from ..readers.nsight_names import base_name
+from ..readers.nsight_compute.names import base_name
 from ..rendering import Page, render
 from .detail import (
     NS_PER_US,

@@ -19,7 +19,7 @@ from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.units import MISSING, percent
 from ..pages import with_query
-from ..readers.nsight_known import TIMES_FACT
+from ..readers.nsight_compute.known import TIMES_FACT
 from ..rendering import Page, render
 from .detail import NS_PER_US, Figure, detail_url, figure
 from .frame import Frame, Link, open_frame

@@ -15,7 +15,9 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind
 from perfloom.domain.validity import fault
-from perfloom.readers import austin, austin_mojo, austin_samples, collapsed, recognise
+from perfloom.readers import austin, collapsed, recognise
+from perfloom.readers.austin import mojo as austin_mojo
+from perfloom.readers.austin import samples as austin_samples
 from tests.readers.samples import losses_of, samples_of
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "samplers"

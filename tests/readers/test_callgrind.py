@@ -18,8 +18,11 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind, texts
 from perfloom.domain.validity import fault
-from perfloom.readers import callgrind, callgrind_assembly, callgrind_lines, callgrind_tree, recognise
-from perfloom.readers.callgrind_tree import Graph, tree_of
+from perfloom.readers import callgrind, recognise
+from perfloom.readers.callgrind import assembly as callgrind_assembly
+from perfloom.readers.callgrind import lines as callgrind_lines
+from perfloom.readers.callgrind import tree as callgrind_tree
+from perfloom.readers.callgrind.tree import Graph, tree_of
 from perfloom.views.run_notes import stack_notes
 from tests.readers.samples import losses_of, samples_of
 

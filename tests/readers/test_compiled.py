@@ -12,14 +12,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from perfloom.readers import compiled_cache, trace_read
+from perfloom.readers.loops import cache as compiled_cache
+from perfloom.readers.trace import read as trace_read
 from tests.readers.trace_texts import EVENT, listed
 
 DATA = Path(__file__).parents[1] / "data"
 COVERED = """
 import gzip, io, sys
 from pathlib import Path
-from perfloom.readers import compiling, llama_trace, memory_snapshot, pytorch
+from perfloom.readers import llama_trace, memory_snapshot, pytorch
+from perfloom.readers.loops import ready as compiling
 
 def made():
     modules = [module for name, module in sys.modules.items() if name.startswith("perfloom.readers.")]

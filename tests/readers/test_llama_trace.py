@@ -15,8 +15,10 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
-from perfloom.readers import llama_assembly, llama_lines, llama_trace, recognise
-from perfloom.readers.llama_names import told_by
+from perfloom.readers import llama_trace, recognise
+from perfloom.readers.llama_trace import assembly as llama_assembly
+from perfloom.readers.llama_trace import lines as llama_lines
+from perfloom.readers.llama_trace.names import told_by
 from tests.parts import require
 
 HEADERS = Path(__file__).parents[2] / "static/tracers"

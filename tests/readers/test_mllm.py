@@ -16,7 +16,8 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
-from perfloom.readers import mllm, mllm_assembly, recognise
+from perfloom.readers import mllm, recognise
+from perfloom.readers.mllm import assembly as mllm_assembly
 
 FILE = Path(__file__).parents[1] / "data/mllm/perf.json"
 ORACLE = Path(__file__).parents[3] / "shared/oracles/mllm/perf.json"

@@ -13,9 +13,10 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import DEVICE_TIME, column, texts
 from perfloom.domain.validity import fault
-from perfloom.readers import nsight_compute, nsight_pages, recognise
-from perfloom.readers.nsight_names import alike, base_name
-from perfloom.readers.nsight_numbers import Style, nanoseconds, size_bytes
+from perfloom.readers import nsight_compute, recognise
+from perfloom.readers.nsight_compute import pages as nsight_pages
+from perfloom.readers.nsight_compute.names import alike, base_name
+from perfloom.readers.nsight_compute.numbers import Style, nanoseconds, size_bytes
 
 DATA = Path(__file__).parent.parent / "data" / "nsight"
 RAW, DETAILS, SOURCE, ALONE = ((DATA / f"{name}.csv").read_bytes() for name in ("raw", "details", "source", "alone"))

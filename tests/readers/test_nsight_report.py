@@ -17,8 +17,9 @@ from perfloom.domain.selection import Selection
 from perfloom.domain.tables import column, texts
 from perfloom.domain.validity import fault
 from perfloom.domain.wire import chunk, message, varint
-from perfloom.readers import nsight_compute, nsight_report, recognise
-from perfloom.readers.nsight_units import unit_of
+from perfloom.readers import nsight_compute, recognise
+from perfloom.readers.nsight_compute import report as nsight_report
+from perfloom.readers.nsight_compute.units import unit_of
 from tests import nsight_made as made
 
 REPORT = made.report()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfloom.domain.pieces import Spill
-from perfloom.readers.ordering import STEP, Run, in_order
+from perfloom.readers.loops.ordering import STEP, Run, in_order
 
 
 def put(spill: Spill, run: int, time_ns: list[int]) -> Run:

@@ -11,8 +11,8 @@ from perfloom.domain.selection import Selection
 from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
 from perfloom.readers import perf_sched, perf_script, recognise
-from perfloom.readers.perf_sched_assembly import NO_LINE, NOT_UNDERSTOOD, UNUSED_STACK
-from perfloom.readers.scheduling import RUNNABLE, RUNNING, SLEEPING
+from perfloom.readers.perf_sched.assembly import NO_LINE, NOT_UNDERSTOOD, UNUSED_STACK
+from perfloom.readers.trace.scheduling import RUNNABLE, RUNNING, SLEEPING
 from tests.readers.made import events_of, losses, slices
 
 US = 1_000

@@ -10,7 +10,8 @@ import pytest
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind
-from perfloom.readers import perf_assembly, perf_script, recognise
+from perfloom.readers import perf_script, recognise
+from perfloom.readers.perf_script import assembly as perf_assembly
 from tests.readers.samples import Frame, losses_of, samples_of
 
 DATA = Path(__file__).parent.parent / "data" / "perf"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.readers import perf_script
-from perfloom.readers.perf_assembly import Assembly
+from perfloom.readers.perf_script.assembly import Assembly
 from tests.readers.samples import losses_of, samples_of
 
 # Nothing that the text itself uses to tell its parts apart.

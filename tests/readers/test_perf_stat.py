@@ -17,7 +17,7 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.tables import SCHEMAS
 from perfloom.domain.validity import fault
 from perfloom.readers import perf_stat, recognise
-from perfloom.readers.perf_stat_grammar import parse_columns, parse_json, parse_text, separator_of
+from perfloom.readers.perf_stat.grammar import parse_columns, parse_json, parse_text, separator_of
 from tests.parts import require
 
 DATA = Path(__file__).parent.parent / "data" / "perf-stat"

@@ -10,7 +10,7 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
 from perfloom.readers import perf_trace, recognise
-from perfloom.readers.perf_trace_assembly import CALLS, ERRORS, LOST, NO_BEGIN, NO_END, NO_LINE, STACK, TIME
+from perfloom.readers.perf_trace.assembly import CALLS, ERRORS, LOST, NO_BEGIN, NO_END, NO_LINE, STACK, TIME
 from tests.readers.made import events_of, losses, slices
 
 US = 1_000

@@ -13,9 +13,9 @@ from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
 from perfloom.domain.wire import chunk, message, number
 from perfloom.readers import perfetto_trace, recognise
-from perfloom.readers.perfetto_packets import BAD_PACKED, BAD_PACKET, CUT_OFF, DEPENDENT, NO_CLOCK
-from perfloom.readers.perfetto_samples import EVENT, NO_STACK, SKIPPED
-from perfloom.readers.scheduling import RUNNABLE, RUNNING, SLEEPING
+from perfloom.readers.perfetto_trace.packets import BAD_PACKED, BAD_PACKET, CUT_OFF, DEPENDENT, NO_CLOCK
+from perfloom.readers.perfetto_trace.samples import EVENT, NO_STACK, SKIPPED
+from perfloom.readers.trace.scheduling import RUNNABLE, RUNNING, SLEEPING
 from tests.readers.made import events_of, losses, slices
 
 DATA = Path(__file__).parents[1] / "data/perfetto"

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from perfloom.domain.errors import UnreadableInput
-from perfloom.readers import pickle_machine as machine
-from perfloom.readers import pickle_tape
+from perfloom.readers.memory_snapshot import pickle_machine as machine
+from perfloom.readers.memory_snapshot import pickle_tape
 
 VALUES: list[Any] = [
     [None, True, False, 0, 255, 256, 65535, 65536, -1, -129, 2**31 - 1, -(2**31), 2**40, -(2**40), 2**63 - 1, -(2**63)],

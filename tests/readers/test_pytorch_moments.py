@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from perfloom.domain.tables import FlowKind
-from perfloom.readers import pytorch_memory, trace_moments
+from perfloom.readers.trace import memory as pytorch_memory
+from perfloom.readers.trace import moments as trace_moments
 from tests.readers.trace_json import event, kernel, read, slice_
 
 

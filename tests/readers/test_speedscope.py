@@ -14,7 +14,8 @@ from perfloom.domain.selection import Selection
 from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
 from perfloom.exporters import exporter
-from perfloom.readers import recognise, speedscope, speedscope_assembly
+from perfloom.readers import recognise, speedscope
+from perfloom.readers.speedscope import assembly as speedscope_assembly
 from tests.exporters.test_speedscope import of_profile
 from tests.profiles import profiles
 from tests.traced import traces

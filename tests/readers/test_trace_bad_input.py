@@ -9,12 +9,12 @@ import re
 import pytest
 
 from perfloom.domain.errors import UnreadableInput
-from perfloom.readers import trace_decode as decoding
-from perfloom.readers import trace_documents as documents
-from perfloom.readers import trace_grammar as grammar
-from perfloom.readers.trace_decode import decode
-from perfloom.readers.trace_scan import scanned
-from perfloom.readers.trace_sniff import looks_like_trace, top_keys
+from perfloom.readers.trace import decode as decoding
+from perfloom.readers.trace import documents as documents
+from perfloom.readers.trace import grammar as grammar
+from perfloom.readers.trace.decode import decode
+from perfloom.readers.trace.scan import scanned
+from perfloom.readers.trace.sniff import looks_like_trace, top_keys
 from tests.readers.trace_texts import EVENT, Event, read, trace
 
 ONE = Event(

@@ -7,7 +7,7 @@ import pytest
 
 from perfloom.domain.jobs import CallGraph, JobSpec, JobState, RecorderName, Splitting
 from perfloom.domain.targets import Target
-from perfloom.readers.perf_assembly import LOST_IN_KERNEL
+from perfloom.readers.perf_script.assembly import LOST_IN_KERNEL
 from perfloom.workers.road import Road
 from tests.targeted.driving import at, run
 

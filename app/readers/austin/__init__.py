@@ -1,0 +1,130 @@
+"""Reader of what austin, the sampler of Python programs, writes: its text, and its binary form MOJO (austin_mojo).
+
+    # austin: 3.7.0
+    # mode: wall
+
+    P123;T0:124;/srv/app.py:<module>:31;/srv/app.py:main:25 5133
+
+A line is what a thread did for so many microseconds; in memory mode, by how many bytes the process grew; in full mode
+both, `time,idle,memory`. Definition: README.md of github.com/P403n1x87/austin, src/mojo.h.
+"""
+
+import re
+from typing import BinaryIO
+
+from ...domain.errors import UnreadableInput
+from ...domain.profile import Profile
+from ..collapsed import blocks
+from ..perf_script.grammar import shown, text
+from .mojo import MAGIC, Mojo
+from .samples import GC, INVALID, Frame, Samples
+
+FORMAT = "austin"
+MOST_KEPT = 1 << 20
+NO_LINE = "line that is no sample of austin"
+
+_SAMPLE = re.compile(rb"P(\d{1,18});T(?:(\d{1,18}):)?([^;\s]{1,40})((?:;.*)?) (-?\d{1,18})(?:,([01]),(-?\d{1,18}))?")
+_ABOUT = re.compile(rb"# ([\w-]+): ?(.*)")
+_MOST_DIGITS = 9
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` is one of austin."""
+    if head.startswith(MAGIC):
+        return True
+    head = head.removeprefix(b"\xef\xbb\xbf")
+    if head.startswith(b"# austin: "):
+        return True
+    lines = [line for line in head.split(b"\n", 20)[:20] if line.strip() and not line.startswith(b"#")]
+    whole = lines[:-1] if len(lines) > 1 else lines
+    return bool(whole) and all(_is_sample(line.strip()) for line in whole)
+
+
+def _is_sample(line: bytes) -> bool:
+    found = _SAMPLE.fullmatch(line)
+    return found is not None and all(_parts(frame) or frame in (GC, INVALID) for frame in found[4].split(b";")[1:])
+
+
+def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
+    """The profile in a file. `source` names it in messages. Raises UnreadableInput where there is no sample in it."""
+    data = stream.read(len(MAGIC))
+    if data.startswith(MAGIC):
+        samples = Mojo(stream, data).samples
+    else:
+        samples = _Text(stream, data).samples
+    if not samples:
+        raise UnreadableInput(
+            f"There is no sample in {source}: austin saw no thread of Python run. Record it again, for longer, and "
+            "look at what austin prints."
+        )
+    return samples.finish(FORMAT, getattr(stream, "defect", None))
+
+
+class _Text:
+    """Takes in austin's text."""
+
+    def __init__(self, stream: BinaryIO, data: bytes) -> None:
+        self.samples = Samples()
+        self._frames: dict[bytes, int] = {}
+        self._stacks: dict[bytes, int] = {}
+        for lines, first in blocks(stream, data):
+            for number, line in enumerate(lines, first):
+                self._line(line, number)
+
+    def _line(self, line: bytes, number: int) -> None:
+        line = line.strip()
+        if not line:
+            return
+        if line.startswith(b"#"):
+            if about := _ABOUT.fullmatch(line):
+                self.samples.about(text(about[1]), text(about[2]).strip())
+            return
+        found = _SAMPLE.fullmatch(line)
+        if not found:
+            self.samples.lost(NO_LINE, shown(line, number))
+            return
+        pid, interpreter, thread, frames, first, idle, memory = found.groups()
+        stack = self._stacks.get(frames)
+        if stack is None:
+            if len(self._stacks) > MOST_KEPT:
+                self._stacks.clear()
+            stack = self._stacks[frames] = self.samples.stack(self._places(frames))
+        only_memory = self.samples.mode == "memory" and memory is None
+        self.samples.add(
+            (int(pid), int(interpreter) if interpreter else 0, text(thread)),
+            stack,
+            time_us=None if only_memory else int(first),
+            memory_bytes=int(first) if only_memory else int(memory) if memory is not None else None,
+            idle=idle == b"1",
+        )
+
+    def _places(self, frames: bytes) -> list[int]:
+        """The frames of a stack. A path with a semicolon in it stands in several pieces."""
+        found: list[int] = []
+        before: list[bytes] = []
+        for last in frames.split(b";")[1:]:
+            if _parts(last) is None and last not in (GC, INVALID):
+                before.append(last)
+                continue
+            piece = b";".join([*before, last])
+            before = []
+            known = self._frames.get(piece)
+            if known is None:
+                known = self._frames[piece] = self.samples.frame(_frame(piece))
+            found.append(known)
+        if before:
+            found.append(self.samples.frame(Frame(text(b";".join(before)), "", 0)))
+        return found
+
+
+def _parts(piece: bytes) -> tuple[bytes, bytes, int] | None:
+    """(file, function, line) of a frame; None for what is none."""
+    parts = piece.rsplit(b":", 2)
+    if len(parts) < 3 or not parts[2].isdigit() or len(parts[2]) > _MOST_DIGITS:
+        return None
+    return parts[0], parts[1], int(parts[2])
+
+
+def _frame(piece: bytes) -> Frame:
+    parts = None if piece in (GC, INVALID) else _parts(piece)
+    return Frame(text(parts[1]), text(parts[0]), parts[2]) if parts else Frame(text(piece), "", 0)

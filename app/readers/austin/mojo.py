@@ -1,0 +1,264 @@
+"""MOJO, the binary form of austin's samples: events of a byte and what belongs to it, texts said once and then by key.
+
+Whole numbers: six bits and a sign in the first byte, seven in each that follows, the lowest first; the high bit says
+that there is another. Texts end with a zero byte. Keys are those of a process. Definition: src/mojo.h of austin;
+version 4 adds STACK_REPEAT and what tasks of asyncio do.
+"""
+
+import re
+from typing import BinaryIO
+
+from ..perf_script.grammar import text
+from .samples import GC, INVALID, Frame, Samples
+
+MAGIC = b"MOJ"
+CHUNK_BYTES = 8 << 20
+LONGEST_HEAD = 16
+LONGEST_BYTES = 1 << 26
+MOST_KEPT = 1 << 18
+(METADATA, STACK, FRAME, FRAME_INVALID, FRAME_REF, FRAME_KERNEL, IN_GC, IDLE, TIME, MEMORY, STRING, STRING_REF) = range(
+    1, 13
+)
+STACK_REPEAT, TASK_STACK, TASK_WAITER, TASK_RUNNING = range(13, 17)
+UNKNOWN_TEXT = 1
+NO_EVENT = "byte that begins no event of MOJO: the file is damaged there, and what follows is lost"
+CUT_OFF = "event that is cut off at the end of the file"
+UNSAID = "frame or text by a key that was not told before"
+TASKS = "what tasks of asyncio waited for, which has no place here"
+
+
+_THREAD = re.compile(rb"(?:[\x80-\xff]*[\x00-\x7f]){2}[^\x00]*\x00")
+_THREAD_BEFORE_3 = re.compile(rb"[\x80-\xff]*[\x00-\x7f][^\x00]*\x00")
+_REFERENCES = re.compile(rb"(?:\x05[\x80-\xff]*[\x00-\x7f])+")
+
+
+class _Cut(Exception):
+    """An event goes on behind the bytes that are there."""
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """(the whole number at that place, where it ends). Raises IndexError where it is cut off."""
+    byte = data[at]
+    at += 1
+    value, negative, shift = byte & 0x3F, byte & 0x40, 6
+    while byte & 0x80:
+        byte = data[at]
+        at += 1
+        # More than 64 bits no number has; what is beyond is not kept.
+        if shift < 64:
+            value |= (byte & 0x7F) << shift
+        shift += 7
+    return (-value if negative else value), at
+
+
+def _text(data: bytes, at: int) -> tuple[str, int]:
+    """(the text at that place, where it ends). Raises _Cut."""
+    end = data.find(b"\0", at)
+    if end < 0:
+        raise _Cut
+    return text(data[at:end]), end + 1
+
+
+class Mojo:
+    """Takes in a file; `samples` is what was in it."""
+
+    def __init__(self, stream: BinaryIO, data: bytes) -> None:
+        self.samples = Samples()
+        self._texts: dict[int, str] = {}
+        self._frames: dict[int, int] = {}
+        self._runs: dict[bytes, list[int]] = {}
+        self._threads: dict[bytes, tuple[int, int, str]] = {}
+        self._known: dict[int, tuple[dict[int, str], dict[int, int], dict[bytes, list[int]]]] = {}
+        self._native: set[int] = set()
+        self._special = {name: self.samples.frame(Frame(text(name), "", 0)) for name in (GC, INVALID)}
+        self._before: dict[tuple[int, int, str], list[int]] = {}
+        self._stacks: dict[tuple[int, ...], int] = {}
+        self._thread: tuple[int, int, str] | None = None
+        self._stack: list[int] = []
+        self._time: int | None = None
+        self._memory: int | None = None
+        self._flags: set[int] = set()
+        self._of_task = 0
+        before = 0
+        while len(data) < LONGEST_HEAD and (more := stream.read(CHUNK_BYTES)):
+            data += more
+        try:
+            self._version, at = _number(data, len(MAGIC))
+        except IndexError:
+            return
+        while True:
+            at = self._events(data, at, before)
+            more = stream.read(CHUNK_BYTES) if at >= 0 and len(data) - at < LONGEST_BYTES else b""
+            if not more:
+                break
+            data, before, at = data[at:] + more, before + at, 0
+        if 0 <= at < len(data):
+            self.samples.lost(CUT_OFF, f"byte {before + at}")
+        self._end()
+
+    def _events(self, data: bytes, at: int, before: int) -> int:
+        """Take in the events from that place on; where the first begins that is cut off, -1 where there is none.
+
+        before: how many bytes of the file come before these.
+        """
+        try:
+            while True:
+                event = data[at]
+                if event == FRAME_REF:
+                    at = self._references(data, at)
+                else:
+                    known = self._event(event, data, at + 1)
+                    if known is None:
+                        self.samples.lost(NO_EVENT, f"byte {before + at}: {event}")
+                        return -1
+                    at = known
+        except (IndexError, _Cut):
+            return at
+
+    def _references(self, data: bytes, at: int) -> int:
+        """Take in the references to frames that begin at that place; where they end. Raises _Cut."""
+        found = _REFERENCES.match(data, at)
+        if not found:
+            raise _Cut
+        run = found[0]
+        frames = None if self._of_task else self._runs.get(run)
+        if frames is None:
+            kept, begin, place = not self._of_task, len(self._stack), 0
+            while place < len(run):
+                key, place = _number(run, place + 1)
+                if self._of_task or key not in self._frames:
+                    kept = False
+                    self._odd_frame(key)
+                else:
+                    self._stack.append(self._frames[key])
+            if kept:
+                if len(self._runs) > MOST_KEPT:
+                    self._runs.clear()
+                self._runs[run] = self._stack[begin:]
+        else:
+            self._stack += frames
+        return found.end()
+
+    def _event(self, event: int, data: bytes, at: int) -> int | None:
+        """Take in an event other than FRAME_REF; where it ends, None for what is none. Raises IndexError and _Cut, and
+        has done nothing then."""
+        if event == TIME:
+            self._time, at = _number(data, at)
+        elif event == STACK:
+            found = (_THREAD if self._version >= 3 else _THREAD_BEFORE_3).match(data, at)
+            if not found:
+                raise _Cut
+            at = found.end()
+            self._end()
+            self._thread = self._threads.get(found[0]) or self._new_thread(found[0])
+            self._texts, self._frames, self._runs = self._known[self._thread[0]]
+        elif event == FRAME:
+            values = []
+            for _ in range(7 if self._version >= 2 else 4):
+                value, at = _number(data, at)
+                values.append(value)
+            key, file, name, line = values[:4]
+            self._frame(key, Frame(self._said(name), self._said(file), line))
+        elif event in (STRING, METADATA):
+            if event == METADATA:
+                word, at = _text(data, at)
+                value_of, at = _text(data, at)
+                self.samples.about(word, value_of)
+            else:
+                key, at = _number(data, at)
+                self._texts[key], at = _text(data, at)
+        elif event == STRING_REF:
+            _, at = _number(data, at)
+        elif event == MEMORY:
+            self._memory, at = _number(data, at)
+        elif event == FRAME_KERNEL:
+            name_of, at = _text(data, at)
+            self._stack.append(self.samples.frame(Frame(name_of, "kernel", 0)))
+        elif event == FRAME_INVALID:
+            self._stack.append(self._special[INVALID])
+        elif event in (IN_GC, IDLE):
+            self._flags.add(event)
+        else:
+            return self._later(event, data, at)
+        return at
+
+    def _new_thread(self, raw: bytes) -> tuple[int, int, str]:
+        pid, at = _number(raw, 0)
+        interpreter, at = _number(raw, at) if self._version >= 3 else (0, at)
+        found = self._threads[raw] = (pid, interpreter, _decimal(text(raw[at:-1])))
+        self._known.setdefault(pid, ({}, {}, {}))
+        return found
+
+    def _later(self, event: int, data: bytes, at: int) -> int | None:
+        """As `_event`, for what version 4 added."""
+        if event == STACK_REPEAT:
+            # The outer frames are those of the thread's sample before, but for native ones that were called last.
+            before = list(self._before.get(self._thread, ())) if self._thread else []
+            while before and before[-1] in self._native:
+                before.pop()
+            self._stack = before + self._stack
+        elif event == TASK_STACK:
+            for _ in ("task", "name"):
+                _, at = _number(data, at)
+            count, at = _number(data, at)
+            self._of_task = max(0, count)
+            self.samples.lost(TASKS, f"process {self._thread[0] if self._thread else -1}")
+        elif event in (TASK_WAITER, TASK_RUNNING):
+            for _ in range(2 if event == TASK_WAITER else 1):
+                _, at = _number(data, at)
+        else:
+            return None
+        return at
+
+    def _said(self, key: int) -> str:
+        found = self._texts.get(key)
+        if found is None:
+            if key != UNKNOWN_TEXT:
+                self.samples.lost(UNSAID, f"text {key}")
+            return "[unknown]"
+        return found
+
+    def _frame(self, key: int, found: Frame) -> None:
+        frame = self.samples.frame(found)
+        if self._frames.get(key, frame) != frame:
+            self._runs.clear()
+        self._frames[key] = frame
+        if not found.file.endswith(".py") and not (found.file.startswith("<") and found.file.endswith(">")):
+            self._native.add(frame)
+
+    def _odd_frame(self, key: int) -> None:
+        """Take in a frame of a task, or one by a key that was not told."""
+        if self._of_task:
+            self._of_task -= 1
+            return
+        self.samples.lost(UNSAID, f"frame {key}")
+        self._stack.append(self._special[INVALID])
+
+    def _end(self) -> None:
+        """The sample is whole."""
+        if self._thread is not None:
+            if IN_GC in self._flags:
+                frames = (*self._stack, self._special[GC])
+            else:
+                frames = tuple(self._stack)
+            stack = self._stacks.get(frames)
+            if stack is None:
+                if len(self._stacks) > MOST_KEPT:
+                    self._stacks.clear()
+                stack = self._stacks[frames] = self.samples.stack(list(frames))
+            self.samples.add(
+                self._thread, stack, time_us=self._time, memory_bytes=self._memory, idle=IDLE in self._flags
+            )
+            self._before[self._thread] = self._stack
+        self._thread, self._stack, self._time, self._memory = None, [], None, None
+        if self._flags:
+            self._flags = set()
+        self._of_task = 0
+
+
+def _decimal(thread: str) -> str:
+    """The number of a thread, which stands there in hexadecimal digits."""
+    try:
+        return str(int(thread, 16)) if len(thread) <= 16 and thread.isalnum() else thread
+    except ValueError:
+        return thread

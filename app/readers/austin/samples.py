@@ -1,0 +1,151 @@
+"""Samples of austin as they come, whatever form they are written in, and the Profile of them.
+
+A thread's samples follow one another: each lasts from the end of the one before. A thread that is seen for the first
+time begins when the others of its process have got as far.
+"""
+
+from dataclasses import dataclass
+
+from ...domain.builder import ProfileBuilder
+from ...domain.profile import Meta, Profile
+from ...domain.tables import FrameKind
+
+GC, INVALID = b":GC:", b":INVALID:"
+WALL, CPU, GROWN, SHRUNK = "wall time", "CPU time", "memory allocated", "memory freed"
+SPECIAL = {":GC:": "[garbage collection]", ":INVALID:": "[frame that could not be read]"}
+MOST_US = 1 << 52
+MOST_BYTES = 1 << 60
+NO_METRIC = "sample whose number cannot be"
+NEVER_SAMPLED = "sample without a number"
+CUT_OFF = "The file ends without its duration: it is cut off, or austin was killed."
+
+
+@dataclass(frozen=True)
+class Frame:
+    """line: 0 for none."""
+
+    name: str
+    file: str
+    line: int
+
+
+@dataclass
+class _Thread:
+    """clock: how far it has got, in µs. latest: how far the furthest thread of its process has."""
+
+    row: int
+    clock: int
+    latest: list[int]
+
+
+class Samples:
+    """Collects samples; `finish` makes a Profile of them."""
+
+    def __init__(self) -> None:
+        self.mode = ""
+        self._builder = ProfileBuilder("austin")
+        self._about: dict[str, str] = {}
+        self._threads: dict[tuple[int, int, str], _Thread] = {}
+        self._latest: dict[int, list[int]] = {}
+        self._events: dict[str, int] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def about(self, key: str, value: str) -> None:
+        """Take in what the file says of itself."""
+        self._about[key] = value
+        if key == "mode":
+            self.mode = value
+
+    def lost(self, reason: str, example: str) -> None:
+        """Note that something could not be read."""
+        self._builder.lost(reason, example)
+
+    def frame(self, frame: Frame) -> int:
+        """The id of a place in code."""
+        python = frame.file.endswith((".py", ".pyc", ".pyx")) or frame.file.startswith("<") or not frame.file
+        if frame.name in SPECIAL and not frame.file:
+            function = self._builder.function(frame.name, display=SPECIAL[frame.name])
+            return self._builder.frame(function, kind=FrameKind.RUNTIME if "GC" in frame.name else FrameKind.UNKNOWN)
+        if frame.file == "kernel":
+            return self._builder.frame(self._builder.function(frame.name, "[kernel]"), kind=FrameKind.KERNEL)
+        function = self._builder.function(
+            frame.name, "" if python else frame.file, frame.file if python and frame.file else None
+        )
+        line = frame.line if 0 < frame.line < 1 << 31 else None
+        return self._builder.frame(function, kind=FrameKind.PYTHON if python else FrameKind.USER, line=line)
+
+    def stack(self, frames: list[int]) -> int:
+        """The id of a call stack, the outermost frame first."""
+        return self._builder.stack(frames)
+
+    def add(
+        self,
+        thread: tuple[int, int, str],
+        stack: int,
+        *,
+        time_us: int | None,
+        memory_bytes: int | None,
+        idle: bool = False,
+    ) -> None:
+        """Add a sample of a thread, told by its process, its interpreter and its own number or name."""
+        if time_us is None and memory_bytes is None:
+            self.lost(NEVER_SAMPLED, f"process {thread[0]}, thread {thread[2]}")
+            return
+        if not 0 <= (time_us or 0) < MOST_US or not -MOST_BYTES < (memory_bytes or 0) < MOST_BYTES:
+            self.lost(NO_METRIC, f"{time_us} µs, {memory_bytes} bytes")
+            return
+        state = self._threads.get(thread) or self._new_thread(thread, time_us or 0)
+        clock = state.clock = min(state.clock + (time_us or 0), MOST_US)
+        if clock > state.latest[0]:
+            state.latest[0] = clock
+        self._count += 1
+        at, row = clock * 1000, state.row
+        if time_us is not None:
+            self._one(at, row, CPU if self.mode == "cpu" else WALL, stack, time_us * 1000)
+            if self.mode == "full":
+                self._one(at, row, CPU, stack, 0 if idle else time_us * 1000)
+        if memory_bytes is not None:
+            self._one(at, row, GROWN, stack, max(memory_bytes, 0))
+            self._one(at, row, SHRUNK, stack, max(-memory_bytes, 0))
+
+    def _one(self, time_ns: int, thread: int, event: str, stack: int, weight: int) -> None:
+        known = self._events.get(event)
+        if known is None:
+            known = self._events[event] = self._event(event)
+        if weight or event in (WALL, CPU):
+            self._builder.sample(time_ns, thread, known, stack, weight)
+
+    def _event(self, event: str) -> int:
+        if event in (GROWN, SHRUNK):
+            return self._builder.event(event, "bytes")
+        interval = self._about.get("interval", "")
+        every = float(interval) * 1000 if interval.isdecimal() and len(interval) < 12 else None
+        return self._builder.event(event, "ns", sampling="period" if every else None, rate=every)
+
+    def _new_thread(self, thread: tuple[int, int, str], time_us: int) -> "_Thread":
+        pid, interpreter, name = thread
+        number = int(name) if name.isdecimal() and name.isascii() and len(name) < 19 else None
+        row = self._builder.thread(
+            pid=pid, tid=number, incarnation=interpreter if number is not None else -1 - len(self._threads)
+        )
+        self._builder.named(row, 0, f"thread {name}" + (f" of interpreter {interpreter}" if interpreter else ""))
+        self._builder.process(row, f"process {pid}")
+        latest = self._latest.setdefault(pid, [0])
+        found = self._threads[thread] = _Thread(row, max(0, latest[0] - time_us), latest)
+        return found
+
+    def finish(self, format: str, defect: str | None) -> Profile:
+        """The profile of all that was added."""
+        self._builder.format = format
+        self._builder.run()
+        duration = self._about.get("duration", "")
+        told = int(duration) * 1000 if duration.isdecimal() and len(duration) < 16 else None
+        reasons = [defect] if defect else []
+        if "austin" in self._about and told is None:
+            reasons.append(CUT_OFF)
+        return self._builder.placed(
+            Meta(format, duration_ns=told, complete=not reasons, reasons=tuple(reasons), facts=self._about), zero=0
+        )[0]

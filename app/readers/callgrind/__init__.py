@@ -1,0 +1,49 @@
+"""Reader of callgrind's files, which cachegrind, Xdebug, pyprof2calltree and others write too, and KCachegrind opens.
+
+Format: valgrind.org/docs/manual/cl-format.html. It says what each function spent itself and what each of its calls of
+another one cost, added up. Call stacks are made of that (see callgrind_tree); what functions spent is exact.
+"""
+
+import re
+from typing import BinaryIO
+
+from ...domain.profile import Profile
+
+FORMAT = "callgrind"
+CHUNK_BYTES = 8 << 20
+NO_LINE = "line that is none of callgrind"
+NOT_NAMED = "number of a name that was not given before"
+BELOW_ZERO = "cost below zero, left out"
+OTHER_SUM = "part whose totals are not the sum of its lines"
+NO_FORMULA = "event whose formula is not understood"
+TOO_MANY_NAMES = "name beyond the two millionth"
+
+_FIRST = re.compile(rb"\s*# callgrind format\b")
+_EVENTS = re.compile(rb"^events:[ \t]*\S+", re.MULTILINE)
+_HEADER = re.compile(rb"^(?:version: ?[01]\b|creator: |cmd: |positions:|desc: |part: |pid: |event: )", re.MULTILINE)
+_BODY = re.compile(rb"^(?:fl|fn|ob)=", re.MULTILINE)
+_JSON = (b"{", b"[")
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` is one of callgrind or cachegrind."""
+    head = head.removeprefix(b"\xef\xbb\xbf")
+    if _FIRST.match(head):
+        return True
+    if b"\0" in head or head.lstrip()[:1] in _JSON:
+        return False
+    events = _EVENTS.search(head)
+    return events is not None and bool(_HEADER.search(head) or _BODY.search(head, events.end()))
+
+
+def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
+    """The profile in a file. `source` names it in messages. Raises UnreadableInput where it has no cost."""
+    # What is compiled is loaded where something is read, and nowhere else.
+    from .assembly import assembled
+    from .lines import Reading
+
+    reading = Reading()
+    while data := stream.read(CHUNK_BYTES):
+        reading.absorb(data)
+    reading.finish()
+    return assembled(reading, source, getattr(stream, "defect", None))

@@ -1,0 +1,287 @@
+"""The lines of a callgrind file, compiled: costs added up for each function and each call, names left to be looked up.
+
+What is not a cost, a position or an association (header lines, and what nobody knows) is handed back line by line.
+Format: valgrind.org/docs/manual/cl-format.html.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..loops.compiled import compiled
+
+Array = np.ndarray[Any, Any]
+
+DONE, FULL, OTHER, FAR = 0, 1, 2, 3
+"""Why a scan ended: it came to `stop`; there is no more room; a line for who called; an id beyond the table of ids."""
+
+# Places in `state`.
+AT, END, LINES, POSITIONS, EVENTS, LINE_PLACE, NAMES, ROWS, NEXT_CODE, ID = range(10)
+SELF_ROW, PENDING, COUNT, TARGET = range(10, 14)
+FILE, OBJECT, FUNCTION, FUNCTION_FILE, FUNCTION_OBJECT, CALLED, CALLED_FILE, CALLED_OBJECT = range(14, 22)
+POSITION = 22
+NEGATIVE, NEGATIVE_LINE, UNDEFINED, UNDEFINED_LINE = range(26, 30)
+STATE = 30
+
+# What the next line of costs belongs to, if not to the function.
+NOTHING, CALL, JUMP = 0, 1, 2
+# Kinds of names, each with ids of its own.
+FILES, FUNCTIONS, OBJECTS = 0, 1, 2
+# Columns of a row: a function's own costs (count NO_CALL) or those of calls from it.
+ROW = ("function", "file", "object", "called", "called_file", "called_object", "count", "target")
+NO_CALL = -1
+MOST_DIGITS = 18
+MOST = 1 << 62
+
+
+@compiled
+def _number(data: Array, p: int) -> tuple[int, int]:
+    """(the number that begins at p, where it ends; p itself where there is none that can be)."""
+    value, begin = 0, p
+    if data[p] == 48 and (data[p + 1] | 32) == 120:
+        p += 2
+        while True:
+            byte = int(data[p])
+            byte = byte | 32 if byte > 57 else byte
+            digit = byte - 48 if 48 <= byte <= 57 else byte - 87 if 97 <= byte <= 102 else -1
+            if digit < 0:
+                break
+            value = (value << 4) + digit
+            p += 1
+        return (value, p) if begin + 2 < p <= begin + 18 else (0, begin)
+    while 48 <= data[p] <= 57:
+        value = value * 10 + (int(data[p]) - 48)
+        p += 1
+    return (value, p) if p - begin <= MOST_DIGITS else (0, begin)
+
+
+@compiled
+def _blank(data: Array, p: int) -> int:
+    while data[p] == 32 or data[p] == 9:
+        p += 1
+    return p
+
+
+@compiled
+def _position(data: Array, p: int, before: int) -> tuple[int, int]:
+    """(a subposition, where it ends; p itself where there is none)."""
+    if data[p] == 42:
+        return before, p + 1
+    if data[p] == 43 or data[p] == 45:
+        value, end = _number(data, p + 1)
+        if end == p + 1:
+            return 0, p
+        return (before + value if data[p] == 43 else before - value), end
+    value, end = _number(data, p)
+    return value, end
+
+
+@compiled
+def _name(data: Array, p: int, end: int, kind: int, state: Array, codes: Array, names: Array) -> int:
+    """The code of the name data[p:end]; -1 for an id that has none, -2 where there is no room."""
+    p = _blank(data, p)
+    number = -1
+    if data[p] == 40 and 48 <= data[p + 1] <= 57:
+        value, q = _number(data, p + 1)
+        if data[q] == 41:
+            q = _blank(data, q + 1)
+            if value >= codes.shape[1]:
+                state[ID] = value
+                return -2
+            if q >= end:
+                if codes[kind, value] < 0:
+                    state[UNDEFINED] += 1
+                    if state[UNDEFINED] == 1:
+                        state[UNDEFINED_LINE] = state[LINES]
+                return int(codes[kind, value])
+            p, number = q, value
+    place = state[NAMES]
+    names[place, 0], names[place, 1] = p, end
+    state[NAMES] += 1
+    code = state[NEXT_CODE] + place
+    if number >= 0:
+        codes[kind, number] = code
+    return int(code)
+
+
+@compiled
+def _costs(data: Array, p: int, end: int, state: Array, work: Array) -> bool:
+    """Put the costs of the line that goes on at p into `work`; whether it is a line of costs."""
+    n = 0
+    while True:
+        p = _blank(data, p)
+        if p >= end:
+            break
+        if n == state[EVENTS]:
+            return False
+        negative = data[p] == 45
+        if negative:
+            p += 1
+        if data[p] == 46 and (p + 1 == end or data[p + 1] == 32):
+            value, q = 0, p + 1
+        else:
+            value, q = _number(data, p)
+        if q == p or (q < end and data[q] != 32 and data[q] != 9) or value < 0:
+            return False
+        if negative and value:
+            state[NEGATIVE] += 1
+            if state[NEGATIVE] == 1:
+                state[NEGATIVE_LINE] = state[LINES]
+            value = 0
+        work[n] = value
+        n += 1
+        p = q
+    work[n : state[EVENTS]] = 0
+    return True
+
+
+@compiled
+def _add(row: int, state: Array, costs: Array, work: Array) -> bool:
+    """Add what is in `work` to a row; False, and nothing added, where the sum would not be a number any more."""
+    for n in range(state[EVENTS]):
+        if costs[row, n] + work[n] >= MOST:
+            return False
+    for n in range(state[EVENTS]):
+        costs[row, n] += work[n]
+    return True
+
+
+@compiled
+def _new_row(state: Array, rows: Array, costs: Array, call: bool) -> int:
+    row = int(state[ROWS])
+    state[ROWS] += 1
+    rows[row, 0], rows[row, 1], rows[row, 2] = state[FUNCTION], state[FUNCTION_FILE], state[FUNCTION_OBJECT]
+    rows[row, 3:6] = -1
+    rows[row, 6], rows[row, 7] = NO_CALL, 0
+    if call:
+        # Without a word on it, what is called lies in the present file and object.
+        rows[row, 3] = state[CALLED]
+        rows[row, 4] = state[CALLED_FILE] if state[CALLED_FILE] != NO_CALL else state[FILE]
+        rows[row, 5] = state[CALLED_OBJECT] if state[CALLED_OBJECT] != NO_CALL else state[OBJECT]
+        rows[row, 6], rows[row, 7] = state[COUNT], state[TARGET]
+        state[CALLED] = state[CALLED_FILE] = state[CALLED_OBJECT] = NO_CALL
+    costs[row, :] = 0
+    return row
+
+
+@compiled
+def _cost_line(data: Array, p: int, end: int, state: Array, rows: Array, costs: Array, work: Array) -> bool:
+    """Take in a line of positions and costs; False for one that is none."""
+    if state[EVENTS] == 0:
+        return False
+    for n in range(state[POSITIONS]):
+        value, q = _position(data, p, state[POSITION + n])
+        if q == p or (q < end and data[q] != 32 and data[q] != 9):
+            return False
+        work[n] = value
+        p = _blank(data, q)
+    for n in range(state[POSITIONS]):
+        state[POSITION + n] = work[n]
+    pending = state[PENDING]
+    state[PENDING] = NOTHING
+    if pending == JUMP:
+        return True
+    good = _costs(data, p, end, state, work)
+    if pending == CALL:
+        if not good:
+            state[CALLED] = state[CALLED_FILE] = state[CALLED_OBJECT] = NO_CALL
+            return False
+        return _add(_new_row(state, rows, costs, True), state, costs, work)
+    if not good:
+        return False
+    if state[SELF_ROW] < 0:
+        state[SELF_ROW] = _new_row(state, rows, costs, False)
+    return _add(state[SELF_ROW], state, costs, work)
+
+
+@compiled
+def _call_line(data: Array, p: int, state: Array) -> bool:
+    """Take in what follows "calls="; False where that is no number."""
+    p = _blank(data, p)
+    count, q = _number(data, p)
+    if q == p:
+        return False
+    state[PENDING], state[COUNT], state[TARGET] = CALL, count, 0
+    for n in range(state[POSITIONS]):
+        p = _blank(data, q)
+        value, q = _position(data, p, state[POSITION + n])
+        if q == p:
+            break
+        if n == state[LINE_PLACE]:
+            state[TARGET] = value
+    return True
+
+
+@compiled
+def scan(
+    data: Array, stop: int, state: Array, codes: Array, names: Array, rows: Array, costs: Array, work: Array
+) -> int:
+    """Take in the whole lines of data[state[AT]:stop], and say why that ended.
+
+    data: uint8, with a newline before `stop` and some more bytes behind it. codes: code of a name by kind and id, -1
+    for none. names: where new names stand, whose codes are from state[NEXT_CODE] on. rows, costs: see ROW. work: as
+    many numbers as there are events, and three at least. At OTHER, the line is data[state[AT]:state[END]], which is to
+    be passed over; at FULL and FAR it is to be read again.
+    """
+    while state[AT] < stop:
+        begin = state[AT]
+        end = begin
+        while data[end] != 10:
+            end += 1
+        state[END] = end
+        if state[ROWS] >= rows.shape[0] or state[NAMES] >= names.shape[0]:
+            return FULL
+        state[LINES] += 1
+        while end > begin and (data[end - 1] == 13 or data[end - 1] == 32 or data[end - 1] == 9):
+            end -= 1
+        p = _blank(data, begin)
+        first, second, third = data[p], data[p + 1], data[p + 2]
+        code = -1
+        if p >= end or first == 35:
+            pass
+        elif 48 <= first <= 57 or first == 43 or first == 45 or first == 42:
+            if not _cost_line(data, p, end, state, rows, costs, work):
+                return OTHER
+        elif first == 102 and third == 61 and (second == 110 or second == 108 or second == 105 or second == 101):
+            code = _name(data, p + 3, end, FUNCTIONS if second == 110 else FILES, state, codes, names)
+            if code == -2:
+                state[LINES] -= 1
+                return FAR
+            if second == 110:
+                state[FUNCTION], state[FUNCTION_FILE], state[FUNCTION_OBJECT] = code, state[FILE], state[OBJECT]
+                state[SELF_ROW], state[PENDING] = -1, NOTHING
+            else:
+                state[FILE] = code
+        elif first == 111 and second == 98 and third == 61:
+            code = _name(data, p + 3, end, OBJECTS, state, codes, names)
+            if code == -2:
+                state[LINES] -= 1
+                return FAR
+            state[OBJECT] = code
+        elif first == 99 and data[p + 3] == 61 and second == 102 and (third == 110 or third == 105 or third == 108):
+            code = _name(data, p + 4, end, FUNCTIONS if third == 110 else FILES, state, codes, names)
+            if code == -2:
+                state[LINES] -= 1
+                return FAR
+            state[CALLED if third == 110 else CALLED_FILE] = code
+        elif first == 99 and second == 111 and third == 98 and data[p + 3] == 61:
+            code = _name(data, p + 4, end, OBJECTS, state, codes, names)
+            if code == -2:
+                state[LINES] -= 1
+                return FAR
+            state[CALLED_OBJECT] = code
+        elif first == 99 and second == 97 and third == 108 and data[p + 3] == 108 and data[p + 5] == 61:
+            if not _call_line(data, p + 6, state):
+                return OTHER
+        elif first == 106 and data[p + 4] == 61 and (second == 117 or second == 99):
+            state[PENDING] = JUMP
+        elif first == 106 and data[p + 3] == 61 and (second == 102 or second == 111):
+            # Where a jump leads is not kept, but a name may be given here for the first time.
+            kind = OBJECTS if second == 111 else FUNCTIONS if third == 110 else FILES
+            if _name(data, p + 4, end, kind, state, codes, names) == -2:
+                state[LINES] -= 1
+                return FAR
+        else:
+            return OTHER
+        state[AT] = state[END] + 1
+    return DONE

@@ -1,0 +1,334 @@
+"""What a callgrind file says, added up: by thread, what functions spent and what their calls cost."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..perf_script.grammar import SHOWN, shown, text
+from . import BELOW_ZERO, NO_FORMULA, NO_LINE, NOT_NAMED, OTHER_SUM, TOO_MANY_NAMES
+from . import kernel as kernel
+from .tree import Graph
+
+Array = np.ndarray[Any, Any]
+ROWS, NAMES = 1 << 16, 1 << 16
+MOST_IDS = 1 << 22
+MOST_NAMES = (1 << 21) - 2
+MOST_EVENTS = 64
+MOST = 1 << 62
+LONGEST_BYTES = 64 << 20
+LONGEST_FORMULA = 1000
+LONGEST_EVENT = 200
+PADDING = b"\n" + bytes(15)
+
+_KEY = re.compile(rb"[ \t]*([A-Za-z]{1,20}):(.*)", re.DOTALL)
+_FORMULA = re.compile(r"\s*([^\s=:]+)\s*(?:=([^:]*))?(?::(.*))?")
+_TERM = re.compile(r"\s*(?:(\d{1,9})\s*\*?\s*)?([^\s*+]+)\s*")
+
+
+@dataclass
+class Table:
+    """Rows of whole numbers, added up by a key."""
+
+    width: int
+    places: dict[int, int] = field(default_factory=dict)
+    sums: Array = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+
+    def of(self, keys: Array) -> Array:
+        """The place of each key; made where it has none."""
+        distinct, which = np.unique(keys, return_inverse=True)
+        known = self.places
+        found = np.array([known.setdefault(key, len(known)) for key in distinct.tolist()], np.int64)
+        if len(known) > len(self.sums):
+            grown = np.zeros((max(1024, 2 * len(known)), self.width), np.int64)
+            grown[: len(self.sums), : self.sums.shape[1]] = self.sums
+            self.sums = grown
+        return found[which]
+
+    def add(self, places: Array, rows: Array) -> Array:
+        """Add rows; which could not be added, because the sum would not be a number any more."""
+        heavy = np.zeros(len(rows), bool)
+        sums = np.zeros((len(self.places), rows.shape[1]))
+        np.add.at(sums, places, rows.astype(np.float64))
+        beyond = np.asarray((sums + self.sums[: len(sums)] >= MOST).any(axis=1))
+        if beyond.any():
+            heavy = beyond[places]
+        np.add.at(self.sums, places[~heavy], rows[~heavy])
+        return heavy
+
+
+class Part:
+    """What one thread did, as far as the same events were counted in it."""
+
+    def __init__(self, events: tuple[str, ...]) -> None:
+        self.events = events
+        self.functions = Table(len(events))
+        self.calls = Table(len(events) + 1)
+        self.lines: dict[int, int] = {}
+        self.own: set[int] = set()
+        """Functions, by key, of which the file says more than that they were called."""
+
+    def absorb(self, rows: Array, costs: Array) -> Array:
+        """Take in rows as the kernel makes them; which could not be."""
+        caller = self.functions.of(_key(rows[:, 0], rows[:, 1], rows[:, 2]))
+        calls = rows[:, 6] != kernel.NO_CALL
+        self.own.update(np.unique(_key(rows[:, 0], rows[:, 1], rows[:, 2])).tolist())
+        heavy = np.zeros(len(rows), bool)
+        heavy[~calls] = self.functions.add(caller[~calls], costs[~calls])
+        if calls.any():
+            called_key = _key(rows[calls, 3], rows[calls, 4], rows[calls, 5])
+            called = self.functions.of(called_key)
+            arcs = self.calls.of(caller[calls] << 32 | called)
+            heavy[calls] = self.calls.add(arcs, np.column_stack([costs[calls], rows[calls, 6]]))
+            told = np.flatnonzero(rows[calls, 7] > 0)[::-1]
+            self.lines.update(zip(called_key[told].tolist(), rows[calls, 7][told].tolist(), strict=True))
+        return heavy
+
+    def graph(self) -> tuple[Graph, list[tuple[int, int, int]]]:
+        """The call graph, and the (name, file, object) of each function by their codes, -1 for none."""
+        keys = list(self.functions.places)
+        same = self._same(keys)
+        kept = np.unique(same)
+        place = np.searchsorted(kept, same)
+        own = self.functions.sums[kept] if len(keys) else np.zeros((0, len(self.events)), np.int64)
+        arcs = np.fromiter(self.calls.places, np.int64, len(self.calls.places))
+        pair = place[arcs >> 32] << 32 | place[arcs & 0xFFFFFFFF]
+        distinct, which = np.unique(pair, return_inverse=True)
+        sums = np.zeros((len(distinct), len(self.events) + 1), np.int64)
+        if len(arcs):
+            np.add.at(sums, which, self.calls.sums[: len(arcs)])
+        graph = Graph(own, distinct >> 32, distinct & 0xFFFFFFFF, sums[:, :-1], sums[:, -1])
+        return graph, [_parts(keys[one]) for one in kept.tolist()]
+
+    def _same(self, keys: list[int]) -> Array:
+        """For each function the place of the one it stands for: one that is only called, by a file of which nothing
+        else is known, is the one of that name in that object, if there is but one."""
+        named: dict[tuple[int, int], list[int]] = {}
+        for place, key in enumerate(keys):
+            if key in self.own:
+                name, _, object = _parts(key)
+                named.setdefault((name, object), []).append(place)
+        same = []
+        for place, key in enumerate(keys):
+            name, _, object = _parts(key)
+            others = named.get((name, object), []) if key not in self.own and name >= 0 else []
+            same.append(others[0] if len(others) == 1 else place)
+        return np.array(same, np.int64)
+
+
+def _key(name: Array, file: Array, object: Array) -> Array:
+    found: Array = (name + 1) << 42 | (file + 1) << 21 | (object + 1)
+    return found
+
+
+def _parts(key: int) -> tuple[int, int, int]:
+    return (key >> 42) - 1, (key >> 21 & MOST_NAMES + 1) - 1, (key & MOST_NAMES + 1) - 1
+
+
+class Reading:
+    """Takes in a file piece by piece. Not for use after `finish`, but to look at what was found."""
+
+    def __init__(self) -> None:
+        self.parts: dict[tuple[int | None, int | None, tuple[str, ...]], Part] = {}
+        self.names: list[str] = []
+        self.facts: dict[str, str] = {}
+        self.formulas: dict[str, list[tuple[int, str]]] = {}
+        self.losses: dict[str, tuple[int, str]] = {}
+        self.pids: list[int] = []
+        self.ended = False
+        """Whether the last part told its totals."""
+        self._known: dict[bytes, int] = {}
+        self._rest = b""
+        self._state = np.zeros(kernel.STATE, np.int64)
+        self._state[kernel.FILE : kernel.POSITION] = -1
+        self._state[kernel.SELF_ROW] = -1
+        self._state[kernel.POSITIONS] = 1
+        self._codes = np.full((3, 1 << 12), -1, np.int64)
+        self._new = np.zeros((NAMES, 2), np.int64)
+        self._rows = np.zeros((ROWS, len(kernel.ROW)), np.int64)
+        self._events: tuple[str, ...] = ()
+        self._costs = np.zeros((ROWS, 1), np.int64)
+        self._work = np.zeros(MOST_EVENTS, np.int64)
+        self._pid: int | None = None
+        self._thread: int | None = None
+        self._sum = np.zeros(1)
+
+    def absorb(self, data: bytes) -> None:
+        """Take in the next piece of the file."""
+        data = self._rest + data
+        end = data.rfind(b"\n") + 1
+        if not end and len(data) > LONGEST_BYTES:
+            data, end = b"\n", 1
+            self._lost(NO_LINE, "a line of more than 64 MB")
+        self._rest = data[end:]
+        if end:
+            self._scan(data, end)
+
+    def finish(self) -> None:
+        """Take in what is left."""
+        if self._rest:
+            self._scan(self._rest + b"\n", len(self._rest) + 1)
+            self._rest = b""
+        for at, reason in ((kernel.NEGATIVE, BELOW_ZERO), (kernel.UNDEFINED, NOT_NAMED)):
+            if self._state[at]:
+                self._lost(reason, f"line {self._state[at + 1]}", int(self._state[at]))
+
+    def _lost(self, reason: str, example: str, count: int = 1) -> None:
+        before, first = self.losses.get(reason, (0, example))
+        self.losses[reason] = (before + count, first)
+
+    def _scan(self, data: bytes, stop: int) -> None:
+        block, state = np.frombuffer(data + PADDING, np.uint8), self._state
+        state[kernel.AT] = 0
+        while True:
+            why = kernel.scan(block, stop, state, self._codes, self._new, self._rows, self._costs, self._work)
+            if why == kernel.OTHER:
+                self._other(data)
+            elif why == kernel.FAR and not self._more_ids():
+                state[kernel.LINES] += 1
+                self._unknown(data)
+            elif why in (kernel.FULL, kernel.DONE):
+                self._flush(data)
+            if why == kernel.DONE:
+                break
+
+    def _more_ids(self) -> bool:
+        """Make room for an id; False where there can be none so large."""
+        wanted = int(self._state[kernel.ID])
+        if wanted >= MOST_IDS:
+            return False
+        grown = np.full((3, min(MOST_IDS, 1 << (wanted + 1).bit_length())), -1, np.int64)
+        grown[:, : self._codes.shape[1]] = self._codes
+        self._codes = grown
+        return True
+
+    def _unknown(self, data: bytes) -> None:
+        line = data[self._state[kernel.AT] : self._state[kernel.END]]
+        self._lost(NO_LINE, shown(line, int(self._state[kernel.LINES])))
+        self._state[kernel.AT] = self._state[kernel.END] + 1
+
+    def _flush(self, data: bytes) -> None:
+        """Add up the rows that the kernel has made, and look up the names in them."""
+        state = self._state
+        count, new = int(state[kernel.ROWS]), int(state[kernel.NAMES])
+        rows, base = self._rows[:count], int(state[kernel.NEXT_CODE])
+        if new:
+            places = np.array([self._code(data[a:b]) for a, b in self._new[:new].tolist()], np.int64)
+            for codes in (rows[:, :6], self._codes, state[kernel.FILE : kernel.POSITION]):
+                fresh = codes >= base
+                codes[fresh] = places[codes[fresh] - base]
+        if count:
+            self._sum[:] += self._costs[:count][rows[:, 6] == kernel.NO_CALL].sum(axis=0, dtype=np.float64)
+            key = (self._pid, self._thread, self._events)
+            part = self.parts.setdefault(key, Part(self._events))
+            heavy = part.absorb(rows, self._costs[:count])
+            if heavy.any():
+                self._lost(NO_LINE, "costs beyond 2^62 in all", int(heavy.sum()))
+        state[kernel.ROWS] = state[kernel.NAMES] = 0
+        state[kernel.SELF_ROW] = -1
+        state[kernel.NEXT_CODE] = len(self.names)
+
+    def _code(self, name: bytes) -> int:
+        known = self._known.get(name)
+        if known is None:
+            if len(self.names) == MOST_NAMES:
+                self._lost(TOO_MANY_NAMES, text(name)[:SHOWN])
+                return -1
+            known = self._known[name] = len(self.names)
+            self.names.append(text(name))
+        return known
+
+    def _other(self, data: bytes) -> None:
+        """Take in a line that is no cost and no position."""
+        state = self._state
+        line = data[state[kernel.AT] : state[kernel.END]]
+        found = _KEY.fullmatch(line)
+        key = found[1].decode().lower() if found else ""
+        if not found or not self._header(key, text(found[2].strip()), data):
+            self._unknown(data)
+            return
+        state[kernel.AT] = state[kernel.END] + 1
+
+    def _header(self, key: str, value: str, data: bytes) -> bool:
+        """Take in a header line; whether it is one."""
+        if key in ("thread", "pid", "part", "events", "positions", "version"):
+            at, end = self._state[kernel.AT], self._state[kernel.END]
+            self._flush(data)
+            self._state[kernel.AT], self._state[kernel.END] = at, end
+        if key in ("thread", "pid"):
+            number = int(value) if value.isdecimal() and value.isascii() and len(value) < 18 else None
+            if key == "thread":
+                self._thread = number
+            else:
+                self._pid, self._thread = number, None
+        elif key == "part":
+            self.ended = False
+        elif key == "positions":
+            words = [word for word in value.split() if word in ("instr", "bb", "line")]
+            self._state[kernel.POSITIONS] = max(1, len(words))
+            self._state[kernel.LINE_PLACE] = words.index("line") if "line" in words else 0 if not words else -1
+        elif key == "events":
+            return self._new_events(value)
+        elif key == "event":
+            self._formula(value)
+        elif key in ("summary", "totals"):
+            self._totals(key, value, data)
+        elif key in ("cmd", "creator"):
+            self.facts.setdefault(key, value)
+        elif key == "desc":
+            name, _, said = value.partition(":")
+            if said.strip():
+                self.facts.setdefault(name.strip(), said.strip())
+        else:
+            return key == "version"
+        return True
+
+    def _new_events(self, value: str) -> bool:
+        names = tuple(value.split())
+        if (
+            not names
+            or len(names) > MOST_EVENTS
+            or len(set(names)) < len(names)
+            or len(max(names, key=len)) > LONGEST_EVENT
+        ):
+            return False
+        self._events = names
+        self._state[kernel.EVENTS] = len(names)
+        self._state[kernel.PENDING] = kernel.NOTHING
+        self._costs = np.zeros((ROWS, len(names)), np.int64)
+        self._sum = np.zeros(len(names))
+        return True
+
+    def _formula(self, value: str) -> None:
+        """An event's long name, or what it is the sum of."""
+        found = _FORMULA.fullmatch(value) if len(value) < LONGEST_FORMULA else None
+        if not found:
+            self._lost(NO_FORMULA, value[:SHOWN])
+            return
+        if found[3] and found[3].strip():
+            self.facts.setdefault(f"event {found[1]}", found[3].strip())
+        if found[2] is None:
+            return
+        terms = [_TERM.fullmatch(term) for term in found[2].split("+")]
+        if not all(terms):
+            self._lost(NO_FORMULA, value[:SHOWN])
+            return
+        self.formulas.setdefault(found[1], [(int(term[1] or 1), term[2]) for term in terms if term])
+
+    def _totals(self, key: str, value: str, data: bytes) -> None:
+        words = value.split()
+        numbers = [int(word) for word in words if word.isdecimal() and word.isascii() and len(word) < 19]
+        if key == "summary" or not numbers or len(numbers) < len(words):
+            return
+        self.ended = True
+        at, end = self._state[kernel.AT], self._state[kernel.END]
+        self._flush(data)
+        self._state[kernel.AT], self._state[kernel.END] = at, end
+        told = np.zeros(len(self._sum))
+        told[: len(numbers)] = numbers[: len(told)]
+        if self._events and (np.abs(told - self._sum) > 1e-9 * self._sum).any():
+            place = int(np.argmax(np.abs(told - self._sum)))
+            example = f"{self._events[place]}: {told[place]:.0f} told, {self._sum[place]:.0f} found"
+            self._lost(OTHER_SUM, f"line {self._state[kernel.LINES]}: {example}")
+        self._sum[:] = 0

@@ -1,0 +1,144 @@
+"""Calls of functions of the kernel, as its tracer function_graph prints them.
+
+Without a time on each line only durations are known: then each CPU's calls follow one another without gaps, and an
+outer call lasts as it says.
+"""
+
+import re
+from collections.abc import Callable
+
+from ..perf_sched.texts import decoded
+from ..trace.atrace import CPU_TASK, Markers
+from ..trace.made import MadeEvents
+
+LONGEST = 200
+"""Bytes of a line that tells of a switch."""
+CALL = "calls in the kernel"
+LONE_CALL = "end of a call whose begin is not in the trace"
+NO_TIMES = "not in the trace: calls follow one another without gaps; trace with the option funcgraph-abstime"
+_TOLD = re.compile(rb"(?:[+!#*@$]? *+([\d.]+) us ++)?\| ( *)(.*)")
+_SWITCH = re.compile(rb"\s*(\d+)\)\s+(.*?)-(\d+)\s+=>\s+(.*?)-(\d+)\s*")
+
+
+class _Cpu:
+    """What is known of a CPU: the thread that runs there, how far its time went, and calls that have begun, each with
+    its start and name."""
+
+    def __init__(self) -> None:
+        self.task: int | None = None
+        self.now = 0
+        self.open: list[tuple[int, bytes]] = []
+
+
+class Calls:
+    """Calls while they are collected."""
+
+    def __init__(self, events: MadeEvents, markers: Markers, lost: Callable[[str, str], None]) -> None:
+        self._markers, self._lost = markers, lost
+        self._category = events.text(CALL)
+        self._cpus: dict[int, _Cpu] = {}
+        self._threads: dict[int, list[tuple[int, bytes]]] = {}
+        self._names: dict[int, bytes] = {}
+        self.facts: dict[str, str] = {}
+
+    def told(self, entry: bool, time_ns: int, task: int, rest: bytes) -> None:
+        """A call that begins or ends on a thread, as `trace-cmd report` prints it."""
+        found = _TOLD.fullmatch(rest)
+        if found is None:
+            return
+        if not entry:
+            self._markers.add("E", time_ns, None, task, self._category)
+        elif found[3].endswith(b"{"):
+            self._markers.add("B", time_ns, _called(found[3]), task, self._category)
+        else:
+            length = _ns(found[1]) or 0
+            self._markers.add("X", time_ns, _called(found[3]), task, self._category, duration_ns=length)
+
+    def switched(self, line: bytes) -> bool:
+        """Take in a line that tells which thread a CPU took; False for another."""
+        found = _SWITCH.fullmatch(line) if len(line) < LONGEST else None
+        if found is None:
+            return line.strip(b" -") == b"" and len(line) > 20
+        cpu = self._cpus.setdefault(int(found[1]), _Cpu())
+        before, after = int(found[3]), int(found[5])
+        self._names[before], self._names[after] = found[2].strip(), found[4].strip()
+        if cpu.task is not None:
+            self._threads[cpu.task] = cpu.open
+        elif cpu.open:
+            self._threads[before] = cpu.open
+        cpu.task, cpu.open = after, self._threads.pop(after, [])
+        return True
+
+    def line(
+        self,
+        seconds: bytes | None,
+        fraction: bytes | None,
+        number: bytes,
+        comm: bytes | None,
+        tid: bytes | None,
+        duration: bytes | None,
+        indent: bytes,
+        told: bytes,
+    ) -> int:
+        """Take in a line of a CPU; the time up to which it goes."""
+        cpu = self._cpus.setdefault(int(number), _Cpu())
+        if tid is not None and comm is not None:
+            cpu.task = int(tid)
+            self._names[cpu.task] = comm.strip()
+        task = CPU_TASK - int(number) if cpu.task is None else cpu.task
+        length = _ns(duration)
+        if seconds is not None and fraction is not None:
+            cpu.now = int(seconds) * 10**9 + int(fraction) * 10 ** (9 - len(fraction))
+        else:
+            self.facts.setdefault("times of calls", NO_TIMES)
+        timed = seconds is not None
+        if told.startswith(b"}"):
+            if not cpu.open and (length is None or not timed):
+                self._lost(LONE_CALL, decoded(told))
+                return cpu.now
+            # A call that began before the trace did ends, and lasts as long as it says, too.
+            start, name = cpu.open.pop() if cpu.open else (cpu.now - (length or 0), told)
+            stop = start + length if length is not None else cpu.now
+            if not timed:
+                cpu.now = stop = max(stop, cpu.now)
+            self._add(task, max(start, 0), stop, _called(name))
+        elif told.endswith(b"{"):
+            cpu.open.append((cpu.now, told))
+        elif told.endswith(b";"):
+            self._add(task, cpu.now, cpu.now + (length or 0), _called(told))
+            cpu.now += 0 if timed else length or 0
+        elif told.startswith(b"/*"):
+            self._markers.add("i", cpu.now, decoded(told.strip(b"/* ")), task, self._category)
+        return cpu.now
+
+    def _add(self, task: int, start: int, stop: int, name: str) -> None:
+        self._markers.add("X", start, name, task, self._category, duration_ns=stop - start)
+
+    def finish(self) -> None:
+        """Calls that never ended."""
+        for number, cpu in self._cpus.items():
+            task = CPU_TASK - number if cpu.task is None else cpu.task
+            for start, name in cpu.open:
+                self._markers.add("B", start, _called(name), task, self._category)
+        for task, opened in self._threads.items():
+            for start, name in opened:
+                self._markers.add("B", start, _called(name), task, self._category)
+
+    @property
+    def names(self) -> dict[int, str]:
+        """The names of threads that it tells."""
+        return {task: decoded(name) for task, name in self._names.items()}
+
+
+def _ns(us: bytes | None) -> int | None:
+    """Microseconds as whole ns; None for none that can be."""
+    if us is None or us.count(b".") > 1 or len(us) > 18:
+        return None
+    whole, _, part = us.partition(b".")
+    return int(whole or b"0") * 1000 + int(part.ljust(3, b"0")[:3])
+
+
+def _called(told: bytes) -> str:
+    """The name of a function in "name() {", "name();" or "} /* name */"."""
+    name = told.removeprefix(b"}").strip(b" /*").partition(b"(")[0].rstrip(b" ;{")
+    return decoded(name) or "unknown function"

@@ -1,0 +1,159 @@
+"""From the lines of a text trace to a Profile: begins and ends paired, operators told apart, steps of decoding."""
+
+import json
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from ...domain.errors import UnreadableInput
+from ...domain.profile import Profile
+from ...domain.tables import FrameKind
+from ..loops.compiled import lean
+from ..trace.assembly import Dialect
+from ..trace.assembly import assembled as of_events
+from ..trace.events import MISSING, TraceEvents
+from ..trace.slices import Meaning, What
+from .lines import BEGIN, COUNTER, END, NONE, SHOWN, Array, Lines
+from .names import told_by
+from .steps import MARK, steps_of
+
+FORMAT = "llama-trace"
+NO_BEGIN = "end of something that never began"
+NO_VALUE = "counter whose value is no number"
+CUT_OFF = "The file ends without end_time: the program was killed, or the file is cut off."
+PREFIX = "end_"
+OPERATOR = "operator"
+PROGRAM = "program"
+"""All that is in a trace is of one process, whose name it does not tell."""
+_OPERATOR, _MARK = What("operator", FrameKind.OPERATOR), What("annotation", FrameKind.ANNOTATION)
+
+
+@lean
+def _pair(order: Array, kind: Array, again: Array, room: Array, other: Array) -> None:
+    """Of each begin its end and of each end its begin, into `other` (int64, by row). An end is that of what began last
+    under the same key and is still open. order: rows by key, those of one key as in the file. again: whether a place in
+    `order` has the key of the one before. room: for as many rows."""
+    depth = 0
+    for i in range(len(order)):
+        row = order[i]
+        if not again[i]:
+            depth = 0
+        if kind[row] == BEGIN:
+            room[depth] = row
+            depth += 1
+        elif depth:
+            depth -= 1
+            other[room[depth]] = row
+            other[row] = room[depth]
+
+
+def _paired(lines: Lines) -> Array:
+    """By row the row of the other end of what is traced, NONE where there is none."""
+    rows = np.flatnonzero(lines.kind != COUNTER)
+    keys = [column[rows] for column in (lines.number, lines.name, lines.thread)]
+    order = np.lexsort(keys)
+    again = np.zeros(len(rows), bool)
+    again[1:] = np.logical_and.reduce([key[order[1:]] == key[order[:-1]] for key in keys])
+    other = np.full(len(lines.kind), NONE, np.int64)
+    _pair(rows[order], lines.kind, again, np.empty(len(rows), np.int64), other)
+    return other
+
+
+def _called_ends(lines: Lines, other: Array, texts: dict[str, int]) -> list[int]:
+    """Pair what is itself called `end_…`, in `other`; returns ends of what never began.
+
+    Its beginning looks like an end, and its end like that of another end.
+    """
+    open_: dict[tuple[int, int, int], list[int]] = {}
+    for row in np.flatnonzero((lines.kind == END) & (other == NONE)).tolist():
+        thread, number, name = (int(column[row]) for column in (lines.thread, lines.number, lines.name))
+        if begun := open_.get((thread, number, name)):
+            other[row] = begun.pop()
+            other[other[row]] = row
+        else:
+            whole = texts.setdefault(f"{PREFIX}{lines.texts[name]}", len(texts))
+            open_.setdefault((thread, number, whole), []).append(row)
+    return sorted(row for rows in open_.values() for row in rows)
+
+
+def _events(lines: Lines) -> TraceEvents:
+    """What is traced, and counters, in the order of their beginnings."""
+    texts = {text: place for place, text in enumerate(lines.texts)}
+    other = _paired(lines)
+    lone = _called_ends(lines, other, texts)
+    lost = [(reason, count, first) for reason, (count, first) in lines.lost.items()]
+    if lone:
+        where, what = (lines.texts[int(column[lone[0]])] for column in (lines.thread, lines.name))
+        lost.append((NO_BEGIN, len(lone), f"line {lines.line[lone[0]]}: thr: {where}, name: {PREFIX}{what}"[:SHOWN]))
+    begins = np.ones(len(lines.kind), bool)
+    begins[lines.kind == END] = False
+    reversed_ = np.flatnonzero((lines.kind == END) & (other > np.arange(len(other))))
+    begins[reversed_] = True
+    shown = lines.name.copy()
+    for row in reversed_.tolist():
+        shown[row] = texts[f"{PREFIX}{lines.texts[shown[row]]}"]
+    counter = lines.kind == COUNTER
+    arguments = np.full(len(lines.kind), NONE, np.int32)
+    bad = _values(lines, np.flatnonzero(counter), texts, arguments)
+    if len(bad):
+        value = lines.texts[int(lines.number[bad[0]])]
+        lost.append((NO_VALUE, len(bad), f"line {lines.line[bad[0]]}: value: {value}"[:SHOWN]))
+        begins[bad] = False
+    rows = np.flatnonzero(begins)
+    told = np.full(len(texts), NONE, np.int32)
+    category = np.full(len(texts), texts.setdefault(MARK, len(texts)), np.int32)
+    operator = texts.setdefault(OPERATOR, len(texts))
+    program = texts.setdefault(PROGRAM, len(texts))
+    names = list(texts)
+    for place in np.unique(shown[rows[~counter[rows]]]).tolist():
+        if said := told_by(names[place]):
+            told[place], category[place] = texts.setdefault(json.dumps(said), len(texts)), operator
+    end = other[rows]
+    marks = ~counter[rows]
+    name = shown[rows]
+    return TraceEvents(
+        texts=list(texts),
+        phase=np.where(marks, np.where(end == NONE, ord("B"), ord("X")), ord("C")).astype(np.uint8),
+        name=name,
+        category=np.where(marks, category[name], NONE).astype(np.int32),
+        process=np.full(len(rows), program, np.int32),
+        thread=np.where(marks, lines.thread[rows], NONE).astype(np.int32),
+        arguments=np.where(marks, told[name], arguments[rows]).astype(np.int32),
+        id=np.full(len(rows), NONE, np.int32),
+        time_ns=lines.time_ns[rows],
+        duration_ns=np.where(marks & (end != NONE), lines.time_ns[end] - lines.time_ns[rows], MISSING),
+        lost=lost,
+    )
+
+
+def _values(lines: Lines, counters: Array, texts: dict[str, int], arguments: Array) -> Array:
+    """Put the values of counters into `arguments`; returns those whose value is no number."""
+    known = np.full(len(lines.texts), NONE, np.int32)
+    for place in np.unique(lines.number[counters]).tolist():
+        with suppress(ValueError):
+            value = json.dumps({"": float(lines.texts[place])})
+            known[place] = texts.setdefault(value, len(texts))
+    arguments[counters] = known[lines.number[counters]]
+    bad: Array = counters[arguments[counters] == NONE]
+    return bad
+
+
+def _what(category: str, name: str) -> What:
+    return _OPERATOR if category == OPERATOR else _MARK
+
+
+def assembled(lines: Lines, source: str, defect: str | None) -> Profile:
+    """The profile of what the lines say. Raises UnreadableInput where nothing is traced."""
+    events, edges = _events(lines), lines.edges
+    if not len(events):
+        raise UnreadableInput(
+            f"Nothing was traced in {source}. Call begin_trace and end_trace between start_tracing_session and "
+            "stop_tracing_session, and run the program again."
+        )
+    cut = None if "end_time" in edges else CUT_OFF
+    if dropped := edges.get("lost", 0) // 1000:
+        events.lost.append(("event that the tracer had no room for", dropped, "as the file says"))
+    dialect = Dialect(FORMAT, Meaning(_what), "")
+    profile = of_events(events, source, defect or cut, dialect)
+    return replace(profile, steps=steps_of(profile))

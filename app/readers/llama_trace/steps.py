@@ -1,0 +1,109 @@
+"""The steps of a trace of a language model: the evaluation of the prompt (`prefill`), then of each token (`decode`).
+
+A program that marks them by these words says so. Else the marks that took most of the time are taken for evaluations,
+or what lies between two computations of the last tensor; then the first is that of the prompt, as models are run so.
+"""
+
+import re
+
+import numpy as np
+import pyarrow as pa
+
+from ...domain.profile import Profile
+from ...domain.tables import column, texts
+from ..trace.tables import table
+from .lines import Array
+from .names import told_by
+
+MARK = "mark"
+"""The category of what is traced and no operator."""
+LAST_TENSORS = ("result_output", "lm_head", "output.weight")
+"""What an evaluation of a language model computes last: how likely each token is."""
+_NUMBER = r"(?:[_ ](?:step|token))?[_ #:.-]*\d*"
+_PREFILL = re.compile(rf"(?:prefill|prompt(?:[_ ]eval(?:uation)?)?){_NUMBER}", re.IGNORECASE)
+_DECODE = re.compile(rf"(?:decode|generate|next[_ ]token){_NUMBER}", re.IGNORECASE)
+
+
+def steps_of(profile: Profile) -> pa.Table:
+    """The table `steps`, of one thread and in order of time; without rows where less than two can be told."""
+    names, found = texts(profile.functions, "name"), _Slices(profile)
+    rows, prompt = _marked(found, names)
+    marked = len(rows) > 1
+    if not marked:
+        rows = _longest(found, names)
+    begin = found.start[rows]
+    if len(rows) < 2:
+        rows = _last(found, names)
+        begin = np.concatenate((found.start.min(initial=0, keepdims=True), found.end[rows]))[: len(rows)]
+    if len(rows) < 2:
+        rows = begin = rows[:0]
+    if not marked:
+        prompt = np.arange(len(rows)) == 0
+    return table(
+        "steps",
+        rank=[None] * len(rows),
+        name=_named(prompt),
+        start_ns=begin,
+        end_ns=found.end[rows],
+        thread=found.thread[rows],
+    )
+
+
+class _Slices:
+    """The columns of `slices` that matter here."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.start, length, self.thread, self.function, self.depth, category = (
+            column(profile.slices, name)
+            for name in ("start_ns", "duration_ns", "thread", "function", "depth", "category")
+        )
+        self.end = self.start + length
+        categories = texts(profile.categories, "name")
+        self.mark = category == (categories.index(MARK) if MARK in categories else len(categories))
+
+    def of_one_thread(self, rows: Array) -> Array:
+        """Those of the thread on which they take most time, in order of time, without what begins inside of another."""
+        if not len(rows):
+            return rows
+        rows = rows[self.thread[rows] == int(np.bincount(self.thread[rows], (self.end - self.start)[rows]).argmax())]
+        rows = rows[np.argsort(self.start[rows], kind="stable")]
+        before = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(self.end[rows])[:-1])
+        found: Array = rows[self.start[rows] >= before]
+        return found
+
+
+def _marked(found: _Slices, names: list[str]) -> tuple[Array, Array]:
+    """(what is marked as evaluation of a prompt or of tokens, which of it is of a prompt); nothing without tokens."""
+    kinds = np.array([2 * bool(_DECODE.fullmatch(name)) + bool(_PREFILL.fullmatch(name)) for name in names] or [0])
+    kind = np.where(found.mark, kinds[found.function], 0)
+    if not (kind == 2).any():
+        return np.zeros(0, np.int64), np.zeros(0, bool)
+    rows = found.of_one_thread(np.flatnonzero(kind))
+    return rows, kind[rows] == 1
+
+
+def _longest(found: _Slices, names: list[str]) -> Array:
+    """The outermost marks of the name that took most of the time, of those that are there several times."""
+    outer = np.flatnonzero(found.mark & (found.depth == 0))
+    often = np.bincount(found.function[outer], minlength=len(names)) > 1
+    spent = np.bincount(found.function[outer], (found.end - found.start)[outer], len(names)) * often
+    if not spent.any():
+        return outer[:0]
+    return found.of_one_thread(outer[found.function[outer] == int(spent.argmax())])
+
+
+def _last(found: _Slices, names: list[str]) -> Array:
+    """Computations of the last tensor."""
+    last = [number for number, name in enumerate(names) if told_by(name).get("tensor") in LAST_TENSORS]
+    return found.of_one_thread(np.flatnonzero(np.isin(found.function, last)))
+
+
+def _named(prompt: Array) -> list[str]:
+    """What steps are called: `prefill`, or with numbers where there are several, and `decode 1`, `decode 2`, …"""
+    several, counts, called = int(prompt.sum()) > 1, [0, 0], []
+    for of_prompt in prompt.tolist():
+        counts[of_prompt] += 1
+        called.append(
+            "prefill" if of_prompt and not several else f"{'prefill' if of_prompt else 'decode'} {counts[of_prompt]}"
+        )
+    return called

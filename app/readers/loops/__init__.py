@@ -1,0 +1,1 @@
+"""Loops over large arrays that are compiled, and where they are kept."""

@@ -1,0 +1,30 @@
+"""Reader of memory snapshots of PyTorch: what torch.cuda.memory._dump_snapshot writes.
+
+It is a pickle. Pickles can run programs, so it is never unpickled: `pickle_tape` reads those opcodes that make plain
+values and refuses any file that has another.
+"""
+
+from typing import BinaryIO
+
+from ...domain.profile import Profile
+
+FORMAT = "pytorch-memory-snapshot"
+NEWEST_PROTOCOL = 5
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` is a pickle of protocol 2 or later."""
+    return len(head) > 1 and head[0] == 0x80 and 2 <= head[1] <= NEWEST_PROTOCOL
+
+
+def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
+    """The profile in a snapshot. `source` names it in messages.
+
+    Raises UnreadableInput for a pickle that has anything but plain values, or is no snapshot. One that ends too soon
+    gives what was in it till then.
+    """
+    # Only here: the compiler that they need is not for every process that knows of formats.
+    from . import assembly as snapshot_assembly
+    from . import pickle_tape
+
+    return snapshot_assembly.assembled(pickle_tape.read(stream, source), source, getattr(stream, "defect", None))

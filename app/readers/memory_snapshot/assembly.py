@@ -1,0 +1,314 @@
+"""From a snapshot to a Profile: allocations, segments, curves, what failed, and what blocks weigh as samples."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...domain.builder import ProfileBuilder
+from ...domain.errors import UnreadableInput
+from ...domain.memory import (
+    ACTIVE,
+    ALLOCATED,
+    INACTIVE_SPLIT,
+    INACTIVE_SPLIT_BLOCKS,
+    LARGEST_FREE,
+    MISSING,
+    OUT_OF_MEMORY,
+    RESERVED,
+    RETRY,
+    ROUNDING,
+    Blocks,
+    MemoryDevice,
+    add_samples,
+    peak_of,
+)
+from ...domain.profile import Meta, Profile
+from ...domain.tables import NO_ID, SCHEMAS
+from ..trace.allocator import (
+    OOM,
+    SNAPSHOT,
+    BlocksFound,
+    History,
+    Segment,
+    State,
+    active_curve,
+    blocks_of,
+    curve,
+    fragments_of,
+    retries_of,
+    segments_of,
+)
+from ..trace.tables import table, with_nulls
+from . import FORMAT
+from . import pickle_machine as machine
+from .pickle_tape import Tape
+from .rows import Events, Held, extracted
+from .stacks import Stacks
+
+Array = np.ndarray[Any, Any]
+CUT_OFF = "The file ends too soon: the snapshot was cut off."
+ANNOTATIONS = "annotation of the program's (record_function); they are not read"
+CATEGORY = "allocator"
+MOST_FACT = 1000
+KEYS = ("segments", "device_traces", "allocator_settings", "external_annotations")
+
+
+def assembled(tape: Tape, source: str, defect: str | None) -> Profile:
+    """The profile of what a tape holds. defect: of the file, as a sentence. Raises UnreadableInput."""
+    segments, traces, settings, annotations = _parts(tape, source)
+    snapshot = extracted(tape, segments, traces)
+    if not snapshot.events and not snapshot.held:
+        raise UnreadableInput(
+            f"{source} is a memory snapshot in which nothing was recorded: no device has events or segments. Call "
+            "torch.cuda.memory._record_memory_history() before what is to be recorded, and _dump_snapshot() after it."
+        )
+    builder = ProfileBuilder(FORMAT)
+    builder.run()
+    stacks = Stacks(tape, snapshot.lists(), builder, snapshot.lose)
+    making = _Making(builder, snapshot.timed)
+    for device in sorted({*snapshot.events, *snapshot.held}):
+        making.device(device, snapshot.events.get(device), snapshot.held.get(device), stacks)
+    if annotations >= 0 and (count := len(tape.members(annotations))):
+        snapshot.lose(ANNOTATIONS, count, "the first of them")
+    for reason, (count, example) in {**snapshot.lost, **making.lost}.items():
+        builder.lost(reason, example, count)
+    reasons = [reason for reason in (defect, None if tape.complete or defect else CUT_OFF) if reason]
+    meta = Meta(
+        FORMAT,
+        duration_ns=making.last_ns if snapshot.timed and making.last_ns else None,
+        start_epoch_ns=snapshot.first_ns if snapshot.timed and snapshot.first_ns > 10**17 else None,
+        complete=not reasons,
+        reasons=tuple(reasons),
+        facts=_facts(tape, settings),
+    )
+    return making.profile(meta, tape.words())
+
+
+def _parts(tape: Tape, source: str) -> tuple[int, int, int, int]:
+    """Where the parts of a snapshot are on the tape, -1 for those there are not."""
+    root = -1 if tape.root is None else tape.root
+    if root >= 0 and tape.kind[root] == machine.DICT:
+        found = tape.dicts(np.array([root]), KEYS)
+        parts = [int(found[key][0]) for key in KEYS]
+        if parts[0] >= 0 or parts[1] >= 0:
+            return parts[0], parts[1], parts[2], parts[3]
+    elif root >= 0 and tape.kind[root] == machine.LIST:
+        # What torch.cuda.memory_snapshot() returns: the segments alone.
+        first = tape.members(root)[:1].astype(np.int64)
+        if len(first) and tape.dicts(first, ("blocks",))["blocks"][0] >= 0:
+            return root, -1, -1, -1
+    raise UnreadableInput(
+        f"{source} is a pickle, but no memory snapshot: it has no segments and no device_traces. Write it with "
+        "torch.cuda.memory._dump_snapshot."
+    )
+
+
+def _facts(tape: Tape, settings: int) -> dict[str, str]:
+    """The settings of the allocator."""
+    members = tape.members(settings) if settings >= 0 else np.zeros(0, np.int64)
+    words = tape.words()
+    facts = {}
+    for key, value in zip(members[::2].tolist(), members[1::2].tolist(), strict=False):
+        name, kind = tape.code_of(np.array([key]))[0], int(tape.kind[value])
+        if name < 0 or kind in (machine.LIST, machine.TUPLE, machine.DICT):
+            continue
+        if kind == machine.TEXT:
+            shown = words[int(tape.code_of(np.array([value]))[0])]
+        elif kind == machine.FLOAT:
+            shown = f"{float(np.array([tape.value[value]]).view(np.float64)[0]):g}"
+        elif kind in (machine.TRUE, machine.FALSE):
+            shown = "true" if kind == machine.TRUE else "false"
+        else:
+            shown = str(int(tape.value[value])) if kind == machine.INT else ""
+        if shown:
+            facts[f"allocator: {words[int(name)][:MOST_FACT]}"] = shown[:MOST_FACT]
+    return facts
+
+
+class _Making:
+    """The tables of a snapshot, device by device. lost: as `Snapshot.lost`. last_ns: of the last event of all."""
+
+    def __init__(self, builder: ProfileBuilder, timed: bool) -> None:
+        self.lost: dict[str, tuple[int, str]] = {}
+        self.last_ns = 0
+        self._builder = builder
+        self._timed = timed
+        self._devices: list[int] = []
+        self._series: list[tuple[str, str, int]] = []
+        self._counters: list[tuple[Array, Array]] = []
+        self._blocks: list[tuple[BlocksFound, Array]] = []
+        self._segments: list[tuple[int, Segment]] = []
+        self._instants: list[tuple[int, int, str, str]] = []
+        self._threads: list[int] = []
+
+    def device(self, number: int, events: Events | None, held: Held | None, stacks: Stacks) -> None:
+        """Take in a device."""
+        none = np.zeros(0, np.int64)
+        history = events.history(stacks) if events else History(none, none, none, none, none, none)
+        state = held.state(stacks) if held else None
+        last = int(history.time_ns[-1]) if len(history.time_ns) else 0
+        place = len(self._devices)
+        self._devices.append(number)
+        thread = self._builder.thread(tid=number, kind="track")
+        self._builder.named(thread, 0, f"GPU {number}")
+        self._threads.append(thread)
+        self.last_ns = max(self.last_ns, last)
+        blocks = blocks_of(history, state, last)
+        for reason, (count, address) in blocks.lost.items():
+            before, example = self.lost.get(reason, (0, f"device {number}, address 0x{address & (1 << 64) - 1:x}"))
+            self.lost[reason] = before + count, example
+        said = np.full(len(blocks.made), -1)
+        if events:
+            said = np.where(blocks.made >= 0, events.word[blocks.made], -1)
+        self._blocks.append((blocks, said))
+        segments = segments_of(history, state)
+        self._segments += [(place, one) for one in segments]
+        self._curves(place, history, state, blocks, segments, last)
+        self._note(place, history)
+
+    def _curves(
+        self,
+        place: int,
+        history: History,
+        state: State | None,
+        blocks: BlocksFound,
+        segments: list[Segment],
+        last: int,
+    ) -> None:
+        began = int(history.time_ns[0]) if len(history.time_ns) else 0
+        self._add(ALLOCATED, "bytes", place, *curve(blocks.start_ns, blocks.end_ns, blocks.bytes, began))
+        starts, ends = (
+            np.array([MISSING if time is None else time for time in times], np.int64)
+            for times in ([one.start_ns for one in segments], [one.end_ns for one in segments])
+        )
+        size = np.array([one.size for one in segments], np.int64)
+        if len(size):
+            self._add(RESERVED, "bytes", place, *curve(starts, ends, size, began))
+        if state is None:
+            return
+        self._add(ACTIVE, "bytes", place, *active_curve(history, state, began))
+        found = fragments_of(state)
+        for name, unit, value in (
+            (LARGEST_FREE, "bytes", found.largest_free),
+            (INACTIVE_SPLIT, "bytes", found.inactive_split),
+            (INACTIVE_SPLIT_BLOCKS, "count", found.inactive_split_blocks),
+            (ROUNDING, "bytes", found.rounding),
+        ):
+            self._add(name, unit, place, np.array([last]), np.array([value]))
+
+    def _add(self, name: str, unit: str, place: int, time_ns: Array, value: Array) -> None:
+        self._series.append((name, unit, place))
+        self._counters.append((time_ns, value))
+
+    def _note(self, place: int, history: History) -> None:
+        """What went wrong, and when snapshots were taken."""
+        number = self._devices[place]
+        for name, rows in (
+            (RETRY, retries_of(history)),
+            (OUT_OF_MEMORY, history.only(OOM)),
+            ("snapshot", history.only(SNAPSHOT)),
+        ):
+            for row in rows.tolist():
+                told = {"device": number}
+                if name != "snapshot":
+                    told["bytes"] = int(history.size[row])
+                if name == OUT_OF_MEMORY:
+                    told["device_free_bytes"] = int(history.address[row])
+                self._instants.append((int(history.time_ns[row]), place, name, json.dumps(told)))
+
+    def profile(self, meta: Meta, words: list[str]) -> Profile:
+        """The profile of all that was taken in. words: the texts that `Events.word` is about."""
+        builder = self._builder
+        count = len(self._devices)
+        each = [len(blocks.bytes) for blocks, _ in self._blocks]
+        start, end, size, address, stack = (
+            np.concatenate([getattr(blocks, name) for blocks, _ in self._blocks])
+            for name in ("start_ns", "end_ns", "bytes", "address", "stack")
+        )
+        device = np.repeat(np.arange(count), each)
+        thread = np.array(self._threads, np.int64)[device]
+        peaks = {at: peak_of(*self._counters[n]) for n, (name, _, at) in enumerate(self._series) if name == ALLOCATED}
+        devices = {at: MemoryDevice("gpu", peaks[at], self._threads[at]) for at in range(count)}
+        names = add_samples(builder, Blocks(start, end, size, device, thread, stack), devices, 0)
+        functions = [builder.function(name) for _, _, name, _ in self._instants]
+        profile, place = builder.placed(replace(meta, main_event=names[0] if names else None), 0)
+        order = np.argsort(start, kind="stable")
+        said = np.concatenate([words for _, words in self._blocks])[order]
+        allocations = table(
+            "allocations",
+            start_ns=with_nulls(start[order]),
+            end_ns=with_nulls(end[order]),
+            bytes=size[order],
+            device=device[order],
+            address=address[order],
+            thread=thread[order],
+            slice=np.full(len(order), NO_ID),
+            end_slice=np.full(len(order), NO_ID),
+            stack=place[stack[order]],
+            category=pa.array(words, pa.string()).take(pa.array(said, mask=said < 0)),
+        )
+        moments, arguments, category_rows = self._moments(functions)
+        return replace(
+            profile,
+            devices=table(
+                "devices",
+                **{name: [None] * count for name in SCHEMAS["devices"].names}
+                | {"kind": ["gpu"] * count, "device": self._devices},
+            ),
+            series=table(
+                "series",
+                name=[name for name, _, _ in self._series],
+                unit=[unit for _, unit, _ in self._series],
+                rank=[None] * len(self._series),
+                pid=[None] * len(self._series),
+                process=[None] * len(self._series),
+                device=[at for _, _, at in self._series],
+            ),
+            counters=table(
+                "counters",
+                series=np.repeat(np.arange(len(self._series)), [len(times) for times, _ in self._counters]),
+                time_ns=np.concatenate([times for times, _ in self._counters]),
+                value=np.concatenate([value for _, value in self._counters]).astype(np.float64),
+            ),
+            allocations=allocations,
+            segments=self._segment_table(place),
+            instants=moments,
+            argument_sets=arguments,
+            categories=category_rows,
+        )
+
+    def _segment_table(self, place: Array) -> pa.Table:
+        rows = [one for _, one in self._segments]
+        return table(
+            "segments",
+            start_ns=[one.start_ns for one in rows],
+            end_ns=[one.end_ns for one in rows],
+            bytes=[one.size for one in rows],
+            device=[at for at, _ in self._segments],
+            address=[one.address for one in rows],
+            stream=[one.stream for one in rows],
+            kind=[one.kind for one in rows],
+            stack=place[np.array([one.stack for one in rows], np.int64)],
+        )
+
+    def _moments(self, functions: list[int]) -> tuple[pa.Table, pa.Table, pa.Table]:
+        """The tables of what happened at one moment."""
+        order = sorted(range(len(self._instants)), key=lambda n: self._instants[n][0])
+        told = list(dict.fromkeys(text for _, _, _, text in self._instants))
+        instants = table(
+            "instants",
+            time_ns=[self._instants[n][0] for n in order],
+            thread=[self._threads[self._instants[n][1]] for n in order],
+            function=[functions[n] for n in order],
+            category=[0] * len(order),
+            arguments=[told.index(self._instants[n][3]) for n in order],
+        )
+        none = [None] * len(told)
+        arguments = table(
+            "argument_sets", text=told, shapes=none, types=none, strides=none, values=none, call_stack=none
+        )
+        categories = table("categories", name=[CATEGORY][: len(order)], kind=["other"][: len(order)])
+        return instants, arguments, categories

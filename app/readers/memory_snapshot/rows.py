@@ -1,0 +1,307 @@
+"""From the tape of a snapshot to columns: the events of each device, its segments and blocks, and their call stacks.
+
+What the keys mean is told in torch/cuda/memory.py (`_snapshot`) and torch/csrc/cuda/memory_snapshot.cpp; what older
+versions had instead in torch/cuda/_memory_viz.py.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...domain.memory import MISSING
+from ..trace.allocator import ACTIONS, History, Segment, State
+from .pickle_tape import Tape
+from .stacks import Stacks
+
+Array = np.ndarray[Any, Any]
+AT_ONCE = 1 << 17
+"""How many dicts are looked at together: of each all keys are."""
+MOST_BYTES = 1 << 46
+"""No machine has as much memory; a number beyond it would not add up with others."""
+MOST_ADDRESS = 1 << 62
+TICK_NS = 1_000
+"""Between two events of a file that has no times."""
+PENDING = ("active_pending_free", "active_awaiting_free")
+"""States of a block that is freed, but still used by a stream."""
+UNKNOWN_ACTION = "event with an action that is not known"
+NO_ADDRESS = "event without an address or a size that can be right"
+BAD_BLOCK = "block or segment without an address or a size that can be right"
+NO_TIME = "event without a time (PyTorch before 2.1); events stand one microsecond apart, in their order"
+TIME_OF_BEFORE = "event without a time; it has that of the one before it"
+TWICE = "list that the file holds in two places; the second is not read"
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """The events of a device. frames: numbers of values, to be looked up in `Stacks`. word: of what the program said
+    of them, a place in the tape's words, -1 for nothing."""
+
+    action: Array
+    time_ns: Array
+    address: Array
+    size: Array
+    stream: Array
+    frames: Array
+    word: Array
+
+    def history(self, stacks: Stacks) -> History:
+        """The events with their call stacks."""
+        return History(self.action, self.time_ns, self.address, self.size, self.stream, stacks.of(self.frames))
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Segments of a device and their blocks, in the file's order. What has two columns: of blocks, and of segments."""
+
+    address: Array
+    size: Array
+    requested: Array
+    allocated: Array
+    active: Array
+    segment: Array
+    frames: Array
+    segments: list[tuple[int, int, int, str | None]]
+    segment_frames: Array
+
+    def state(self, stacks: Stacks) -> State:
+        """The blocks and segments with their call stacks."""
+        stack = stacks.of(self.segment_frames).tolist()
+        segments = [Segment(*one, of) for one, of in zip(self.segments, stack, strict=True)]
+        return State(
+            address=self.address,
+            size=self.size,
+            requested=self.requested,
+            allocated=self.allocated,
+            active=self.active,
+            segment=self.segment,
+            stack=stacks.of(self.frames),
+            segments=segments,
+        )
+
+
+@dataclass
+class Snapshot:
+    """What a tape holds. events, held: by number of the device. first_ns: of the first event, since the epoch where the
+    file has times. timed: whether it has."""
+
+    tape: Tape
+    events: dict[int, Events] = field(default_factory=dict)
+    held: dict[int, Held] = field(default_factory=dict)
+    first_ns: int = 0
+    timed: bool = True
+    lost: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def lists(self) -> list[Array]:
+        """The lists of frames that there are."""
+        held = [of for one in self.held.values() for of in (one.frames, one.segment_frames)]
+        return [one.frames for one in self.events.values()] + held
+
+    def lose(self, reason: str, count: int, example: str) -> None:
+        """Note what could not be read."""
+        before, first = self.lost.get(reason, (0, example))
+        self.lost[reason] = before + count, first
+
+
+def extracted(tape: Tape, segments: int, traces: int) -> Snapshot:
+    """The events and segments of a snapshot. segments, traces: the numbers of their lists, -1 where there is none."""
+    snapshot = Snapshot(tape)
+    lists = tape.members(traces) if traces >= 0 else np.zeros(0, np.int64)
+    seen: set[int] = set()
+    raw: dict[int, Events] = {}
+    for device, one in enumerate(lists.tolist()):
+        if one in seen and len(tape.members(one)):
+            snapshot.lose(TWICE, 1, f"the events of device {device}")
+            continue
+        seen.add(one)
+        events = _events(snapshot, tape.members(one), device)
+        if len(events.action):
+            raw[device] = events
+    _set_times(snapshot, raw)
+    if segments >= 0:
+        _hold(snapshot, tape.members(segments))
+    return snapshot
+
+
+def _events(snapshot: Snapshot, nodes: Array, device: int) -> Events:
+    parts = [
+        _some_events(snapshot, nodes[start : start + AT_ONCE], device) for start in range(0, len(nodes), AT_ONCE)
+    ] or [_some_events(snapshot, nodes, device)]
+    return Events(*(np.concatenate([part[n] for part in parts]) for n in range(7)))
+
+
+def _some_events(snapshot: Snapshot, nodes: Array, device: int) -> tuple[Array, ...]:
+    tape = snapshot.tape
+    names = ("action", "addr", "size", "stream", "time_us", "device_free", "frames", "category", "user_metadata")
+    found = tape.dicts(nodes, names)
+    codes = np.full(len(tape.words()) + 1, -1, np.int8)
+    for number, name in enumerate(ACTIONS):
+        if (place := tape.code_number(name)) >= 0:
+            codes[place] = number
+    word = tape.code_of(found["action"])
+    action = codes[word]
+    address = tape.numbers(found["addr"], MISSING)
+    size = tape.numbers(found["size"], MISSING)
+    oom, mark = action == ACTIONS.index("oom"), action == ACTIONS.index("snapshot")
+    address = np.where(oom, tape.numbers(found["device_free"], 0), np.where(mark, 0, address))
+    size = np.where(mark, 0, size)
+    for reason, bad in (
+        (UNKNOWN_ACTION, action < 0),
+        (NO_ADDRESS, (action >= 0) & ~_possible(address, size)),
+    ):
+        if bad.any():
+            first = int(np.flatnonzero(bad)[0])
+            text = tape.words()[int(word[first])] if word[first] >= 0 else "nothing"
+            snapshot.lose(reason, int(bad.sum()), f"device {device}, event {first:,}: {text[:80]!r}")
+    good = np.flatnonzero((action >= 0) & _possible(address, size))
+    said = [tape.code_of(found[key])[good] for key in ("category", "user_metadata")]
+    blank = tape.code_number("")
+    said = [np.where(one == blank, -1, one) for one in said]
+    return (
+        action[good],
+        tape.numbers(found["time_us"], MISSING)[good],
+        address[good],
+        size[good],
+        tape.numbers(found["stream"], 0)[good],
+        found["frames"][good],
+        np.where(said[0] >= 0, said[0], said[1]),
+    )
+
+
+def _possible(address: Array, size: Array) -> Array:
+    good: Array = (address > -MOST_ADDRESS) & (address < MOST_ADDRESS) & (size >= 0) & (size < MOST_BYTES)
+    return good
+
+
+def _set_times(snapshot: Snapshot, raw: dict[int, Events]) -> None:
+    """Put events on one clock of ns. Events of one microsecond stay in their order: each gets a ns of its own."""
+    times = [events.time_ns for events in raw.values()]
+    known = [one[one != MISSING] for one in times]
+    snapshot.timed = any(len(one) for one in known)
+    limit = (1 << 62) // TICK_NS
+    for device, events in raw.items():
+        count = len(events.time_ns)
+        time = events.time_ns
+        bad = (time < -limit) | (time > limit)
+        if bad.any() and not snapshot.timed:
+            snapshot.lose(NO_TIME, int(bad.sum()), f"device {device}, event {int(np.flatnonzero(bad)[0]):,}")
+            time = np.arange(count)
+        elif bad.any():
+            # The last known one before it, else the first known one.
+            good = np.flatnonzero(~bad)
+            place = np.searchsorted(good, np.arange(count), "right") - 1
+            time = time[good[np.maximum(place, 0)]] if len(good) else np.zeros(count, np.int64)
+            snapshot.lose(
+                TIME_OF_BEFORE,
+                int(bad.sum()),
+                f"device {device}, event {int(np.flatnonzero(bad)[0]):,}",
+            )
+        # They are written in the order in which they happened, whatever the clock made of that.
+        micro = np.maximum.accumulate(time * TICK_NS)
+        new = np.ones(count, bool)
+        new[1:] = micro[1:] != micro[:-1]
+        within = np.arange(count) - np.flatnonzero(new)[np.cumsum(new) - 1]
+        # More than a thousand in a microsecond push the ones behind them back.
+        exact = np.maximum.accumulate(micro + within - np.arange(count)) + np.arange(count)
+        raw[device] = Events(
+            events.action, exact, events.address, events.size, events.stream, events.frames, events.word
+        )
+    snapshot.first_ns = min((int(events.time_ns[0]) for events in raw.values()), default=0)
+    for device, events in raw.items():
+        snapshot.events[device] = Events(
+            events.action,
+            events.time_ns - snapshot.first_ns,
+            events.address,
+            events.size,
+            events.stream,
+            events.frames,
+            events.word,
+        )
+
+
+def _hold(snapshot: Snapshot, nodes: Array) -> None:
+    """Take in the segments that there were at the end, and their blocks."""
+    tape = snapshot.tape
+    words = tape.words()
+    keys = ("device", "address", "total_size", "stream", "segment_type", "is_expandable", "blocks", "frames")
+    found = tape.dicts(nodes, keys)
+    device = tape.numbers(found["device"], 0)
+    address, size = tape.numbers(found["address"], MISSING), tape.numbers(found["total_size"], MISSING)
+    good = _possible(address, size) & (device >= 0) & (device < 1 << 20)
+    if not good.all():
+        snapshot.lose(BAD_BLOCK, int((~good).sum()), f"segment {int(np.flatnonzero(~good)[0]):,}")
+    kind, stream = tape.code_of(found["segment_type"]), tape.numbers(found["stream"], 0)
+    expandable = tape.numbers(found["is_expandable"], 0) > 0
+    seen: set[int] = set()
+    for one in np.unique(device[good]).tolist():
+        mine = np.flatnonzero(good & (device == one))
+        segments, members, of_segment, offset = [], [], [], []
+        for place, row in enumerate(mine.tolist()):
+            word = words[int(kind[row])] if kind[row] >= 0 else ""
+            word = f"{word} expandable".strip() if expandable[row] else word
+            segments.append((int(address[row]), int(size[row]), int(stream[row]), word or None))
+            blocks = int(found["blocks"][row])
+            inside = tape.members(blocks) if blocks >= 0 else np.zeros(0, np.int64)
+            if len(inside) and blocks in seen:
+                snapshot.lose(TWICE, 1, f"the blocks of segment {row:,}")
+                continue
+            seen.add(blocks)
+            members.append(inside)
+            of_segment.append(np.full(len(inside), place))
+            offset.append(np.full(len(inside), address[row]))
+        empty = np.zeros(0, np.int64)
+        snapshot.held[one] = _blocks(
+            snapshot,
+            np.concatenate([empty, *members]),
+            np.concatenate([empty, *of_segment]),
+            np.concatenate([empty, *offset]),
+            segments,
+            found["frames"][mine],
+        )
+
+
+def _blocks(
+    snapshot: Snapshot,
+    nodes: Array,
+    segment: Array,
+    begin: Array,
+    segments: list[tuple[int, int, int, str | None]],
+    segment_frames: Array,
+) -> Held:
+    tape = snapshot.tape
+    found = tape.dicts(nodes, ("size", "requested_size", "state", "frames", "history"))
+    size = tape.numbers(found["size"], MISSING)
+    good = (size >= 0) & (size < MOST_BYTES)
+    if not good.all():
+        snapshot.lose(BAD_BLOCK, int((~good).sum()), f"block {int(np.flatnonzero(~good)[0]):,}")
+    size = np.where(good, size, 0)
+    # Blocks fill their segment one after the other; older versions do not tell where each begins.
+    before = np.cumsum(size) - size
+    first = np.searchsorted(segment, segment)
+    address = begin + before - before[first] if len(size) else before
+    past = tape.dicts(_first_members(tape, found["history"]), ("real_size", "frames"))
+    requested = tape.numbers(found["requested_size"], MISSING)
+    requested = np.where(requested == MISSING, tape.numbers(past["real_size"], MISSING), requested)
+    requested = np.where((requested < 0) | (requested > size), size, requested)
+    state = tape.code_of(found["state"])
+    allocated = state == tape.code_number("active_allocated")
+    pending = [tape.code_number(word) for word in PENDING]
+    return Held(
+        address=address[good],
+        size=size[good],
+        requested=requested[good],
+        allocated=allocated[good],
+        active=(allocated | np.isin(state, pending))[good],
+        segment=segment[good],
+        frames=np.where(found["frames"] >= 0, found["frames"], past["frames"])[good],
+        segments=segments,
+        segment_frames=segment_frames,
+    )
+
+
+def _first_members(tape: Tape, lists: Array) -> Array:
+    """The first member of each list, -1 where there is none."""
+    distinct, inverse = np.unique(lists, return_inverse=True)
+    members = [tape.members(one) if one >= 0 else distinct[:0] for one in distinct.tolist()]
+    first = np.array([int(one[0]) if len(one) else -1 for one in members], np.int64)
+    return first[inverse] if len(lists) else first

@@ -1,0 +1,57 @@
+"""Reader of what export_memory_timeline of PyTorch's profiler writes, in its two forms of JSON (torch/profiler/
+_memory_profiler.py): sizes by category at certain times (.json), and single events (.raw.json.gz).
+
+The third form, .html, is a picture, and is refused with a word about the other two.
+"""
+
+import re
+from typing import BinaryIO
+
+from ...domain.errors import UnreadableInput
+from ...domain.profile import Profile
+
+FORMAT = "pytorch-memory-timeline"
+CHUNK_BYTES = 8 << 20
+RAW = re.compile(rb"\s*\[\s*(?:\]\s*$|\[\s*-?\d+\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*[0-7]\s*\])")
+"""How the form of single events begins."""
+_CURVES = re.compile(rb"\s*\[\s*\[\s*(?:-?\d+\s*+,\s*+)*+(?:-?\d+\s*)?\]\s*,\s*\[\s*[\[\]]")
+_TIMES_ONLY = re.compile(rb"\s*\[\s*\[[\d\s,-]{1000,}$")
+_PLAIN = b"0123456789-,[] \t\r\n"
+_PICTURE = re.compile(rb"<title>GPU Memory Timeline HTML</title>", re.IGNORECASE)
+_VIEWER = b"MemoryViz.js"
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` is a memory timeline, be it as a picture."""
+    start = head[:4096]
+    if _PICTURE.search(start) or _VIEWER in start:
+        return True
+    return any(form.match(head) is not None for form in (RAW, _CURVES, _TIMES_ONLY))
+
+
+def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
+    """The profile in a timeline: curves by category. `source` names it in messages.
+
+    Raises UnreadableInput for a picture, and where no time is in it.
+    """
+    text = b"".join(iter(lambda: stream.read(CHUNK_BYTES), b""))
+    if _PICTURE.search(text[:4096]):
+        raise UnreadableInput(
+            f"{source} is a picture of a memory timeline: an HTML page with an image and no numbers. Export it as "
+            "memory.json.gz, or as memory.raw.json.gz for single events: "
+            'prof.export_memory_timeline("memory.raw.json.gz").'
+        )
+    if _VIEWER in text[:4096]:
+        raise UnreadableInput(
+            f"{source} is a page that shows a memory snapshot in PyTorch's viewer. Give the snapshot itself, the "
+            ".pickle that torch.cuda.memory._dump_snapshot wrote."
+        )
+    if text.translate(None, _PLAIN):
+        raise UnreadableInput(
+            f"{source} is no memory timeline: it has more in it than lists of numbers. Export it again."
+        )
+    # Only here: what it needs is not for every process that knows of formats.
+    from . import tables as tables
+
+    of = tables.of_events if RAW.match(text) else tables.of_curves
+    return of(text, source, getattr(stream, "defect", None))

@@ -1,0 +1,146 @@
+"""Spans: several recordings of one process, one after the other, as a schedule that repeats makes them. It is one rank.
+
+Their threads are the same threads, so that the slices of a thread come from several recordings. `Places` says where
+each row goes then, since slices stand in the order of their threads.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ...domain.profile import Profile
+
+Array = np.ndarray[Any, Any]
+CLOCKS_NS = 1_000_000
+"""By so much, and by a quarter of the shorter one, spans of a process may seem to overlap: the profiler sets its clock
+anew for each."""
+
+
+@dataclass(frozen=True)
+class _Span:
+    """A part that tells of a process, and when, in ns since the epoch."""
+
+    part: int
+    start_ns: int
+    end_ns: int
+
+    def beside(self, other: "_Span") -> bool:
+        """Whether one is over, or nearly, when the other begins."""
+        common = min(self.end_ns, other.end_ns) - max(self.start_ns, other.start_ns)
+        shorter = min(self.end_ns - self.start_ns, other.end_ns - other.start_ns)
+        return common <= min(CLOCKS_NS, shorter // 4)
+
+
+class Processes:
+    """Of which process each part is."""
+
+    def __init__(self) -> None:
+        self._processes: list[list[_Span]] = []
+        self._known: dict[tuple[Any, ...], list[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._processes)
+
+    def of(self, profile: Profile, part: int, job: object) -> tuple[int, int]:
+        """(the number of a part's process, the first part that was of it). Parts with another `job` are of others.
+
+        A process has one profiler at a time: where two recordings overlap they are of two.
+        """
+        start = profile.meta.start_epoch_ns or 0
+        span = _Span(part, start, start + (profile.meta.duration_ns or 0))
+        who = _identity(profile)
+        alike = [] if who is None else self._known.setdefault((job, *who), [])
+        for process in alike:
+            others = self._processes[process]
+            if all(span.beside(one) for one in others):
+                others.append(span)
+                return process, others[0].part
+        alike.append(len(self._processes))
+        self._processes.append([span])
+        return alike[-1], part
+
+    def apart(self, added: Sequence[int]) -> list[int]:
+        """What is added to the times of each part, so that spans of a process are as far apart as they were, and none
+        begins before the one before it is over."""
+        found = list(added)
+        for spans in self._processes:
+            first, *others = sorted(spans, key=lambda span: span.start_ns)
+            behind = added[first.part] - first.start_ns
+            over = added[first.part] + first.end_ns - first.start_ns
+            for span in others:
+                found[span.part] = max(over, span.start_ns + behind)
+                over = found[span.part] + span.end_ns - span.start_ns
+        return found
+
+    def begun(self) -> Iterator[tuple[int, int]]:
+        """For each process with several spans its first part, and when the earliest began, in ns since the epoch."""
+        for spans in self._processes:
+            if len(spans) > 1:
+                yield spans[0].part, min(span.start_ns for span in spans)
+
+
+def _identity(profile: Profile) -> tuple[Any, ...] | None:
+    """What is the same in all spans of a process; None where that, or when it was recorded, is not known."""
+    meta = profile.meta
+    if meta.start_epoch_ns is None or meta.duration_ns is None or not profile.slices.num_rows:
+        return None
+    rows = profile.threads.select(["host", "rank", "pid", "kind"]).to_pylist()
+    found = {(row["host"], row["rank"], row["pid"]) for row in rows if row["kind"] == "thread"}
+    only = found.pop() if len(found) == 1 else (None, None, None)
+    return None if only[2] is None else (meta.format, *only)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Rows of `slices` that are of one thread and one part."""
+
+    thread: int
+    part: int
+    first: int
+    rows: int
+
+
+class Blocks:
+    """Of which threads the slices of all parts are, in the order in which they were taken in."""
+
+    def __init__(self) -> None:
+        self._blocks: list[_Block] = []
+
+    def add(self, part: int, thread: Array, before: int) -> None:
+        """Take note of the slices of a part. thread: of each, in order. before: how many there are."""
+        bounds = [0, *(np.flatnonzero(thread[1:] != thread[:-1]) + 1).tolist(), len(thread)]
+        for low, high in pairwise(bounds):
+            if high > low:
+                self._blocks.append(_Block(int(thread[low]), part, before + low, high - low))
+
+    def places(self, added: Sequence[int]) -> "Places | None":
+        """Where the slices go; None where they are in order as they are. added: what is added to the times of each
+        part."""
+        order = sorted(self._blocks, key=lambda block: (block.thread, added[block.part], block.first))
+        return None if order == self._blocks else Places(self._blocks, order)
+
+
+class Places:
+    """Where slices go that are not in the order of their threads."""
+
+    def __init__(self, blocks: Sequence[_Block], order: Sequence[_Block]) -> None:
+        self.order = order
+        self._first = np.array([block.first for block in blocks], np.int64)
+        begins = np.cumsum([0, *(block.rows for block in order)])
+        place = {id(block): int(at) for block, at in zip(order, begins[:-1], strict=True)}
+        self._shift = np.array([place[id(block)] - block.first for block in blocks], np.int64)
+
+    def of(self, slices: Array) -> Array:
+        """The rows that slices have then; -1 stays."""
+        block = np.searchsorted(self._first, slices, "right") - 1
+        moved: Array = np.where(slices >= 0, slices + self._shift[np.maximum(block, 0)], slices)
+        return moved
+
+    def stretches(self) -> Iterator[tuple[int, int, int, bool]]:
+        """(part, first slice, the one after the last, whether it is the part's last stretch) in the order wanted."""
+        last = {block.part: at for at, block in enumerate(self.order)}
+        for at, block in enumerate(self.order):
+            yield block.part, block.first, block.first + block.rows, last[block.part] == at

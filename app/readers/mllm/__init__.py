@@ -1,0 +1,37 @@
+"""Reader of mllm's `perf.json`: blocks of memory and operators, each with when it began and ended.
+
+    {"init_time": 1753865973438836,
+     "memory_blobs": [{"uuid": 0, "device_type": "CPU", "start_time": …, "end_time": …, "memory_usage": 8388608}, …],
+     "op_blobs": [{"op_name": "linear", "device_type": "CPU", "start_time": …, "end_time": …}, …]}
+
+The file does not say in which unit its times are. `init_time` is a moment of some year since 2001 in one of them: that
+one is taken, unless who reads the file says which it is. A block whose `end_time` is 0 was never freed.
+"""
+
+import re
+from typing import BinaryIO
+
+from ...domain.errors import UnreadableInput
+from ...domain.profile import Profile
+
+FORMAT = "mllm"
+MOST_BYTES = 1 << 30
+_KEY = re.compile(rb'"(?:memory_blobs|op_blobs)"\s*:\s*\[')
+_START = re.compile(rb"^(?:\xef\xbb\xbf)?(?:\s|//[^\n]*\n|/\*.*?\*/)*\{", re.DOTALL)
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` is such a file."""
+    return _START.match(head) is not None and (_KEY.search(head) is not None or b'"init_time"' in head)
+
+
+def read(stream: BinaryIO, source: str = FORMAT, clock: str = "") -> Profile:
+    """The profile in a file. `source` names it in messages. clock: the unit of its times, one of TIME_UNITS; empty: to
+    be told by the file. Raises UnreadableInput where nothing is in it."""
+    # What is compiled is loaded where something is read, and nowhere else.
+    from .assembly import assembled
+
+    text = stream.read(MOST_BYTES)
+    if stream.read(1):
+        raise UnreadableInput(f"{source} is larger than any perf.json of mllm: record a shorter run.")
+    return assembled(text, source, getattr(stream, "defect", None), clock)

@@ -1,0 +1,64 @@
+"""Readers of reports of Nsight Compute (.ncu-rep), and of the CSV that `ncu` prints of them.
+
+Where `ncu` is, it prints the report (workers/ncu_tool.py), for it alone has the text of instructions, which it
+disassembles. Where it is not, or cannot read a report, the report itself is read.
+"""
+
+from typing import TYPE_CHECKING, BinaryIO
+
+from . import pages as nsight_pages
+
+if TYPE_CHECKING:
+    from ...domain.profile import Profile
+
+FORMAT = "nsight-compute"
+CSV_FORMAT = "nsight-compute-csv"
+MAGIC = b"NVR\0"
+CHUNK_BYTES = 8 << 20
+PAGES: tuple[tuple[str, ...], ...] = (
+    ("--page", "raw", "--print-units", "base"),
+    ("--page", "details", "--print-details", "all", "--print-metric-name", "label-name", "--print-units", "base"),
+    ("--page", "source"),
+)
+"""What `ncu --import FILE --csv` is asked for, one after the other."""
+
+
+def sniff_report(head: bytes) -> bool:
+    """Whether a file that starts with `head` is a report (.ncu-rep)."""
+    return head.startswith(MAGIC)
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` is CSV of Nsight Compute; what ncu and the program say may come first."""
+    return nsight_pages.sniff(head)
+
+
+def read_report(stream: BinaryIO, source: str = FORMAT) -> "Profile":
+    """The profile of a report, or of what `ncu` printed of it. Raises UnreadableInput."""
+    data, defect = _all(stream)
+    if data.startswith(MAGIC):
+        from .report import read as read_blocks
+
+        return read_blocks(data, source, FORMAT, defect)
+    return _of_text(data, defect, source, FORMAT)
+
+
+def read(stream: BinaryIO, source: str = CSV_FORMAT) -> "Profile":
+    """The profile in CSV of Nsight Compute. `source` names it in messages.
+
+    Raises UnreadableInput where no launch is in it.
+    """
+    return _of_text(*_all(stream), source, CSV_FORMAT)
+
+
+def _all(stream: BinaryIO) -> tuple[bytes, str | None]:
+    """What is in a stream, and what is wrong with it, which is known at its end."""
+    data = b"".join(iter(lambda: stream.read(CHUNK_BYTES), b""))
+    return data, getattr(stream, "defect", None)
+
+
+def _of_text(data: bytes, defect: str | None, source: str, format: str) -> "Profile":
+    # Only here: what it needs is not for every process that knows of formats.
+    from .assembly import assembled
+
+    return assembled(nsight_pages.decoded(data), source, defect, format)

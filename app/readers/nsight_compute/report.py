@@ -1,0 +1,426 @@
+"""What a report of Nsight Compute (.ncu-rep) tells of launches, read without `ncu`.
+
+Numbers of fields are those of the definitions that come with Nsight Compute (extras/FileFormat: ProfilerReport.proto,
+ProfilerResultsCommon.proto, ProfilerSection.proto, RuleResults.proto, Nvtx.proto). A report holds the machine code of
+kernels, not the text of it that `ncu` disassembles: instructions are told by their place in the function.
+"""
+
+import math
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...domain.errors import UnreadableInput
+from ...domain.wire import BYTES, FIXED32, FIXED64, Array, Damaged, fields, read_varint, unpacked
+from .assembly import profile_of
+from .blocks import CODE, RANGE, Blocks, Entry, Message, Value, value_of
+from .launches import SOURCE_SECTION, Launch, Measured, Source
+from .units import unit_of
+
+if TYPE_CHECKING:
+    from ...domain.profile import Profile
+
+DAMAGED = "part of a report that is damaged"
+NAMELESS = "metric whose name is not in the report"
+UNKNOWN_LAUNCH = "launch without the name of a kernel"
+OUTSIDE = "counts outside of the functions of a launch"
+TOO_LONG = "list of values of more than 32 MiB"
+RANGES = "result of a range, which has no single launches"
+PLACES_FACT = "instructions"
+PLACES = (
+    "A report holds machine code, not its text: instructions are told by their place in the function. Where ncu is on "
+    "the machine that reads, it prints the text."
+)
+_TYPES = {1: "INF", 2: "WRN", 3: "ERR", 4: "OPT"}
+_VERSIONS = {
+    "CUDA Version": "CUDA version",
+    "Display Driver Version": "driver version",
+    "Nsight Compute Target": "version of Nsight Compute",
+}
+_LINKS = re.compile(r"@(\w+):([^@\n]*)@")
+_CODE_BYTES = 1 << 24
+"""No function of a GPU is longer."""
+_LONGEST_LIST = 1 << 25
+_MOST_TOLD = 100
+"""Of values with names (opcodes, ports) so many are told."""
+_ADDRESSES = 1 << 63
+_PAIR = (0x1A, None, 0x0A, None, None, None, 0x12, None, None, None)
+"""A value of a list as numbers: the list's tag and size, the key's and its own, the key, and the same of the value."""
+_STALLED, _NOT_ISSUED = "smsp__pcsamp_warps_issue_stalled_", "_not_issued"
+_NOT_ISSUED_SUM = "group:smsp__pcsamp_warp_stall_reasons_not_issued", "Warp Stall Sampling (Not-issued Samples)"
+"""What Nsight Compute shows the sum of all these reasons as."""
+_NO_COUNTERS = ("launch__", "device__", "nvlink__", "numa__", "c2clink__")
+_WHOLE_TAGS = (0x20, 0x28)
+
+
+def read(data: bytes, source: str, format: str, defect: str | None) -> "Profile":
+    """The profile of a report. source: names it in messages. Raises UnreadableInput where no launch is in it."""
+    report = Report(data)
+    defect = " ".join(part for part in (defect, report.defect) if part) or None
+    if not report.launches:
+        ranges = " It has results of ranges alone: measure with --replay-mode kernel." if RANGES in report.lost else ""
+        raise UnreadableInput(
+            f"{source}: no launch of a kernel is in this report.{f' {defect}' if defect else ''}{ranges} Open it in "
+            "Nsight Compute, and measure again if there is none: ncu --set full -o report PROGRAM."
+        )
+    return profile_of(report, format, defect, report.facts)
+
+
+class Report(Measured):
+    """What was read of a report. defect: what is wrong with the file itself."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self.facts: dict[str, str] = {}
+        self._where = "the beginning"
+        self._speedups: set[int] = set()
+        self._functions: dict[int, str] = {}
+        blocks = Blocks(data, self._damaged, self._session)
+        for entry in blocks.entries():
+            if entry.kind == CODE:
+                self._code(entry)
+            elif entry.kind == RANGE:
+                self.lose(RANGES, f"after launch {len(self.launches)}", "")
+            else:
+                self._where = f"launch {len(self.launches)}"
+                _Result(self, entry, self._functions)
+        self.defect = blocks.defect
+        self._name_speedups()
+        self.launch_of = {number: number for number in range(len(self.launches))}
+
+    def _damaged(self) -> None:
+        self.lose(DAMAGED, self._where, "")
+
+    def damaged_in(self, what: str) -> None:
+        """Something of the launch that is being read is damaged."""
+        self.lose(DAMAGED, self._where, what)
+
+    def _session(self, header: Message) -> None:
+        for session in header.parts(3):
+            for version in session.parts(8):
+                if (name := _VERSIONS.get(version.text(1))) and (told := version.text(2)):
+                    self.facts[name] = told[:200]
+
+    def _code(self, entry: Entry) -> None:
+        """Where the functions of a module begin."""
+        for function in Message(entry.data, self._damaged).part(9).parts(1):
+            address = function.whole(2)
+            if address is not None and address < _ADDRESSES:
+                self._functions[address] = function.text(1)
+
+    def speedup(self, item: Message) -> tuple[int | None, float | None]:
+        """What a rule estimates to be won: the number of its kind, and percent."""
+        kind = percent = None
+        for piece in item.pieces(10)[-1:]:
+            kind = Message(piece, self._damaged).whole(1)
+            percent = _finite(_decimal(piece))
+        if kind is not None:
+            self._speedups.add(kind)
+        return kind, percent
+
+    def _name_speedups(self) -> None:
+        """Kinds are counted from 0 or from 1, depending on the version; where no number tells, it is left open."""
+        begin = 0 if 0 in self._speedups else 1 if 2 in self._speedups else None
+        names = {} if begin is None else {begin: "local", begin + 1: "global"}
+        for launch in self.launches:
+            for hint in launch.hints:
+                hint["speedup_kind"] = names.get(hint["speedup_kind"])
+
+
+class _Result:
+    """One result of a launch, read into the report."""
+
+    def __init__(self, report: Report, entry: Entry, functions: dict[int, str]) -> None:
+        self.report = report
+        self.strings = entry.strings
+        self.message = Message(entry.data, lambda: report.damaged_in(""))
+        name = next((text for field in (7, 6, 5) if (text := self.message.text(field))), "")
+        if not name:
+            report.lose(UNKNOWN_LAUNCH, f"after launch {len(report.launches)}", "")
+            return
+        self.launch = Launch(len(report.launches), name, self._identity(entry.header.part(6)))
+        self.launch.ranges = self._ranges()
+        report.launches.append(self.launch)
+        self.labels: dict[str, tuple[str, str]] = {}
+        self.shown: list[tuple[str, str, str]] = []
+        self.titles = self._sections()
+        self.values: dict[str, Value] = {}
+        self.lists: dict[str, memoryview] = {}
+        self._metrics()
+        self._hints()
+        self._source(functions)
+
+    def _identity(self, process: Message) -> dict[str, str]:
+        message = self.message
+        numbers = {
+            "Process ID": message.whole(1) if message.whole(1) is not None else process.whole(1),
+            "Context": message.whole(22),
+            "Stream": message.whole(23),
+        }
+        found = {name: str(value) for name, value in numbers.items() if value is not None}
+        for field, name in ((10, "Grid Size"), (11, "Block Size")):
+            axes = [message.part(field).whole(axis) for axis in (1, 2, 3)]
+            if None not in axes:
+                found[name] = f"({', '.join(map(str, axes))})"
+        path = re.split(r"[/\\]", process.text(3))[-1]
+        return found | {name: text for name, text in (("Host Name", process.text(2)), ("Process Name", path)) if text}
+
+    def _ranges(self) -> tuple[str, ...]:
+        """The NVTX ranges that were open on the launching thread, the outermost first."""
+        return tuple(
+            name
+            for state in self.message.parts(21)
+            for thread in state.parts(2)
+            for domain in thread.parts(2)
+            for one in domain.parts(3)
+            if (name := one.text(1))
+        )
+
+    def _sections(self) -> dict[str, str]:
+        """What sections are called by their identifiers; which metrics they show is kept, by the sections' order."""
+        sections = sorted(self.message.parts(17), key=lambda section: section.whole(3) or 0)
+        titles = {section.text(1): section.text(2) or section.text(1) for section in sections}
+        for section in sections:
+            title = titles[section.text(1)]
+            for place, metrics in ((True, section.part(4).parts(2)), (False, section.part(6).parts(1))):
+                for metric in metrics:
+                    name, label, unit = metric.text(1), metric.text(2), metric.text(5)
+                    if place and name and title:
+                        self.shown.append((title, name, label))
+                    if name and (label or unit):
+                        before = self.labels.get(name, ("", ""))
+                        self.labels[name] = (before[0] or label, before[1] or unit)
+        return titles
+
+    def _unit(self, name: str) -> str:
+        return self.labels.get(name, ("", ""))[1] or unit_of(name)
+
+    def _metrics(self) -> None:
+        report, launch = self.report, self.launch
+        for piece in self.message.pieces(13):
+            try:
+                self._metric(piece)
+            except Damaged:
+                report.damaged_in("metric")
+        numbers = [
+            _whole_of(self.values.get(name))
+            for name in (
+                "launch__device_id",
+                "device__attribute_compute_capability_major",
+                "device__attribute_compute_capability_minor",
+            )
+        ]
+        if numbers[0] is not None:
+            launch.identity["Device"] = str(numbers[0])
+        if None not in numbers[1:]:
+            launch.identity["CC"] = f"{numbers[1]}.{numbers[2]}"
+        told = {name: self._told(name) for name in dict.fromkeys([*self.values, *self.lists])}
+        rows = [(name, label or None, title) for title, name, label in self.shown if name in told]
+        for name, label, section in [*rows, *((name, None, None) for name in told)]:
+            value, text = told[name]
+            if value is not None or text:
+                unit = self._unit(name)
+                report.measured(launch, report.metric(name, label, section, None, unit), value, text, unit)
+
+    def _metric(self, piece: memoryview) -> None:
+        """Take the value of a metric, and where its list begins. Raises Damaged."""
+        number, value, at, listed = 0, None, 0, None
+        while at < len(piece):
+            tag, begin = read_varint(piece, at, len(piece))
+            if tag == 3 << 3 | BYTES:
+                listed = piece[at:]
+                break
+            size, after = read_varint(piece, begin, len(piece))
+            if tag == 1 << 3:
+                number, at = size, after
+            elif tag & 7 == BYTES and size <= len(piece) - after:
+                at = after + size
+                value = value_of(piece[after:at]) if tag >> 3 == 2 else value
+            elif tag & 7 == 0:
+                at = after
+            else:
+                raise Damaged(at)
+        if number >= len(self.strings):
+            self.report.lose(NAMELESS, f"launch {self.launch.number}", f"{number:,} of {len(self.strings):,}")
+            return
+        name = self.strings[number]
+        if value is not None:
+            self.values[name] = value
+        if listed is not None:
+            self.lists[name] = listed
+
+    def _told(self, name: str) -> tuple[float | None, str | None]:
+        """The number and the text of a metric. Of a list with names, or of one that stands alone, the text has it."""
+        value = self.values.get(name)
+        number = _finite(value)
+        text = None if number is not None or value is None else str(value)
+        pairs = list(self._pairs(name, 1)) if name in self.lists else []
+        if pairs and (value is None or isinstance(pairs[0][0], str)):
+            pairs = list(self._pairs(name, _MOST_TOLD + 1))
+            more = "; …" if len(pairs) > _MOST_TOLD else ""
+            listed = "; ".join(
+                f"{key}: {_written(one)}" if isinstance(key, str) and key else _written(one)
+                for key, one in pairs[:_MOST_TOLD]
+            )
+            if listed:
+                text = f"{_written(value)} ({listed}{more})" if value is not None else listed + more
+        return number, text
+
+    def _pairs(self, name: str, most: int) -> Iterator[tuple[Value | None, Value | None]]:
+        """The first of a metric's list: what each value is of, and the value."""
+        try:
+            for number, kind, content in islice(fields(self.lists[name]), most):
+                if number == 3 and kind == BYTES:
+                    yield _pair(content)
+        except Damaged:
+            self.report.damaged_in(name)
+
+    def _hints(self) -> None:
+        for rule in self.message.parts(19):
+            section = rule.text(4)
+            for item in rule.part(3).parts(1):
+                message = item.part(1)
+                text = _LINKS.sub(_link, message.text(1))
+                kind, percent = self.report.speedup(item)
+                if text or percent is not None:
+                    self.launch.hints.append(
+                        {
+                            "section": self.titles.get(section, section) or None,
+                            "rule": rule.text(1) or rule.text(2) or None,
+                            "kind": _TYPES.get(message.whole(2) or 0),
+                            "text": text or None,
+                            "speedup_kind": kind,
+                            "speedup_percent": percent,
+                        }
+                    )
+
+    def _source(self, functions: dict[int, str]) -> None:
+        """The instructions: those that the report has the text of, and those that something was counted on."""
+        lines = {address: line for line in self.message.parts(12) if (address := line.whole(1) or 0) < _ADDRESSES}
+        values: dict[int, list[tuple[int, float | None, str | None]]] = {address: [] for address in lines}
+        begins = [] if lines else self._begins()
+        not_issued: dict[int, float] = defaultdict(float)
+        places = sorted([*lines, *begins])
+        first, last = (places[0], places[-1] + _CODE_BYTES) if places else (0, 0)
+        for name, listed in self.lists.items():
+            found = None if name.startswith(_NO_COUNTERS) else self._counts(name, listed)
+            if found is None or not places:
+                continue
+            keys, counts = found
+            inside = (keys >= first) & (keys < last)
+            if not inside.any():
+                continue
+            if not inside.all():
+                self.report.lose(OUTSIDE, f"launch {self.launch.number}", name)
+            metric = self.report.metric(name, self.labels.get(name, ("", ""))[0] or None, SOURCE_SECTION, None, "")
+            late = name.startswith(_STALLED) and name.endswith(_NOT_ISSUED)
+            for address in keys[inside].tolist():
+                values.setdefault(address, [])
+            some = inside & (counts != 0) & np.isfinite(counts)
+            for address, count in zip(keys[some].tolist(), counts[some].tolist(), strict=True):
+                values[address].append((metric, count, None))
+                if late:
+                    not_issued[address] += count
+        for address, count in not_issued.items():
+            metric = self.report.metric(*_NOT_ISSUED_SUM, SOURCE_SECTION, None, "")
+            values[address].append((metric, count, None))
+        own, name = self.message.text(5), self.message.text(6) or self.launch.name
+        names = dict.fromkeys(begins, name) | {at: name if of == own else of for at, of in functions.items()}
+        starts = sorted(names)
+        for address in sorted(values):
+            line = lines.get(address)
+            text = (line.text(2) or line.text(3)) if line else ""
+            if not text:
+                self.report.facts[PLACES_FACT] = PLACES
+                at = bisect_right(starts, address) - 1
+                text = f"{names[starts[at]]}+{address - starts[at]:#x}" if at >= 0 else ""
+            file, number = self._locator(line) if line else (None, None)
+            self.report.sources.append(
+                Source(self.launch.number, self.launch.name, file, number, address, text, values[address])
+            )
+
+    def _locator(self, line: Message) -> tuple[str | None, int | None]:
+        """The file and the line of source of an instruction."""
+        locator = line.part(5)
+        known = locator.whole(3)
+        file = locator.text(4) or (self.strings[known] if known is not None and known < len(self.strings) else "")
+        number = locator.whole(2)
+        return file or None, number if number is not None and 0 < number < 10**9 else None
+
+    def _begins(self) -> list[int]:
+        """Where the functions of the launch begin."""
+        name = "launch__function_pcs"
+        found = [one for _, one in self._pairs(name, _MOST_TOLD)] if name in self.lists else []
+        return [place for value in found or [self.values.get(name)] if (place := _whole_of(value)) is not None]
+
+    def _counts(self, name: str, listed: memoryview) -> tuple[Array, Array] | None:
+        """The addresses of a metric's list and what was counted there; None where it is of something else."""
+        if len(listed) > _LONGEST_LIST:
+            self.report.lose(TOO_LONG, f"launch {self.launch.number}", name)
+            return None
+        try:
+            columns = unpacked(listed)
+        except Damaged:
+            columns = np.zeros(0, np.int64)
+        if len(columns) and len(columns) % len(_PAIR) == 0:
+            rows = columns.reshape(-1, len(_PAIR))
+            tags = all((rows[:, at] == tag).all() for at, tag in enumerate(_PAIR) if tag is not None)
+            if tags and np.isin(rows[:, (4, 8)], _WHOLE_TAGS).all():
+                return rows[:, 5], rows[:, 9].view(np.uint64).astype(np.float64)
+        pairs = [
+            (place, number)
+            for key, value in self._pairs(name, len(listed))
+            if (place := _whole_of(key)) is not None and (number := _finite(value)) is not None
+        ]
+        if not pairs:
+            return None
+        return np.array([place for place, _ in pairs], np.int64), np.array([number for _, number in pairs], np.float64)
+
+
+def _pair(content: memoryview) -> tuple[Value | None, Value | None]:
+    """One value of a list: what it is of, and the value. Raises Damaged."""
+    found: list[Value | None] = [None, None]
+    for number, kind, part in fields(content):
+        if number in (1, 2) and kind == BYTES:
+            found[number - 1] = value_of(part)
+    return found[0], found[1]
+
+
+def _decimal(content: memoryview) -> float | None:
+    """The number with decimals in a message, whichever field it is."""
+    try:
+        for _, kind, value in fields(content):
+            if kind == FIXED64:
+                return float(np.uint64(value).view(np.float64))
+            if kind == FIXED32:
+                return float(np.uint32(value).view(np.float32))
+    except Damaged:
+        pass
+    return None
+
+
+def _finite(value: Value | None) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _whole_of(value: Value | None) -> int | None:
+    """A number that is a whole one and can be an address."""
+    return int(value) if isinstance(value, int | float) and 0 <= value < _ADDRESSES and value == int(value) else None
+
+
+def _written(value: Value | None) -> str:
+    return "" if value is None else value if isinstance(value, str) else f"{value:,.15g}"
+
+
+def _link(found: re.Match[str]) -> str:
+    """What a link of a rule's text says: @section:Occupancy:Occupancy@, @url:the guide:https://…@."""
+    kind, rest = found[1], found[2]
+    first, _, last = rest.partition(":")
+    if kind == "url":
+        return f"{first} ({last})" if last else first
+    return last or first

@@ -1,0 +1,52 @@
+"""Reader of what perf tells of the scheduler: `perf script` of a `perf sched record`, and `perf sched timehist`.
+
+    perf 30138 [000] 45227.131338: sched:sched_switch: prev_comm=perf prev_pid=30138 prev_prio=120 prev_state=D ==> …
+
+               time    cpu  task name                       wait time  sch delay   run time
+                            [tid/pid]                          (msec)     (msec)     (msec)
+    --------------- ------  ------------------------------  ---------  ---------  ---------
+       45227.131359 [0000]  migration/0[18]                     0.000      0.005      0.021
+
+A text of perf script in which anything else was recorded too is one of samples: see perf_script.py.
+"""
+
+import re
+from typing import BinaryIO
+
+from ...domain.profile import Profile
+from ..ftrace import numbered_pieces
+
+FORMAT = "perf-sched"
+LINE = re.compile(
+    rb" *+(.{0,40}?) ++(?:(\d{1,10})/)?(\d{1,10}) +\[(\d{1,5})\] +(?:[A-Za-z.]{1,8} +)?(\d{1,12})\.(\d{9}|\d{6}): +"
+    rb"(?:\d+ +)?sched:(\w+): *(.*)"
+)
+"""Task, process, thread, CPU, seconds, their fraction, the event and what it tells."""
+TIMEHIST = re.compile(
+    rb" *(\d{1,12})\.(\d{6}) \[(\d{1,5})\] +(?:[sim]+ {2,})?(.{1,40}?)\[(-?\d{1,10})(?:/(\d{1,10}))?\] +"
+    rb"(\d{1,12})\.(\d{3}) +(\d{1,12})\.(\d{3}) +(\d{1,12})\.(\d{3}) *(?:([A-Za-z]) *(?= |$))?(.*)"
+)
+"""Seconds, their fraction, CPU, task, thread, process, wait, delay and run in ms and fraction, state, and the rest."""
+HISTORY = re.compile(rb" *time +cpu +(?:[0-9a-z]+ +)?task name +wait time +sch delay +run time")
+_OTHER = re.compile(rb"\d\.\d{6,9}: +(?:\d+ +)?(?!sched:)[^\s:]\S*?:(?:\s|$)", re.MULTILINE)
+_SWITCH = re.compile(rb"^[^\n\[#]{1,60}\[\d+\][^\n:]{1,40}\.\d{6,9}: +(?:\d+ +)?sched:sched_switch: +\S", re.MULTILINE)
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` tells of the scheduler, and nothing else."""
+    if b"\0" in head:
+        return False
+    if HISTORY.search(head[:4096]):
+        return True
+    return _SWITCH.search(head) is not None and _OTHER.search(head) is None
+
+
+def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
+    """The profile in a text. `source` names it in messages. Raises UnreadableInput where nothing ran in it."""
+    # What is compiled is loaded where something is read, and nowhere else.
+    from .assembly import Collected, assembled
+
+    found = Collected()
+    for number, text in numbered_pieces(stream):
+        found.take(number, text)
+    return assembled(found, source, getattr(stream, "defect", None))

@@ -1,0 +1,148 @@
+"""Reader of what `perf script` prints.
+
+The text is cut into chunks at empty lines, cut into tokens in several threads, and put together in order. Memory is
+bounded by what is kept: the chunks at work, the columns of the samples, and each distinct line, stack and name once.
+"""
+
+import os
+import re
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
+from typing import BinaryIO
+
+from ...domain.errors import UnreadableInput
+from ...domain.profile import Profile
+from .assembly import Assembly
+from .blocks import Tokens, tokenise
+from .grammar import parse_frame, parse_header
+
+FORMAT = "perf-script"
+CHUNK_BYTES = 8 << 20
+LONGEST_BYTES = 64 << 20
+THREADS = 4
+# The arguments of the recorded command may span lines, which then have no "#".
+_HEADING = re.compile(rb"# =+\r?\n(.*?)^# =+\r?\n", re.DOTALL | re.MULTILINE)
+TOO_LONG = "line of more than 64 MiB"
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A piece of text that ends with a line end. cut: it may end within a sample.
+
+    skipped: bytes of a line in its place that is too long to be read. unfinished: its last line had no end.
+    """
+
+    data: bytes
+    cut: bool
+    skipped: int = 0
+    unfinished: bool = False
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` looks like perf script's text."""
+    lines = head.replace(b"\r\n", b"\n").split(b"\n")
+    if len(head) > 2000:
+        lines = lines[:-1] or lines
+    if any(line.startswith(b"# captured on") for line in lines[:20]):
+        return True
+    samples = frames = 0
+    for line in lines[:2000]:
+        if line[:1] == b"\t" or (line[:1] == b" " and samples > 0):
+            frames += parse_frame(line[:4000]) is not None
+        if line[:1] not in (b"\t", b"#", b""):
+            header = parse_header(line[:4000])
+            samples += header is not None and header.sure
+        if samples and (frames or samples > 2):
+            return True
+    return samples > 0
+
+
+def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
+    """The profile in a perf script text. `source` names it in messages.
+
+    A stream that knows that it ends too early says so in an attribute `defect` (see `compression`). Raises
+    UnreadableInput where there is no sample in the text, nor perf's own heading that tells that there was none.
+    """
+    assembly = Assembly(FORMAT)
+    begun = stream.read(CHUNK_BYTES)
+    heading = _HEADING.match(begun)
+    headed, number = False, 1
+    if heading:
+        assembly.heading(heading[1])
+        begun = begun[heading.end() :]
+        headed, number = b"# captured on" in heading[1], 1 + heading[0].count(b"\n")
+    for chunk, tokens in _tokenised(_chunks(stream, begun)):
+        if chunk.skipped:
+            assembly.lost(TOO_LONG, f"line {number}: {chunk.skipped:,} bytes")
+            number += 1
+            continue
+        assembly.absorb(chunk.data, tokens, number, chunk.cut)
+        headed = headed or b"# captured on" in chunk.data[:4096]
+        number += len(tokens.starts) - 1
+        if chunk.unfinished:
+            assembly.cut_line(chunk.data[:-1].rpartition(b"\n")[2], number - 1)
+    defect = getattr(stream, "defect", None)
+    if defect:
+        assembly.reasons.append(defect)
+    profile = assembly.finish()
+    if not profile.samples.num_rows and not headed:
+        raise UnreadableInput(
+            f"There is no sample in {source}. It should be what perf script prints; record again, and look at it with "
+            "perf script before importing it."
+        )
+    return profile
+
+
+def _chunks(stream: BinaryIO, begun: bytes) -> Iterator[Chunk]:
+    """The text from `begun` on in pieces."""
+    rest = b""
+    for data in chain([begun], iter(lambda: stream.read(CHUNK_BYTES), b"")):
+        data = rest + data
+        if b"\r" in data:
+            data = data.replace(b"\r\n", b"\n")
+        end = data.rfind(b"\n\n") + 2
+        cut = end < 2
+        if cut:
+            if b"\n\t" in data and len(data) < LONGEST_BYTES:
+                rest = data
+                continue
+            end = data.rfind(b"\n") + 1
+        if end == 0:
+            if len(data) < LONGEST_BYTES:
+                rest = data
+                continue
+            rest, skipped = _skip_line(stream, len(data))
+            yield Chunk(b"", cut=True, skipped=skipped)
+            continue
+        yield Chunk(data[:end], cut)
+        rest = data[end:]
+    if rest:
+        unfinished = not rest.endswith(b"\n")
+        yield Chunk(rest + b"\n" * unfinished, cut=False, unfinished=unfinished)
+
+
+def _skip_line(stream: BinaryIO, skipped: int) -> tuple[bytes, int]:
+    """Read on to the end of a line. Returns what was read behind it, and how long the line was."""
+    while True:
+        data = stream.read(CHUNK_BYTES)
+        end = data.find(b"\n") + 1
+        if end or not data:
+            return data[end:], skipped + (end or len(data))
+        skipped += len(data)
+
+
+def _tokenised(chunks: Iterator[Chunk]) -> Iterator[tuple[Chunk, Tokens]]:
+    """The chunks in order with their tokens, a few of them worked at ahead."""
+    workers = min(THREADS, len(os.sched_getaffinity(0)))
+    with ThreadPoolExecutor(workers, "perf-script") as pool:
+        ahead: deque[tuple[Chunk, Future[Tokens]]] = deque()
+        for chunk in chunks:
+            ahead.append((chunk, pool.submit(tokenise, chunk.data)))
+            if len(ahead) > workers:
+                done, tokens = ahead.popleft()
+                yield done, tokens.result()
+        for done, tokens in ahead:
+            yield done, tokens.result()

@@ -1,0 +1,286 @@
+"""The grammar of perf script's text: one line at a time, as bytes.
+
+Defined by perf's own printing (tools/perf/builtin-script.c and tools/perf/util/evsel_fprintf.c of Linux); what old
+versions and other field lists (`perf script -F`) leave out is optional here.
+"""
+
+import re
+from dataclasses import dataclass
+
+from ...domain.tables import FrameKind
+
+MAX_WEIGHT = 2**63 - 1
+RECORD = b"PERF_RECORD_"
+SHOWN = 160
+_NESTED = 16
+MOST_SIMPLE = 1 << 17
+"""How many lines without their addresses are remembered."""
+
+# Time is written with 6 digits, or 9 with --ns. What stands before it is short (a comm has at most 15 characters), and
+# held short here so that no line takes time that grows with the square of its length.
+_TIMED = re.compile(
+    rb"(?P<prefix>.{0,200}?)(?<!\S)(?P<seconds>\d{1,12})\.(?P<fraction>\d{9}|\d{6}):"
+    rb"(?:\s+(?P<period>\d+)(?=\s|$))?(?:\s+(?P<event>[^\s:]\S*?):(?=\s|$))?(?P<tail>.*)",
+    re.DOTALL,
+)
+_UNTIMED = re.compile(
+    rb"(?P<prefix>(?:\S.{0,200}?)?(?<!\S)-?\d+(?:/-?\d+)?(?:\s+\[-?\d+\])?)"
+    rb"(?:\s+(?P<period>\d+)(?=\s))?(?:\s+(?P<event>[^\s:\d]\S*?):(?=\s|$)(?P<tail>.*)|\s*$)",
+    re.DOTALL,
+)
+_PREFIX = re.compile(
+    rb"(?P<comm>.*?)(?:(?:^|\s+)(?:(?P<pid>-?\d+)/)?(?P<tid>-?\d+))?(?:\s+\[(?P<cpu>-?\d+)\](?:\s+[A-Za-z.]{1,8})?)?\s*",
+    re.DOTALL,
+)
+_RECORD = re.compile(rb"(?:.{0,200}?[\d:\]]\s+|\s*)PERF_RECORD_([A-Z0-9_]+)", re.DOTALL)
+_LOST = re.compile(rb"PERF_RECORD_LOST(?:_SAMPLES)?\b\D*(\d+)")
+_ARROW = re.compile("(?<!operator)->")
+_OFFSET = re.compile(rb"\+0x([0-9a-f]{1,16})$")
+_HEX = re.compile(rb"[0-9a-fA-F]{1,16}$")
+_PLACE = re.compile(rb"\s+(\S.*):(\d+)$|\s+\S.*\[[0-9a-f]+\]$")
+_TRACEPOINT = re.compile(rb"[\w.-]+:[\w.-]+$")
+_MODIFIERS = re.compile(rb":[ukhGHpPSDIWeb]+$")
+
+_JIT_MAP = re.compile(r"(?:^|/)perf-\d+\.map$|(?:^|/)jitted-\d+-\d+\.so$|^\[JIT\]|(?:^|/)jit-\d+\.dump$")
+_NOT_KERNEL = re.compile(r"^\[(?:unknown|vdso\w*|vvar\w*|vsyscall|heap|stack|anon|uprobes|guest/|JIT)|^\[vectors\]")
+_KERNEL_FILE = re.compile(
+    r"(?:^|/)(?:vmlinux[^/]*|kcore|bzImage[^/]*)$|\.ko(?:\.(?:gz|xz|zst|bz2))?$|^bpf_prog_|^bpf_tramp"
+)
+UNKNOWN_SYMBOL = "[unknown]"
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first line of a sample. prefix: what stands before the time (see `task`).
+
+    time_ns None: not printed. weight None: no period printed. event "": no event printed. tail: what follows the
+    event on the same line. sure: there is a time or an event; without either, it is a header only if frames follow.
+    """
+
+    prefix: bytes
+    time_ns: int | None
+    weight: int | None
+    event: bytes
+    tail: bytes
+    sure: bool
+
+
+@dataclass(frozen=True)
+class Task:
+    """Who ran: comm is None where not printed; a comm such as ":123" stands for a name that perf did not know."""
+
+    comm: str | None
+    pid: int | None
+    tid: int | None
+    cpu: int
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One line of a stack. symbol and module: the raw text, the offset apart. module "inlined": see `is_inlined`."""
+
+    address: int | None
+    symbol: str
+    offset: int | None
+    module: str
+
+
+def text(raw: bytes) -> str:
+    """Bytes of a file as text. A byte that is not UTF-8 becomes four characters, for instance "\\xff", so that names
+    that differ stay different and whatever shows or stores them may rely on Unicode."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode(errors="backslashreplace")
+
+
+def shown(line: bytes, number: int) -> str:
+    """A line of a file with its number, for who reads what was lost; cut where it is long."""
+    told = text(line[: 4 * SHOWN])
+    return f"line {number}: {told if len(told) <= SHOWN else told[:SHOWN] + '…'}"
+
+
+def parse_header(line: bytes) -> Header | None:
+    """The header in `line` (no line end), or None where it is none."""
+    line = line.lstrip()
+    if record(line):
+        return None
+    found = _TIMED.match(line)
+    if found:
+        fraction = found["fraction"]
+        nanoseconds = int(fraction) * (1 if len(fraction) == 9 else 1000)
+        time_ns = int(found["seconds"]) * 1_000_000_000 + nanoseconds
+    else:
+        found = _UNTIMED.match(line)
+        if not found:
+            return None
+        time_ns = None
+    tail = (found["tail"] or b"").strip()
+    event, period = found["event"] or b"", found["period"]
+    if not event and period is not None and frame_like(from_period := line[found.start("period") :].strip()):
+        # Without an event's name, an address of decimal digits looks like a period.
+        tail, period = from_period, None
+    if tail and not frame_like(tail) and (not event or (time_ns is None and not is_tracepoint(event))):
+        return None
+    return Header(
+        prefix=found["prefix"].rstrip(),
+        time_ns=time_ns,
+        weight=None if period is None else int(period),
+        event=event,
+        tail=tail,
+        sure=time_ns is not None or bool(event),
+    )
+
+
+def parse_task(prefix: bytes) -> Task:
+    """Command, process, thread and CPU from what stands before the time."""
+    found = _PREFIX.fullmatch(prefix.strip())
+    if not found:
+        return Task(text(prefix.strip()), None, None, -1)
+    pid, tid, cpu = (None if found[name] is None else int(found[name]) for name in ("pid", "tid", "cpu"))
+    return Task(text(found["comm"]) or None, _id(pid), _id(tid), -1 if cpu is None or cpu >= 1 << 31 else cpu)
+
+
+def _id(number: int | None) -> int | None:
+    return number if number is None or -(1 << 62) < number < 1 << 62 else None
+
+
+def frame_like(line: bytes) -> bool:
+    """Whether a line is an address, a symbol and a module, as perf prints a frame."""
+    parts = line.split(None, 1)
+    return len(parts) == 2 and bool(_HEX.match(parts[0])) and b"(" in parts[1] and parts[1].rstrip().endswith(b")")
+
+
+def parse_frame(line: bytes) -> Frame | None:
+    """The frame in a line of a stack (no line end), or None where it is none."""
+    close = line.rfind(b")")
+    if close < 0:
+        return None
+    # The module is the last pair of brackets: it may itself hold brackets, "(/usr/lib/x.so (deleted))".
+    last = open_ = line.rfind(b" (", 0, close)
+    if last < 0:
+        return None
+    for _ in range(_NESTED):
+        if open_ < 0 or line.count(b"(", open_ + 2, close) == line.count(b")", open_ + 2, close):
+            break
+        open_ = line.rfind(b" (", 0, open_)
+    else:
+        open_ = -1
+    open_ = open_ if open_ >= 0 else last
+    module = line[open_ + 2 : close]
+    head = line[:open_].lstrip()
+    first, blank, rest = head.partition(b" ")
+    if _HEX.match(first) and (blank or len(first) > 5):
+        address, symbol = int(first, 16), rest.lstrip()
+    else:
+        address, symbol = None, head
+    offset = _OFFSET.search(symbol)
+    if offset:
+        symbol = symbol[: offset.start()]
+    return Frame(address, text(symbol), int(offset[1], 16) if offset else None, text(module))
+
+
+def without_address(line: bytes) -> tuple[int, bytes] | None:
+    """(address, what follows it) of a line of a stack as perf writes it: what follows is the same for all processes
+    that run the program, and tells symbol, offset and module. None where it may be read in another way."""
+    if line[:1] != b"\t":
+        return None
+    first, _, rest = line.lstrip().partition(b" ")
+    return (int(first, 16), rest) if b" (" in rest and _HEX.match(first) else None
+
+
+def is_inlined(module: str) -> bool:
+    """Whether a frame's module says that the function was inlined into the next frame outwards."""
+    return module == "inlined"
+
+
+def inlined_chain(symbol: str, module: str) -> list[str]:
+    """A symbol split where it names functions inlined into each other, outermost first: "a->b".
+
+    Writers of perf-PID.map files do so for compiled code. In other modules an arrow also belongs to operators,
+    results and expressions in C++ and Rust: there it splits only between names, outside of brackets.
+    """
+    if "->" not in symbol:
+        return [symbol]
+    if _JIT_MAP.search(module):
+        parts = _ARROW.split(symbol)
+    elif "operator" in symbol or " ->" in symbol or "-> " in symbol:
+        return [symbol]
+    else:
+        parts = _split_outside(symbol)
+    return parts if all(parts) else [symbol]
+
+
+def _split_outside(symbol: str) -> list[str]:
+    parts, depth, start, at = [], 0, 0, 0
+    while at < len(symbol):
+        if symbol.startswith("->", at):
+            if depth == 0:
+                parts.append(symbol[start:at])
+                start = at + 2
+            at += 2
+            continue
+        depth += (symbol[at] in "(<[{") - (symbol[at] in ")>]}")
+        at += 1
+    return [*parts, symbol[start:]]
+
+
+def kind_of(symbol: str, module: str) -> FrameKind:
+    """What sort of code a frame is, by its symbol and module."""
+    if is_inlined(module):
+        return FrameKind.INLINED
+    if symbol.startswith("py::"):
+        return FrameKind.PYTHON
+    bare = module.removesuffix(" (deleted)")
+    if (bare.startswith("[") and not _NOT_KERNEL.match(bare)) or _KERNEL_FILE.search(bare):
+        return FrameKind.KERNEL
+    if symbol in (UNKNOWN_SYMBOL, ""):
+        return FrameKind.UNKNOWN
+    return FrameKind.JIT if _JIT_MAP.search(bare) else FrameKind.USER
+
+
+_SIMPLE: dict[bytes, tuple[str, int | None, str, FrameKind] | None] = {}
+
+
+def simple_frame(rest: bytes) -> tuple[str, int | None, str, FrameKind] | None:
+    """(symbol, offset, module, kind) of a line of a stack by what follows its address; None where that is not one
+    frame. Known over all texts that one process reads: the ranks of a program print the same."""
+    if rest in _SIMPLE:
+        return _SIMPLE[rest]
+    frame = parse_frame(b"1 " + rest)
+    found = None
+    if frame is not None and not is_inlined(frame.module) and len(inlined_chain(frame.symbol, frame.module)) == 1:
+        found = frame.symbol, frame.offset, frame.module, kind_of(frame.symbol, frame.module)
+    if len(_SIMPLE) >= MOST_SIMPLE:
+        _SIMPLE.clear()
+    _SIMPLE[rest] = found
+    return found
+
+
+def parse_place(line: bytes) -> int | None:
+    """The line number in what `-F +srcline` prints below a frame ("  main.c:137"); 0 where there is a place without
+    one; None where the line is no such thing."""
+    found = _PLACE.match(line)
+    if not found:
+        return None
+    return int(found[2]) if found[2] and len(found[2]) < 9 else 0
+
+
+def record(line: bytes) -> tuple[str, int] | None:
+    """Of a line that shows another record than a sample: its kind, and how many samples it says were lost."""
+    found = _RECORD.match(line) if RECORD in line else None
+    if not found:
+        return None
+    lost = _LOST.search(line)
+    return found[1].decode(), int(lost[1]) if lost and len(lost[1]) < 19 else 0
+
+
+def is_tracepoint(event: bytes) -> bool:
+    """Whether an event's name is that of a tracepoint ("sched:sched_switch", not "cycles:u")."""
+    return bool(_TRACEPOINT.match(event)) and not _MODIFIERS.search(event)
+
+
+def unit_of(event: str, weighted: bool) -> str:
+    """What a period of the event counts. The kernel's clock events count nanoseconds."""
+    name = re.split("[/:]", event, maxsplit=1)[0]
+    return "ns" if weighted and name in ("cpu-clock", "task-clock") else "count"

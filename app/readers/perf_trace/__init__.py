@@ -1,0 +1,45 @@
+"""Reader of what `perf trace` prints: system calls with how long they took, and its summary.
+
+         0.484 ( 0.015 ms): sh/25760 newfstatat(dfd: 4, filename: 0x272f2c99, flag: 4096)              = 0
+        19.478 (         ): sh/25760 wait4(upid: -1, stat_addr: 0x7ffcbc)                              ...
+        19.478 (28.799 ms): sh/25760  ... [continued]: wait4())                                        = 25762 (ls)
+
+Without calls, its summary:
+
+     sh (25770), 174 events, 24.4%
+
+       syscall            calls  errors  total       min       avg       max       stddev
+       wait4                  4      2    41.104     0.018    10.276    28.986     66.70%
+"""
+
+import re
+from typing import BinaryIO
+
+from ...domain.profile import Profile
+from ..ftrace import numbered_pieces
+
+FORMAT = "perf-trace"
+LINE = re.compile(
+    rb" *(?:\?|(\d{1,15})\.(\d{3})) \( *+(?:(\d{1,12})\.(\d{3}) ms)? *+\): ++(?:(\S.{0,30}?)/(\d{1,10}) +)?(\S.*)"
+)
+"""Milliseconds and their fraction, those of the duration, task, thread, and what it did."""
+SUMMARY = re.compile(rb" (\S.{0,30}?) \((\d{1,10})\), (\d+) events, [\d.]+%.*")
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` was printed by `perf trace`."""
+    if b"\0" in head:
+        return False
+    lines = [line.rstrip() for line in head.split(b"\n")[:60]]
+    return any(LINE.fullmatch(line) or SUMMARY.fullmatch(line) for line in lines)
+
+
+def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
+    """The profile in a text. `source` names it in messages. Raises UnreadableInput where there is no call in it."""
+    # What is compiled is loaded where something is read, and nowhere else.
+    from .assembly import Collected, assembled
+
+    found = Collected()
+    for number, text in numbered_pieces(stream):
+        found.take(number, text)
+    return assembled(found, source, getattr(stream, "defect", None))

@@ -1,0 +1,60 @@
+"""Reader of Perfetto's own traces, in protobuf: of Android, Chrome, Perfetto's SDK, and what else writes them.
+
+Definition: protos/perfetto/trace of Perfetto's sources. A trace is packets; those with track events become slices,
+instants and counters, those with events of the kernel what ran where.
+"""
+
+from typing import BinaryIO
+
+from ...domain.errors import UnreadableInput
+from ...domain.profile import Profile
+from ...domain.wire import BYTES, VARINT, Damaged, fields
+
+FORMAT = "perfetto-trace"
+LONGEST_BYTES = 4 << 30
+LAST_FIELD = 2000
+NUMBERS, MESSAGES = frozenset({3, 8, 10, 13, 58, 79}), frozenset({1, 2, 6, 7, 11, 12, 33, 36, 45, 50, 59, 60, 89})
+"""Fields of a packet by which one is known: its time, sequence, flags, clock, process; and what it may hold."""
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` is a trace of Perfetto: all its fields are packets that can be."""
+    if head[:1] != b"\n":
+        return False
+    good = 0
+    at = 0
+    try:
+        for number, kind, packet in fields(head):
+            if number != 1 or kind != BYTES:
+                return False
+            good += _is_packet(packet)
+            at += 1
+            if at == 20:
+                break
+        return good > 0 and 2 * good >= at
+    except Damaged as error:
+        # The first packet may be longer than what there is of it.
+        return good > 0 or (at == 0 and _is_packet(memoryview(head)[error.at + 2 :], cut=True))
+
+
+def _is_packet(packet: memoryview, cut: bool = False) -> bool:
+    found = False
+    try:
+        for number, kind, _ in fields(packet):
+            if number > LAST_FIELD or (number in NUMBERS and kind != VARINT) or (number in MESSAGES and kind != BYTES):
+                return False
+            found = found or number in NUMBERS
+    except Damaged:
+        return cut and found
+    return found
+
+
+def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
+    """The profile in a trace. `source` names it in messages. Raises UnreadableInput where it shows nothing."""
+    # What is compiled is loaded where something is read, and nowhere else.
+    from .assembly import assembled
+
+    data = stream.read(LONGEST_BYTES)
+    if stream.read(1):
+        raise UnreadableInput(f"{source} is larger than 4 GiB: record for a shorter time, or fewer sorts of data.")
+    return assembled(data, source, getattr(stream, "defect", None))

@@ -1,0 +1,143 @@
+"""From the bytes of a Perfetto trace to a Profile."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...domain.builder import ProfileBuilder
+from ...domain.errors import UnreadableInput
+from ...domain.profile import Meta, Profile
+from ...domain.tables import FrameKind
+from ..trace.assembly import Dialect
+from ..trace.assembly import assembled as of_events
+from ..trace.atrace import Markers
+from ..trace.events import MISSING
+from ..trace.made import MadeEvents
+from ..trace.scheduling import Scheduling
+from ..trace.scheduling import what as of_scheduling
+from ..trace.slices import Meaning, What
+from . import FORMAT
+from .events import TrackEvents
+from .kernel import KernelEvents
+from .packets import CUT_OFF, Packets, clocks_of, packets_of, times_of
+from .samples import CpuSamples
+from .tracks import Names, names_of
+
+NOTHING = "Record again with data sources that tell of time: track_event, or linux.ftrace with sched/sched_switch."
+_PLAIN = What("other", FrameKind.USER)
+SORTS = {
+    4: "inode_file_map",
+    5: "chrome_events",
+    7: "sys_stats",
+    9: "process_stats",
+    37: "profile_packet",
+    38: "battery",
+    39: "android_log",
+    40: "power_rails",
+    43: "process_descriptor",
+    49: "perfetto_metatrace",
+    51: "chrome_metadata",
+    52: "gpu_counter_event",
+    53: "gpu_render_stage_event",
+    54: "streaming_profile_packet",
+    57: "graphics_frame_event",
+    61: "module_symbols",
+    62: "vulkan_memory_event",
+    65: "vulkan_api_event",
+    68: "smaps_packet",
+    71: "gpu_mem_total_event",
+    73: "memory_tracker_snapshot",
+    74: "streaming_allocation",
+    75: "streaming_free",
+    84: "statsd_atom",
+    95: "etw_events",
+    135: "stack_sample",
+}
+"""Sorts of packets that nothing is made of, with what the definition calls them."""
+ABOUT = frozenset({3, 33, 34, 35, 36, 46, 47, 67, 69, 70, 72, 78, 79, 82, 86, 87, 89, 90, 98, 109, 113, 123, 124, 126})
+"""Fields that tell of the recording itself, and of the machine."""
+
+
+class _Losses:
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[int, str]] = {}
+
+    def note(self, reason: str, example: str, count: int) -> None:
+        before, first = self._found.get(reason, (0, example))
+        self._found[reason] = (before + count, first)
+
+    def listed(self) -> list[tuple[str, int, str]]:
+        return [(reason, count, first) for reason, (count, first) in self._found.items()]
+
+
+def assembled(data: bytes, source: str, defect: str | None) -> Profile:
+    """The profile of a trace. Raises UnreadableInput where nothing can be shown of it."""
+    losses = _Losses()
+    packets, whole = packets_of(data, losses.note)
+    del data
+    clocks = clocks_of(packets)
+    times = times_of(packets, clocks, losses.note)
+    names = names_of(packets, losses.note)
+    made = MadeEvents()
+    scheduling = Scheduling(comms=dict(names.threads), processes=names.of_thread)
+    markers = Markers(made, names.of_thread)
+    kernel = KernelEvents(packets, names, made, scheduling, markers, losses.note)
+    kernel.add()
+    markers.finish(scheduling.process)
+    TrackEvents(packets, names, times, made, losses.note, lambda place: made.texts()[place]).add()
+    samples = CpuSamples(packets, names, times, losses.note)
+    states: Callable[[ProfileBuilder, int], None] | None = None
+    if scheduling:
+        known = times[times != MISSING]
+        last = max(kernel.last_ns, int(known.max()) if len(known) and not kernel.last_ns else 0)
+        states = scheduling.add(made, last, losses.note)
+    _tell_names(made, names, scheduling, markers)
+    _tell_others(packets, losses)
+    if not made.timed() and len(samples):
+        return _sampled(samples, names, losses, defect or (None if whole else CUT_OFF))
+    if not made.timed():
+        raise UnreadableInput(f"There is nothing in {source} that could be shown. {NOTHING}")
+
+    def more(builder: ProfileBuilder, zero: int) -> None:
+        if states is not None:
+            states(builder, zero)
+        if len(samples):
+            samples.add(builder, zero)
+
+    dialect = Dialect(
+        FORMAT, Meaning(lambda category, name: of_scheduling(category, name) or _PLAIN), NOTHING, names.facts, more
+    )
+    top: dict[str, Any] = {} if clocks.epoch is None else {"baseTimeNanoseconds": clocks.epoch}
+    events = made.finish(losses.listed(), **top)
+    return of_events(events, source, defect or (None if whole else CUT_OFF), dialect)
+
+
+def _sampled(samples: CpuSamples, names: Names, losses: _Losses, defect: str | None) -> Profile:
+    """A trace in which there is nothing but samples."""
+    builder = ProfileBuilder(FORMAT)
+    for reason, count, first in losses.listed():
+        builder.lost(reason, first, count)
+    samples.add(builder, 0)
+    builder.run()
+    reasons = (defect,) if defect else ()
+    return builder.finish(Meta(FORMAT, complete=not reasons, reasons=reasons, facts=names.facts))
+
+
+def _tell_names(made: MadeEvents, names: Names, scheduling: Scheduling, markers: Markers) -> None:
+    """What processes and threads are called, as metadata."""
+    for pid, name in names.processes.items():
+        made.about("process_name", str(pid), str(pid), name=name)
+    for tid in {*names.threads, *markers.threads}:
+        if called := names.threads.get(tid) or scheduling.comms.get(tid):
+            made.about("thread_name", str(tid), scheduling.process(tid), name=called)
+
+
+def _tell_others(packets: Packets, losses: _Losses) -> None:
+    """What nothing is made of, sort by sort."""
+    sorts, first, counts = np.unique(packets.all.other, return_index=True, return_counts=True)
+    for sort, at, count in zip(sorts.tolist(), first.tolist(), counts.tolist(), strict=True):
+        if sort and sort not in ABOUT:
+            called = SORTS.get(sort)
+            name = f"field {sort} ({called})" if called else f"field {sort}"
+            losses.note(f"packet whose content is not shown: {name}", f"packet {at + 1}", count)

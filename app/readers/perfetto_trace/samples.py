@@ -1,0 +1,144 @@
+"""Samples of CPUs in a Perfetto trace (its data source linux.perf), with their call stacks."""
+
+from typing import Any
+
+import numpy as np
+
+from ...domain.builder import ProfileBuilder
+from ...domain.tables import FrameKind
+from ...domain.wire import Damaged, fields, unpacked
+from ..perf_script.grammar import kind_of
+from ..trace.events import MISSING, Array
+from ..trace.made import NONE
+from ..trace.phases import FARTHEST_NS
+from .interned import Interned
+from .packets import INTERNED, SAMPLE, Lost, Packets
+from .tracks import Names
+from .wire_columns import messages, places
+
+EVENT = "CPU samples"
+FUNCTION_NAMES, FRAMES, STACKS, PATHS, MAPPINGS = 5, 6, 7, 17, 19
+"""Fields of InternedData."""
+SKIPPED = "sample of a CPU that Perfetto did not take whole: it says why it was skipped"
+NO_STACK = "sample of a CPU whose call stack is not in the trace"
+_CPU, _PID, _TID, _STACK, _SKIPPED = 1, 2, 3, 4, 18
+
+
+class CpuSamples:
+    """The samples of packets. times: of the packets."""
+
+    def __init__(self, packets: Packets, names: Names, times: Array, lost: Lost) -> None:
+        self._packets, self._names = packets, names
+        self._texts: dict[str, int] = {}
+        rows, spans = packets.all.inner(SAMPLE)
+        of = messages(packets.all.data, spans, (_CPU, _PID, _TID, _STACK, _SKIPPED), (5, 6, 7, 16, 17, 19))
+        # Without a thread it tells of the profiler itself.
+        taken = packets.usable[rows] & of.has(_TID) & (times[rows] != MISSING)
+        skipped = np.flatnonzero(taken & (of.number(_SKIPPED) != 0))
+        if len(skipped):
+            lost(SKIPPED, f"packet {int(rows[skipped[0]]) + 1}", len(skipped))
+        kept = np.flatnonzero(taken & (of.number(_SKIPPED) == 0))
+        self._packet, self._time = rows[kept], times[rows[kept]]
+        self._cpu = of.number(_CPU, NONE)[kept]
+        self._pid, self._tid = of.number(_PID, NONE)[kept], of.number(_TID)[kept]
+        self._stack = of.number(_STACK, NONE)[kept]
+
+    def __len__(self) -> int:
+        return len(self._packet)
+
+    def add(self, builder: ProfileBuilder, zero: int) -> None:
+        """Add them, at times that count from zero."""
+        time = self._time - zero
+        good = np.flatnonzero((time >= 0) & (time < 2 * FARTHEST_NS)) if zero else np.arange(len(time))
+        known = builder.threads_of("thread")
+        pairs: dict[tuple[int, int], int] = {}
+        threads = []
+        for pid, tid in zip(self._pid[good].tolist(), self._tid[good].tolist(), strict=True):
+            if (pid, tid) not in pairs:
+                pairs[pid, tid] = known[tid] if tid in known else self._thread(builder, pid, tid)
+            threads.append(pairs[pid, tid])
+        event = builder.event(EVENT, "count", weighted=False)
+        same = np.ones(len(good), np.int64)
+        stacks = self._stacks(builder, good)
+        builder.samples(time[good], np.array(threads, np.int64), self._cpu[good], same * event, stacks, same)
+
+    def _thread(self, builder: ProfileBuilder, pid: int, tid: int) -> int:
+        thread = builder.thread(pid=pid if pid >= 0 else None, tid=tid)
+        name = self._names.threads.get(tid) or f"thread {tid}"
+        builder.named(thread, 0, name)
+        if pid in self._names.processes:
+            builder.process(thread, self._names.processes[pid])
+        return thread
+
+    def _stacks(self, builder: ProfileBuilder, good: Array) -> Array:
+        """The call stack of each sample."""
+        frames, chains = self._frames(builder), self._interned(STACKS)
+        generation = self._packets.generation[self._packet[good]]
+        known: dict[tuple[int, int], int] = {}
+        found, missing = [], 0
+        for key in zip(generation.tolist(), self._stack[good].tolist(), strict=True):
+            if key not in known:
+                chain = chains.get(key)
+                numbers = _numbers(chain, 2) if chain is not None else []
+                places_ = [frames[key[0], number] for number in numbers if (key[0], number) in frames]
+                known[key] = builder.stack(places_) if chain is not None and len(places_) == len(numbers) else NONE
+            missing += known[key] == NONE
+            found.append(max(known[key], 0))
+        if missing:
+            builder.lost(NO_STACK, "its number stands for nothing", missing)
+        return np.array(found, np.int64)
+
+    def _interned(self, kind: int) -> dict[tuple[int, int], memoryview]:
+        """The messages of one sort, by generation and number."""
+        rows, spans = self._packets.all.inner(INTERNED)
+        entries = places(self._packets.all.data, spans, kind)
+        number = messages(self._packets.all.data, entries.spans, (1,)).number(1)
+        generation = self._packets.generation[rows[entries.row]]
+        data = memoryview(self._packets.data)
+        columns = (generation, number, entries.value, entries.end)
+        return {
+            (of, iid): data[begin:end]
+            for of, iid, begin, end in zip(*(column.tolist() for column in columns), strict=True)
+        }
+
+    def _frames(self, builder: ProfileBuilder) -> dict[tuple[int, int], int]:
+        """The frames of stacks, by generation and number."""
+        names, paths = (
+            Interned(self._packets, kind, lambda text: self._texts.setdefault(text, len(self._texts))).table()
+            for kind in (FUNCTION_NAMES, PATHS)
+        )
+        texts = list(self._texts)
+        modules = {}
+        for key, content in self._interned(MAPPINGS).items():
+            parts = [texts[paths[key[0], one]] for one in _numbers(content, 7) if (key[0], one) in paths]
+            modules[key] = (
+                "/" + "/".join(parts).lstrip("/") if parts and not parts[0].startswith("[") else "".join(parts)
+            )
+        found = {}
+        for key, content in self._interned(FRAMES).items():
+            of: dict[int, Any] = {}
+            try:
+                of = {number: value for number, _, value in fields(content) if isinstance(value, int)}
+            except Damaged:
+                pass
+            module = modules.get((key[0], of.get(3, 0)), "")
+            place = names.get((key[0], of.get(2, 0)))
+            symbol = texts[place] if place is not None else ""
+            kind = kind_of(symbol, module) if symbol else FrameKind.UNKNOWN
+            line = of.get(6, 0)
+            function = builder.function(symbol or "[unknown]", module)
+            address = of.get(4, 0) or None
+            found[key] = builder.frame(function, kind=kind, address=address, line=line if 0 < line < 1 << 31 else None)
+        return found
+
+
+def _numbers(content: memoryview, field: int) -> list[int]:
+    """The numbers of a repeated field, packed or not, as far as they can be read."""
+    found: list[int] = []
+    try:
+        for number, _, value in fields(content):
+            if number == field:
+                found += [value] if isinstance(value, int) else unpacked(value).tolist()
+    except Damaged:
+        pass
+    return found

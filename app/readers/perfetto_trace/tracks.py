@@ -1,0 +1,209 @@
+"""The tracks of a Perfetto trace: what each is, where it belongs, and what processes and threads are called."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...domain.wire import BYTES, Damaged, fields, signed
+from .packets import SYSTEM, THREAD, TRACK, TREE, Lost, Packets
+
+DEEPEST = 50
+UNITS = {1: "ns", 2: "count", 3: "bytes"}
+BAD_TRACK = "description of a track or of processes that is damaged"
+
+
+@dataclass
+class Track:
+    """What is told of a track. counter: whether it is one, and of those its unit, factor and whether values add up."""
+
+    name: str = ""
+    parent: int = 0
+    pid: int | None = None
+    tid: int | None = None
+    counter: bool = False
+    unit: str = ""
+    factor: int = 1
+    adds: bool = False
+
+
+@dataclass(frozen=True)
+class Lane:
+    """Where a track's slices go: on the thread `thread` of the process, or else into a lane called `name`."""
+
+    process: str | None
+    thread: str | None
+    name: str
+
+
+@dataclass
+class Names:
+    """Tracks, and the names of processes and threads; which process a thread is in."""
+
+    tracks: dict[int, Track] = field(default_factory=dict)
+    processes: dict[int, str] = field(default_factory=dict)
+    threads: dict[int, str] = field(default_factory=dict)
+    of_thread: dict[int, int] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
+
+    def above(self, uuid: int) -> Iterator[Track]:
+        """A track and those it is in."""
+        seen: set[int] = set()
+        while uuid in self.tracks and uuid not in seen and len(seen) < DEEPEST:
+            seen.add(uuid)
+            yield self.tracks[uuid]
+            uuid = self.tracks[uuid].parent
+
+    def lane(self, uuid: int) -> Lane:
+        """Where slices of a track go."""
+        chain = list(self.above(uuid))
+        if not chain:
+            return Lane(None, None, f"track {uuid}" if uuid else "global")
+        pid = next((track.pid for track in chain if track.pid is not None), None)
+        tid = next((track.tid for track in chain if track.tid is not None), None)
+        process = str(pid) if pid is not None else None
+        if chain[0].tid is not None:
+            return Lane(process, str(tid), "")
+        words = []
+        for track in chain:
+            if track.tid is not None:
+                words.append(self.threads.get(track.tid) or f"thread {track.tid}")
+            elif track.pid is None:
+                words.append(track.name)
+            elif not words:
+                words.append(track.name or self.processes.get(track.pid) or f"process {pid}")
+            if track.tid is not None or track.pid is not None:
+                break
+        return Lane(process, None, ": ".join(filter(None, reversed(words))) or f"track {uuid}")
+
+
+def names_of(packets: Packets, lost: Lost) -> Names:
+    """What the packets tell of tracks, processes and threads, the last where they differ."""
+    found = Names()
+    for kind, take in ((TREE, _tree), (THREAD, _thread), (TRACK, _track), (SYSTEM, _system)):
+        rows, spans = packets.all.inner(kind)
+        for row, begin, end in zip(rows.tolist(), *spans.tolist(), strict=True):
+            try:
+                take(found, packets.data, begin, end)
+            except (Damaged, TypeError):
+                lost(BAD_TRACK, f"packet {row + 1}", 1)
+    return found
+
+
+def _text(value: Any) -> str:
+    """Raises TypeError for what is no text."""
+    if isinstance(value, int):
+        raise TypeError(value)
+    return bytes(value).decode("utf-8", "backslashreplace")
+
+
+def _number(value: Any) -> int:
+    """A number with a sign, as pids are. Raises TypeError for what is none."""
+    if not isinstance(value, int):
+        raise TypeError(value)
+    return signed(value)
+
+
+def _unsigned(value: Any) -> int:
+    return _number(value) & 0xFFFF_FFFF_FFFF_FFFF
+
+
+def _tree(names: Names, data: bytes, begin: int, end: int) -> None:
+    for number, kind, value in fields(data, begin, end):
+        if kind != BYTES or number not in (1, 2):
+            continue
+        of: dict[int, Any] = {}
+        for inner, _, content in fields(value):
+            of.setdefault(inner, content)
+        if number == 1 and isinstance(of.get(1), int):
+            pid = _number(of[1])
+            if 3 in of and (name := _text(of[3])):
+                names.processes[pid] = name
+            names.of_thread.setdefault(pid, pid)
+        elif number == 2 and isinstance(of.get(1), int):
+            tid = _number(of[1])
+            names.of_thread[tid] = _number(of.get(3, tid))
+            if 2 in of and (name := _text(of[2])):
+                names.threads[tid] = name
+
+
+def _thread(names: Names, data: Any, begin: int = 0, end: int | None = None, /) -> tuple[int | None, int | None]:
+    of = {number: value for number, _, value in fields(data, begin, end)}
+    if not isinstance(of.get(1), int) or not isinstance(of.get(2), int):
+        return None, None
+    pid, tid = _number(of[1]), _number(of[2])
+    names.of_thread[tid] = pid
+    if 5 in of and (name := _text(of[5])):
+        names.threads[tid] = name
+    return pid, tid
+
+
+def _process(names: Names, data: Any) -> int | None:
+    pid, name, command = None, "", ""
+    for number, _, value in fields(data):
+        if number == 1:
+            pid = _number(value)
+        elif number == 2:
+            command = command or _text(value)
+        elif number == 6:
+            name = _text(value)
+    if pid is None:
+        return None
+    if name and name != command:
+        names.processes[pid] = name
+    elif command:
+        # Chrome sometimes calls a process by its whole command line, which may be in one piece.
+        names.processes.setdefault(pid, command.split(" -")[0].rpartition("/")[2] or command)
+    return pid
+
+
+def _track(names: Names, data: bytes, begin: int, end: int) -> None:
+    uuid, track = 0, Track()
+    said = set()
+    for number, kind, value in fields(data, begin, end):
+        said.add(number)
+        if number == 1:
+            uuid = _unsigned(value)
+        elif number in (2, 10, 13):
+            track.name = _text(value)
+        elif number == 5:
+            track.parent = _unsigned(value)
+        elif number == 3 and kind == BYTES:
+            track.pid = _process(names, value)
+        elif number == 4 and kind == BYTES:
+            track.pid, track.tid = _thread(names, value)
+        elif number == 8 and kind == BYTES:
+            _counter(track, value)
+    known = names.tracks.get(uuid)
+    if known is not None:
+        # What one description leaves out another may have told.
+        track.name = track.name or known.name
+        track.parent = track.parent or known.parent
+        track.pid, track.tid = (track.pid, track.tid) if track.pid is not None else (known.pid, known.tid)
+        if not track.counter and known.counter:
+            track.counter, track.unit, track.factor, track.adds = True, known.unit, known.factor, known.adds
+    names.tracks[uuid] = track
+
+
+def _counter(track: Track, data: Any) -> None:
+    track.counter = True
+    for number, _, value in fields(data):
+        if number == 1:
+            track.name = track.name or {1: "thread time", 2: "instructions"}.get(value, "")
+            track.unit = track.unit or {1: "ns"}.get(value, "")
+        elif number == 3:
+            track.unit = track.unit or UNITS.get(value, "")
+        elif number == 6:
+            track.unit = _text(value)
+        elif number == 4:
+            track.factor = signed(value) or 1
+        elif number == 5:
+            track.adds = bool(value)
+
+
+def _system(names: Names, data: bytes, begin: int, end: int) -> None:
+    for number, kind, value in fields(data, begin, end):
+        if number == 1 and kind == BYTES:
+            of = {inner: _text(content) for inner, sort, content in fields(value) if sort == BYTES}
+            names.facts["system"] = " ".join(filter(None, (of.get(part, "") for part in (1, 3, 4))))
+        elif number == 2 and kind == BYTES:
+            names.facts["build"] = _text(value)

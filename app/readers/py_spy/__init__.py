@@ -1,0 +1,158 @@
+"""Reader of what `py-spy record --format raw` writes: collapsed stacks, in which every element says what it is.
+
+    process 40:"python app.py";thread (41): worker;run (threading.py:982);work (app.py:17) 31
+
+A process stands there with --subprocesses, outside of it those that started it; a thread with --threads. A frame is a
+function, its file and the line that ran, or with --native a function of a library. Weights count samples.
+"""
+
+import os.path
+import re
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from ...domain.builder import ProfileBuilder
+from ...domain.errors import UnreadableInput
+from ...domain.profile import Meta, Profile
+from ...domain.tables import FrameKind
+from ..collapsed import MAX_WEIGHT, NO_STACK, TOO_HEAVY, blocks
+from ..perf_script.grammar import shown, text
+
+FORMAT = "py-spy"
+LONGEST_COMMAND = 1 << 16
+LONGEST_FRAME = 1 << 12
+
+_LINE = re.compile(rb"(.*?) ?(?<![^ ])(\d+)\s*", re.DOTALL)
+_PROCESS = re.compile(rb'process (\d{1,18}):"(.*?)"(?=;|$)', re.DOTALL)
+_THREAD = re.compile(rb"thread \((\d{1,18}|0x[0-9A-Fa-f]{1,16})\)(?:: ([^;]*))?")
+_FRAME = re.compile(rb"(.+) \(([^;]*?)(?::(\d{1,9}))?\)")
+_PYTHON = re.compile(rb"[^;]+ \((?:[^;:]+\.pyx?|<[^;:]+>)(?::\d+)?\)")
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` is one of py-spy: all elements are such, and one is of Python."""
+    if b"\0" in head:
+        return False
+    lines = [line for line, _ in _joined(enumerate(head.split(b"\n")[:200], 1))]
+    lines = [line for line in (lines[:-1] if len(lines) > 1 else lines) if line.strip()]
+    python = False
+    for line in lines[:100]:
+        found = _LINE.fullmatch(line)
+        if not found:
+            return False
+        stack = _after_thread(_after_processes(found[1])[0])[0]
+        frames = stack.split(b";") if stack else []
+        if not all(len(frame) < LONGEST_FRAME and _FRAME.fullmatch(frame) for frame in frames):
+            return False
+        python = python or any(_PYTHON.fullmatch(frame) for frame in frames)
+    return python
+
+
+def _joined(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[bytes, int]]:
+    """Lines, each with its number; one whose command of a process has line ends in it is joined again."""
+    before, first = b"", 0
+    for number, line in lines:
+        whole, first = before + line, first or number
+        if whole.startswith(b"process ") and len(whole) < LONGEST_COMMAND and _open(whole):
+            before = whole + b"\n"
+            continue
+        yield whole, first
+        before, first = b"", 0
+    if before:
+        yield before.rstrip(b"\n"), first
+
+
+def _open(line: bytes) -> bool:
+    """Whether the last command of a process has no end yet."""
+    rest = _after_processes(line)[0]
+    return rest.startswith(b"process ") and not _LINE.fullmatch(rest)
+
+
+def _after_processes(line: bytes) -> tuple[bytes, re.Match[bytes] | None]:
+    """What follows the processes at the beginning, and the innermost of them."""
+    last = None
+    while found := _PROCESS.match(line):
+        line, last = line[found.end() + 1 :], found
+    return line, last
+
+
+def _after_thread(line: bytes) -> tuple[bytes, re.Match[bytes] | None]:
+    first, _, rest = line.partition(b";")
+    found = _THREAD.fullmatch(first)
+    return (rest, found) if found else (line, None)
+
+
+def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
+    """The profile in a file. `source` names it in messages. Raises UnreadableInput where there is no sample in it."""
+    builder = ProfileBuilder(FORMAT)
+    event = builder.event("samples", "count")
+    frames: dict[bytes, int] = {}
+    threads: dict[tuple[bytes, bytes], int] = {}
+    names: dict[int, str] = {}
+    count = 0
+    for line, number in _joined(_numbered(stream)):
+        if not line.strip():
+            continue
+        found = _LINE.fullmatch(line)
+        if not found or len(found[2]) > 19 or int(found[2]) >= MAX_WEIGHT:
+            builder.lost(TOO_HEAVY if found else NO_STACK, shown(line, number))
+            continue
+        stack, process = _after_processes(found[1])
+        stack, thread = _after_thread(stack)
+        key = (process[0] if process else b"", thread[0] if thread else b"")
+        row = threads.get(key)
+        if row is None:
+            row = threads[key] = _thread(builder, process, thread)
+            # A thread has no name yet while it begins.
+            if thread and (thread[2] or row not in names):
+                names[row] = text(thread[2] or b"").strip() or f"thread {text(thread[1])}"
+        places = []
+        for piece in stack.split(b";") if stack else ():
+            place = frames.get(piece)
+            if place is None:
+                place = frames[piece] = _frame(builder, piece)
+            places.append(place)
+        builder.sample(0, row, event, builder.stack(places), int(found[2]))
+        count += 1
+    if not count:
+        raise UnreadableInput(f"There is no sample in {source}: py-spy saw nothing run. Record it again, for longer.")
+    for row, name in names.items():
+        builder.named(row, 0, name)
+    builder.run()
+    defect = getattr(stream, "defect", None)
+    return builder.finish(Meta(FORMAT, complete=defect is None, reasons=(defect,) if defect else ()))
+
+
+def _numbered(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    for lines, first in blocks(stream):
+        yield from enumerate(lines, first)
+
+
+def _thread(builder: ProfileBuilder, process: re.Match[bytes] | None, thread: re.Match[bytes] | None) -> int:
+    # Where the system's number is not known, Python's own stands there, in hexadecimal digits.
+    tid = int(thread[1], 16 if thread[1].startswith(b"0x") else 10) if thread else None
+    known = tid is not None and tid < 1 << 63
+    row = builder.thread(
+        pid=int(process[1]) if process else None,
+        tid=tid if known else None,
+        incarnation=0 if known or not thread else -1 - int(thread[1], 16),
+    )
+    if process:
+        words = text(process[2]).split()
+        builder.process(row, os.path.basename(words[0]) if words else f"process {text(process[1])}")
+    return row
+
+
+def _frame(builder: ProfileBuilder, piece: bytes) -> int:
+    found = _FRAME.fullmatch(piece) if len(piece) < LONGEST_FRAME else None
+    if not found:
+        name = text(piece)
+        return builder.frame(builder.function(name), kind=FrameKind.USER if name else FrameKind.UNKNOWN)
+    name, place = text(found[1]), text(found[2])
+    line = int(found[3]) if found[3] and 0 < int(found[3]) < 1 << 31 else None
+    if _PYTHON.fullmatch(piece):
+        return builder.frame(builder.function(name, "", place), kind=FrameKind.PYTHON, line=line)
+    if line is not None:
+        return builder.frame(builder.function(name, "", place), line=line)
+    kind = FrameKind.UNKNOWN if re.fullmatch(r"0x[0-9a-f]+", name) else FrameKind.USER
+    return builder.frame(builder.function(name, place), kind=kind)

@@ -1,0 +1,33 @@
+"""Reader of traces that PyTorch's profiler exports: JSON for Chrome's trace viewer, written by Kineto."""
+
+import re
+from typing import BinaryIO
+
+from ...domain.profile import Profile
+from ..trace.sniff import looks_like_trace, top_keys
+
+FORMAT = "pytorch"
+_KEYS = frozenset({"schemaVersion", "deviceProperties", "distributedInfo", "baseTimeNanoseconds", "record_shapes"})
+_EVENTS = re.compile(
+    rb'"cat"\s*:\s*"(?:cpu_op|cuda_runtime|cuda_driver|python_function|user_annotation|gpu_user_annotation|'
+    rb'cpu_instant_event|Operator)"|"name"\s*:\s*"(?:ProfilerStep#\d+|PyTorch Profiler \(\d+\))"'
+)
+_OTHER = re.compile(rb'"otherData": \{"exporter": "Perfloom", "format": "(?!pytorch")')
+"""What we wrote ourselves of another sort of recording, which may have a time of PyTorch's sort, too."""
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` is a trace of PyTorch's profiler."""
+    if _OTHER.search(head):
+        return False
+    return looks_like_trace(head) and (not _KEYS.isdisjoint(top_keys(head)) or _EVENTS.search(head) is not None)
+
+
+def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
+    """The profile in a trace. `source` names it in messages. Raises UnreadableInput where no event is in it."""
+    # What is compiled is loaded where something is read, and nowhere else.
+    from ..trace.assembly import assembled
+    from ..trace.dialects import PYTORCH
+    from ..trace.read import read_events
+
+    return assembled(read_events(stream), source, getattr(stream, "defect", None), PYTORCH)

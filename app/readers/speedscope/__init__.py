@@ -1,0 +1,34 @@
+"""Reader of speedscope's files, which py-spy, rbspy, and many converters write. Format: file-format-schema.json."""
+
+import re
+from typing import Any, BinaryIO
+
+import orjson
+
+from ...domain.errors import UnreadableInput
+from ...domain.profile import Profile
+
+FORMAT = "speedscope"
+MOST_BYTES = 2 << 30
+_SCHEMA = re.compile(rb'"\$schema"\s*:\s*"https?://(?:www\.)?speedscope\.app/')
+_PARTS = re.compile(rb'"shared"\s*:\s*\{\s*"frames"\s*:')
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` is one of speedscope."""
+    return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and bool(_SCHEMA.search(head) or _PARTS.search(head))
+
+
+def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
+    """The profile in a file. `source` names it in messages. Raises UnreadableInput where nothing can be read of it."""
+    # What is compiled is loaded where something is read, and nowhere else.
+    from .assembly import assembled
+
+    text = stream.read(MOST_BYTES)
+    if stream.read(1):
+        raise UnreadableInput(f"{source} is larger than what speedscope itself can open. Export a part of it.")
+    try:
+        found: Any = orjson.loads(text.removeprefix(b"\xef\xbb\xbf"))
+    except ValueError as error:
+        raise UnreadableInput(f"{source} is no whole JSON: {error}. Export it again.") from None
+    return assembled(found, source, getattr(stream, "defect", None))

@@ -1,0 +1,285 @@
+"""What an allocator's history and its last state tell together: blocks, segments, and how much there was when.
+
+The allocator is PyTorch's caching one (c10/cuda/CUDACachingAllocator.cpp): it takes segments from the system and hands
+out blocks of them. A block that is freed (free_requested) can be handed out again when no stream uses it any more
+(free_completed). With expandable segments parts of them are mapped and unmapped.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...domain.memory import MISSING, Pairs, paired
+
+Array = np.ndarray[Any, Any]
+ALLOC, FREE_REQUESTED, FREE_COMPLETED, SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP, OOM, SNAPSHOT = range(9)
+ACTIONS = (
+    "alloc",
+    "free_requested",
+    "free_completed",
+    "segment_alloc",
+    "segment_free",
+    "segment_map",
+    "segment_unmap",
+    "oom",
+    "snapshot",
+)
+"""As the file names them."""
+UNSEEN_FREE = "block that was freed without a record; it is taken to end with the recording"
+LOST_FREE = "block that was allocated again without being freed; it is taken to end there"
+LOST_ALLOCATION = "block that was freed again without being allocated; it is taken to begin there"
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """The events of one device in their order, one entry each in every column. action: place in ACTIONS. time_ns:
+    ascending, each its own. address: of oom what the device had free. stack: of the caller, 0 where not known."""
+
+    action: Array
+    time_ns: Array
+    address: Array
+    size: Array
+    stream: Array
+    stack: Array
+
+    def only(self, *actions: int) -> Array:
+        """The rows with one of these actions."""
+        return np.flatnonzero(np.isin(self.action, actions))
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """The blocks of one device at the end, one entry each in every column. size: what the allocator gave, requested:
+    what it was asked for. allocated: in use; active: also what is freed but still used by a stream. segment: its place
+    among the segments. Those: address, size, stream, kind and stack of each."""
+
+    address: Array
+    size: Array
+    requested: Array
+    allocated: Array
+    active: Array
+    segment: Array
+    stack: Array
+    segments: "list[Segment]"
+
+
+class Segment(NamedTuple):
+    """Memory taken from the system. start_ns, end_ns: None where it was there before, or still is."""
+
+    address: int
+    size: int
+    stream: int
+    kind: str | None
+    stack: int
+    start_ns: int | None = None
+    end_ns: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class BlocksFound:
+    """Blocks of one device as `domain.memory.Pairs` has them, with address, stack and the event (or -1) that made each.
+    lost: what had to be assumed, by reason, with how often and the first address."""
+
+    start_ns: Array
+    end_ns: Array
+    bytes: Array
+    address: Array
+    stack: Array
+    made: Array
+    lost: dict[str, tuple[int, int]]
+
+
+def blocks_of(history: History, state: State | None, end_ns: int) -> BlocksFound:
+    """The blocks that lived at any time. A block ends when it is freed, not when it can be handed out again.
+
+    state: None where the file does not tell it. end_ns: when the recording ended.
+    """
+    rows = _frees_once(history)
+    address, stack = history.address[rows], history.stack[rows]
+    sign = np.where(history.action[rows] == ALLOC, 1, -1)
+    pairs = paired(history.time_ns[rows], sign * history.size[rows], np.zeros(len(rows), np.int64), address)
+    event = np.where(pairs.made >= 0, pairs.made, pairs.freed)
+    found = BlocksFound(
+        start_ns=pairs.start_ns,
+        end_ns=pairs.end_ns.copy(),
+        bytes=pairs.bytes,
+        address=address[event],
+        stack=np.where(pairs.made >= 0, stack[event], 0),
+        made=np.where(pairs.made >= 0, rows[event], -1),
+        lost=_lost(pairs, address),
+    )
+    return found if state is None else _with_state(found, state, end_ns)
+
+
+def _frees_once(history: History) -> Array:
+    """The events by which blocks begin and end: of the two steps of a free only the first."""
+    rows = history.only(ALLOC, FREE_REQUESTED, FREE_COMPLETED)
+    requested = history.action[rows] == FREE_REQUESTED
+    if not requested.any():
+        return rows
+    # Where requests are recorded, every completion has one, be it before the recording began.
+    kept: Array = rows[history.action[rows] != FREE_COMPLETED]
+    return kept
+
+
+def _lost(pairs: Pairs, address: Array) -> dict[str, tuple[int, int]]:
+    lost = {}
+    for reason, count in ((LOST_FREE, pairs.lost_frees), (LOST_ALLOCATION, pairs.lost_allocations)):
+        if count:
+            lost[reason] = count, int(address[0])
+    return lost
+
+
+def _with_state(found: BlocksFound, state: State, end_ns: int) -> BlocksFound:
+    """Blocks that are there at the end and of which no event tells are added; those that are not there any more end."""
+    held = np.flatnonzero(state.allocated)
+    order = np.argsort(found.address, kind="stable")
+    open_ = order[found.end_ns[order] == MISSING]
+    lost = dict(found.lost)
+    there = np.isin(found.address[open_], state.address[held])
+    gone = open_[~there]
+    if len(gone):
+        found.end_ns[gone] = end_ns
+        lost[UNSEEN_FREE] = len(gone), int(found.address[gone[0]])
+    known = np.isin(state.address[held], found.address[open_])
+    added = held[~known]
+    none = np.full(len(added), MISSING)
+    return BlocksFound(
+        start_ns=np.concatenate([none, found.start_ns]),
+        end_ns=np.concatenate([none, found.end_ns]),
+        bytes=np.concatenate([state.requested[added], found.bytes]),
+        address=np.concatenate([state.address[added], found.address]),
+        stack=np.concatenate([state.stack[added], found.stack]),
+        made=np.concatenate([np.full(len(added), -1), found.made]),
+        lost=lost,
+    )
+
+
+class _Ranges:
+    """Addresses that are in use as segments or parts of such, disjoint and in order."""
+
+    def __init__(self) -> None:
+        self._held: list[Segment] = []
+
+    def add(self, new: Segment) -> None:
+        """Take in a range; what overlaps it must have been given back before."""
+        insort(self._held, new)
+
+    def take(self, address: int, size: int) -> tuple[list[Segment], list[tuple[int, int]]]:
+        """Take out what lies in a range: (the ranges that did, those in it that nothing was known of)."""
+        end = address + size
+        first = bisect_left(self._held, (address,))
+        if first and self._held[first - 1].address + self._held[first - 1].size > address:
+            first -= 1
+        last = bisect_right(self._held, (end - 1, 1 << 62), first)
+        inside, kept, gaps, at = [], [], [], address
+        for one in self._held[first:last]:
+            low, high = max(one.address, address), min(one.address + one.size, end)
+            if one.address < low:
+                kept.append(one._replace(size=low - one.address))
+            if one.address + one.size > high:
+                kept.append(one._replace(address=high, size=one.address + one.size - high))
+            if low > at:
+                gaps.append((at, low - at))
+            inside.append(one._replace(address=low, size=high - low))
+            at = high
+        if at < end:
+            gaps.append((at, end - at))
+        self._held[first:last] = kept
+        return inside, gaps
+
+    def rest(self) -> list[Segment]:
+        """All that is left."""
+        return self._held
+
+
+def segments_of(history: History, state: State | None) -> list[Segment]:
+    """What was taken from the system at any time, by the time when (first what was there before)."""
+    ranges, done = _Ranges(), []
+    rows = history.only(SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP)
+    columns = (history.action, history.time_ns, history.address, history.size, history.stream, history.stack)
+    for action, time_ns, address, size, stream, stack in zip(*(c[rows].tolist() for c in columns), strict=True):
+        if size <= 0:
+            continue
+        inside, gaps = ranges.take(address, size)
+        done += [one._replace(end_ns=time_ns) for one in inside]
+        if action in (SEGMENT_ALLOC, SEGMENT_MAP):
+            ranges.add(Segment(address, size, stream, None, stack, time_ns))
+        else:
+            done += [Segment(low, length, stream, None, 0, None, time_ns) for low, length in gaps]
+    for known in state.segments if state else ():
+        inside, gaps = ranges.take(known.address, known.size)
+        done += [one._replace(kind=known.kind) for one in inside]
+        done += [known._replace(address=low, size=length) for low, length in gaps]
+    if state is None:
+        done += ranges.rest()
+    else:
+        # Given back without a record.
+        end = int(history.time_ns[-1]) if len(history.time_ns) else 0
+        done += [one._replace(end_ns=end) for one in ranges.rest()]
+    return sorted(done, key=lambda one: (-1 if one.start_ns is None else one.start_ns, one.address))
+
+
+def curve(start_ns: Array, end_ns: Array, size: Array, began_ns: int) -> tuple[Array, Array]:
+    """(times, how much there is from then on): the sum of what has begun and not ended; its first time is began_ns."""
+    begun, ended = start_ns != MISSING, end_ns != MISSING
+    time_ns = np.concatenate([start_ns[begun], end_ns[ended]])
+    change = np.concatenate([size[begun], -size[ended]])
+    order = np.argsort(time_ns, kind="stable")
+    base = int(size[~begun].sum())
+    times, value = time_ns[order], base + np.cumsum(change[order])
+    # Of several at one time only the last holds.
+    last = np.ones(len(times), bool)
+    last[:-1] = times[1:] != times[:-1]
+    times, value = times[last], value[last]
+    if not len(times) or times[0] > began_ns:
+        times, value = np.concatenate([[began_ns], times]), np.concatenate([[base], value])
+    return times.astype(np.int64), value.astype(np.int64)
+
+
+def active_curve(history: History, state: State, began_ns: int) -> tuple[Array, Array]:
+    """As `curve`, of what is allocated or freed but still used by a stream: backwards from what is there at the end."""
+    rows = history.only(ALLOC, FREE_COMPLETED)
+    change = np.where(history.action[rows] == ALLOC, history.size[rows], -history.size[rows])
+    base = int(state.requested[state.active].sum()) - int(change.sum())
+    times, value = history.time_ns[rows], base + np.cumsum(change)
+    if not len(times) or times[0] > began_ns:
+        times, value = np.concatenate([[began_ns], times]), np.concatenate([[base], value])
+    return times.astype(np.int64), value.astype(np.int64)
+
+
+def retries_of(history: History) -> Array:
+    """The events with which allocations succeeded, or failed for good, after the allocator had given back what it had
+    cached: a segment or an oom right behind segments given back, all asked for by one and the same call stack."""
+    rows = history.only(*range(SEGMENT_ALLOC, OOM + 1), ALLOC, FREE_REQUESTED)
+    action, stack = history.action[rows], history.stack[rows]
+    gave_back = np.isin(action[:-1], (SEGMENT_FREE, SEGMENT_UNMAP))
+    asks = np.isin(action[1:], (SEGMENT_ALLOC, SEGMENT_MAP, OOM))
+    found: Array = rows[1:][gave_back & asks & (stack[1:] == stack[:-1]) & (stack[1:] > 0)]
+    return found
+
+
+@dataclass(frozen=True)
+class Fragments:
+    """What is free at the end, of one device. In bytes, inactive_split_blocks a number of blocks."""
+
+    largest_free: int
+    inactive_split: int
+    inactive_split_blocks: int
+    rounding: int
+
+
+def fragments_of(state: State) -> Fragments:
+    """How the free memory lies. A free block is split off where its segment has other blocks too."""
+    free = ~state.active
+    number = np.bincount(state.segment, minlength=len(state.segments))
+    split = free & (number[state.segment] > 1)
+    used = state.allocated
+    return Fragments(
+        largest_free=int(state.size[free].max(initial=0)),
+        inactive_split=int(state.size[split].sum()),
+        inactive_split_blocks=int(split.sum()),
+        rounding=int((state.size[used] - state.requested[used]).sum()),
+    )

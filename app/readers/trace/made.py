@@ -1,0 +1,147 @@
+"""Trace events that a reader makes of another format, so that what is nested, cut off or lost is treated alike."""
+
+import json
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from .events import MISSING, Array, Numbers, TraceEvents
+
+NONE = -1
+
+
+class MadeEvents:
+    """Events while they are collected, one call each."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, int] = {}
+        self._rows: list[tuple[int, ...]] = []
+        self._numbers: dict[str, tuple[list[int], list[int]]] = {}
+        self._blocks: list[Array] = []
+        self._listed: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._rows) + sum(len(block[0]) for block in self._blocks)
+
+    def text(self, text: str) -> int:
+        """The place of a text."""
+        return self._texts.setdefault(text, len(self._texts))
+
+    def texts(self) -> list[str]:
+        """All texts, by their places."""
+        if len(self._listed) < len(self._texts):
+            self._listed += islice(self._texts, len(self._listed), None)
+        return self._listed
+
+    def timed(self) -> bool:
+        """Whether there is anything but metadata."""
+        return any(row[0] != ord("M") for row in self._rows) or any(len(block[0]) for block in self._blocks)
+
+    def arguments(self, arguments: Mapping[str, Any]) -> int:
+        """The place of the arguments of an event."""
+        return self.text(json.dumps(arguments)) if arguments else NONE
+
+    def begin(
+        self, name: str, thread: str, start_ns: int, *, category: str = "", arguments: int = NONE, process: int = NONE
+    ) -> int:
+        """Add a slice that has begun, and never ends unless `end` says so; which one it is.
+
+        Of several that fill the same time the one that is added first is the outermost.
+        """
+        places = self.text(name), self.text(category), process, self.text(thread)
+        self._rows.append((ord("B"), *places, NONE, start_ns, MISSING, arguments))
+        return len(self._rows) - 1
+
+    def end(self, slice: int, end_ns: int) -> None:
+        """Say when a slice ended."""
+        _, *places, start_ns, _, arguments = self._rows[slice]
+        self._rows[slice] = (ord("X"), *places, start_ns, end_ns - start_ns, arguments)
+
+    def counter(self, name: str, time_ns: int, value: float, *, process: int = NONE) -> None:
+        """Add the value that a counter has from a time on."""
+        given = self.arguments({"": value})
+        self._rows.append((ord("C"), self.text(name), NONE, process, NONE, NONE, time_ns, MISSING, given))
+
+    def instant(
+        self, name: str, thread: str, time_ns: int, *, arguments: int = NONE, process: int = NONE, **numbers: int
+    ) -> None:
+        """Add something that happened at one moment. numbers: those of `tables.NUMBERED` among its arguments."""
+        for key, value in numbers.items():
+            events, values = self._numbers.setdefault(key, ([], []))
+            events.append(len(self._rows))
+            values.append(value)
+        places = self.text(name), NONE, process, self.text(thread)
+        self._rows.append((ord("i"), *places, NONE, time_ns, MISSING, arguments))
+
+    def lane(
+        self,
+        name: str,
+        category: str,
+        start_ns: int,
+        end_ns: int | None,
+        id: int,
+        *,
+        arguments: int = NONE,
+        process: int = NONE,
+    ) -> None:
+        """Add a slice that is on no thread, beside others of its category. end_ns: null for one that never ended."""
+        places = self.text(name), self.text(category), process, self.text(category), id
+        self._rows.append((ord("b"), *places, start_ns, MISSING, arguments))
+        if end_ns is not None:
+            self._rows.append((ord("e"), *places, end_ns, MISSING, NONE))
+
+    def many(
+        self,
+        phase: str | Array,
+        time_ns: Array,
+        name: Array | int,
+        thread: Array | int,
+        *,
+        duration_ns: Array | int = MISSING,
+        category: Array | int = NONE,
+        process: Array | int = NONE,
+        id: Array | int = NONE,
+        arguments: Array | int = NONE,
+    ) -> None:
+        """Add many events: columns, or what is the same in all of them, as in TraceEvents; texts are told by their
+        places. They come behind those that are added one by one."""
+        letters = ord(phase) if isinstance(phase, str) else phase
+        columns = (letters, name, category, process, thread, id, time_ns, duration_ns, arguments)
+        block = np.empty((len(columns), len(time_ns)), np.int64)
+        for row, values in zip(block, columns, strict=True):
+            row[:] = values
+        self._blocks.append(block)
+
+    def about(self, what: str, thread: str, process: str, **said: Any) -> None:
+        """Tell something of a thread or process, as metadata of traces do: `thread_name` its `name`."""
+        places = self.text(what), NONE, self.text(process), self.text(thread)
+        self._rows.append((ord("M"), *places, NONE, MISSING, MISSING, self.arguments(said)))
+
+    def finish(self, lost: list[tuple[str, int, str]] | None = None, **top: Any) -> TraceEvents:
+        """The events. lost, top: as in TraceEvents. Not for use afterwards."""
+        columns = np.array(self._rows, np.int64).reshape(-1, 9).T
+        self._rows = []
+        if self._blocks:
+            columns = np.concatenate((columns, *self._blocks), axis=1)
+            self._blocks = []
+        phase, name, category, process, thread, id, time_ns, duration_ns, arguments = columns
+        return TraceEvents(
+            texts=list(self._texts),
+            phase=phase.astype(np.uint8),
+            name=name.astype(np.int32),
+            category=category.astype(np.int32),
+            process=process.astype(np.int32),
+            thread=thread.astype(np.int32),
+            arguments=arguments.astype(np.int32),
+            id=id.astype(np.int32),
+            time_ns=time_ns.copy(),
+            duration_ns=duration_ns.copy(),
+            numbers={
+                key: Numbers(np.array(events, np.int32), np.array(values, np.int64))
+                for key, (events, values) in self._numbers.items()
+            },
+            top=top,
+            lost=lost or [],
+        )

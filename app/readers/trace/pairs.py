@@ -1,0 +1,86 @@
+"""Slices of trace events that come as two: begin and end on a thread (B, E), and asynchronous ones (b, e; S, F)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..loops.compiled import compiled
+from ..loops.hashing import numbered
+from .events import TraceEvents
+from .nesting import OPEN, in_order
+from .phases import ASYNC_BEGIN, BEGIN
+
+Array = np.ndarray[Any, Any]
+NAMES_COMPARED = 16
+"""How many open asynchronous slices of one id are looked at for the one that an end names."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Slices of two events. begin, end: those events (int32), end is -1 where there is none. stop_ns: OPEN for those.
+    lone: the events that end what never began."""
+
+    begin: Array
+    end: Array
+    start_ns: Array
+    stop_ns: Array
+    lone: Array
+
+
+def pairs_of_threads(events: TraceEvents, rows: Array) -> Pairs:
+    """The slices that B and E events, `rows`, of one thread make; an end belongs to what began last."""
+    return _paired(events, rows, events.process, events.thread, BEGIN, by_name=False)
+
+
+def pairs_of_ids(events: TraceEvents, rows: Array) -> Pairs:
+    """The slices that asynchronous events, `rows`, of one category and id make; an end belongs to what began last, of
+    that name if there is."""
+    return _paired(events, rows, events.category, events.id, ASYNC_BEGIN, by_name=True)
+
+
+def _paired(events: TraceEvents, rows: Array, first: Array, second: Array, letters: bytes, by_name: bool) -> Pairs:
+    if not len(rows):
+        nothing, nowhen = np.zeros(0, np.int32), np.zeros(0, np.int64)
+        return Pairs(nothing, nothing, nowhen, nowhen, nothing)
+    key, shown = numbered(rows, first, second)
+    time_ns = events.time_ns[rows]
+    same = np.zeros(len(rows), np.int8)
+    order, _ = in_order(key, len(shown), time_ns, time_ns - time_ns, same)
+    begins = np.isin(events.phase[rows], list(letters))
+    begin, end, lone = _match(rows[order], key[order], begins[order], events.name, by_name)
+    stop = np.where(end < 0, OPEN, events.time_ns[end])
+    return Pairs(begin, end, events.time_ns[begin], stop, lone)
+
+
+@compiled
+def _match(rows: Array, key: Array, begins: Array, name: Array, by_name: bool) -> tuple[Array, Array, Array]:
+    n = len(rows)
+    begin, end = np.empty(n, np.int32), np.full(n, -1, np.int32)
+    lone = np.empty(n, np.int32)
+    opened = np.empty(n, np.int32)
+    pairs = alone = level = 0
+    for i in range(n):
+        if i and key[i] != key[i - 1]:
+            level = 0
+        row = rows[i]
+        if begins[i]:
+            begin[pairs] = row
+            opened[level] = pairs
+            pairs += 1
+            level += 1
+        elif not level:
+            lone[alone] = row
+            alone += 1
+        else:
+            at = level - 1
+            if by_name:
+                for back in range(1, min(level, NAMES_COMPARED) + 1):
+                    if name[begin[opened[level - back]]] == name[row]:
+                        at = level - back
+                        break
+            end[opened[at]] = row
+            for i_open in range(at, level - 1):
+                opened[i_open] = opened[i_open + 1]
+            level -= 1
+    return begin[:pairs].copy(), end[:pairs].copy(), lone[:alone].copy()

@@ -1,0 +1,135 @@
+"""The samples of a trace: host time in stretches, device work, and what else weighs something, in order of time."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...domain.builder import ProfileBuilder
+from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID
+from ..loops.compiled import compiled
+from .nesting import in_order
+from .slices import Stretches
+from .tables import table
+
+Array = np.ndarray[Any, Any]
+MOST_RUNS = 256
+"""More runs than these are sorted, and not merged."""
+
+
+@compiled
+def _runs(time_ns: Array, most: int) -> Array:
+    """Where runs in which time does not go back begin, and the end of the last; empty where there are more."""
+    bounds = np.empty(most + 1, np.int64)
+    bounds[0] = 0
+    count = 1
+    for i in range(1, len(time_ns)):
+        if time_ns[i] < time_ns[i - 1]:
+            if count == most:
+                return bounds[:0].copy()
+            bounds[count] = i
+            count += 1
+    bounds[count] = len(time_ns)
+    return bounds[: count + 1].copy()
+
+
+@compiled
+def _merged(time_ns: Array, bounds: Array) -> Array:
+    """The order of time of runs. Of things at one time those of an earlier run come first."""
+    runs = len(bounds) - 1
+    order = np.empty(len(time_ns), np.int32)
+    at = bounds[:-1].copy()
+    # A heap of runs, by the time of the next thing of each.
+    heap = np.arange(runs)
+    for root in range(runs // 2 - 1, -1, -1):
+        _sink(heap, root, runs, time_ns, at)
+    for i in range(len(time_ns)):
+        run = heap[0]
+        order[i] = at[run]
+        at[run] += 1
+        if at[run] == bounds[run + 1]:
+            runs -= 1
+            heap[0] = heap[runs]
+        if runs > 1:
+            _sink(heap, 0, runs, time_ns, at)
+    return order
+
+
+@compiled
+def _sink(heap: Array, root: int, size: int, time_ns: Array, at: Array) -> None:
+    """Move the run at `root` of a heap of `size` to where it belongs below."""
+    run = heap[root]
+    time = time_ns[at[run]]
+    while 2 * root + 1 < size:
+        down = 2 * root + 1
+        least = heap[down]
+        when = time_ns[at[least]]
+        if down + 1 < size:
+            other = heap[down + 1]
+            other_when = time_ns[at[other]]
+            if other_when < when or (other_when == when and other < least):
+                down, least, when = down + 1, other, other_when
+        if time < when or (time == when and run < least):
+            break
+        heap[root] = least
+        root = down
+    heap[root] = run
+
+
+def in_time(time_ns: Array) -> Array:
+    """The order of times (int64), as int32 row numbers; what is at one time stays in its order."""
+    bounds = _runs(time_ns, MOST_RUNS)
+    if len(bounds) == 2:
+        return np.arange(len(time_ns), dtype=np.int32)
+    if len(bounds):
+        return _merged(time_ns, bounds)
+    nothing = np.zeros(len(time_ns), np.int32)
+    order, _ = in_order(nothing, 1, time_ns, time_ns - time_ns, nothing.astype(np.int8))
+    return order
+
+
+def samples_table(
+    stretches: Stretches,
+    line: Array,
+    zero: int,
+    stack: Array,
+    nodes: Array,
+    builder: ProfileBuilder,
+    others: Sequence[tuple[Array, ...]],
+) -> pa.Table:
+    """The table `samples`. stretches: those of threads, and behind them device work; they are used up, for memory is
+    short where there are many. line, stack: the row of `threads` and of `stacks` of each slice. nodes: the row of
+    `stacks` by node. others: columns as `ProfileBuilder.samples` takes them, with stacks as nodes.
+
+    The events are made as far as there are samples of them.
+    """
+    events = np.zeros(stretches.count, np.int32)
+    if stretches.on_threads:
+        events[: stretches.on_threads] = builder.event(HOST_TIME, "ns")
+    if stretches.on_threads < stretches.count:
+        events[stretches.on_threads :] = builder.event(DEVICE_TIME, "ns")
+    row, start, length = stretches.columns()
+    start -= zero
+    thread, stacks = line[row], stack[row]
+    del row
+    cpu = np.full(len(start), NO_ID, np.int32)
+    if others:
+        time_ns, threads, cpus, kinds, places, weight = (np.concatenate(parts) for parts in zip(*others, strict=True))
+        start, length = np.concatenate((start, time_ns)), np.concatenate((length, weight))
+        thread, events = np.concatenate((thread, threads)), np.concatenate((events, kinds))
+        stacks, cpu = np.concatenate((stacks, nodes[places])), np.concatenate((cpu, cpus))
+    order = in_time(start)
+    weight = length[order]
+    del length
+    time_ns = start[order]
+    del start
+    return table(
+        "samples",
+        time_ns=time_ns,
+        thread=thread[order],
+        cpu=cpu[order] if others else cpu,
+        event=events[order],
+        stack=stacks[order],
+        weight=weight,
+    )

@@ -1,0 +1,58 @@
+"""Telling trace events in JSON from other files by how they begin, in whatever encoding of Unicode."""
+
+import codecs
+import re
+
+from .grammar import Damaged, More, blank_end, shown, value
+
+_PHASE = re.compile(rb'"ph"\s*+:\s*+"')
+MANY_EVENTS_BYTES = 32 << 10
+_UNDERSTOOD = ("traceEvents", "schemaVersion", "deviceProperties", "distributedInfo", "displayTimeUnit")
+
+
+def looks_like_trace(head: bytes) -> bool:
+    """Whether a file that starts with `head` is trace events in JSON, an object or a bare array."""
+    text = _as_utf8(head).lstrip()
+    if text.startswith(b"["):
+        return text[1:].lstrip().startswith(b"{") and _PHASE.search(text) is not None
+    return any(key in _UNDERSTOOD for key in top_keys(head))
+
+
+def top_keys(head: bytes) -> list[str]:
+    """The keys beside and including `traceEvents` of the object with which a file begins, as far as `head` goes."""
+    text = _as_utf8(head)
+    keys: list[str] = []
+    position = len(text) - len(text.lstrip())
+    if text[position : position + 1] != b"{":
+        return keys
+    position += 1
+    try:
+        while True:
+            position = blank_end(text, position)
+            if text[position : position + 1] != b'"':
+                return keys
+            found = value(text, position)
+            keys.append(shown(text[found.start + 1 : found.end - 1]))
+            if keys[-1] == "traceEvents" and len(text) - found.end > MANY_EVENTS_BYTES:
+                # Where there are so many their end is not in sight.
+                return keys
+            position = value(text, text.index(b":", found.end) + 1).end
+    except (Damaged, More, ValueError):
+        return keys
+
+
+def _as_utf8(head: bytes) -> bytes:
+    encoding, mark = encoding_of(head)
+    text = head[mark:]
+    return text if encoding is None else text.decode(encoding, "replace").encode()
+
+
+def encoding_of(head: bytes) -> tuple[str | None, int]:
+    """(the encoding of a text that is not UTF-8, else None; how many bytes at its start are a mark of that)."""
+    marks = (codecs.BOM_UTF8, None), (codecs.BOM_UTF32_LE, "utf-32-le"), (codecs.BOM_UTF32_BE, "utf-32-be")
+    for mark, encoding in (*marks, (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
+        if head.startswith(mark):
+            return encoding, len(mark)
+    # Which of the first bytes are zero.
+    zeros = "".join(".0"[byte == 0] for byte in head[:4])
+    return {".000": "utf-32-le", "000.": "utf-32-be", ".0.0": "utf-16-le", "0.0.": "utf-16-be"}.get(zeros), 0

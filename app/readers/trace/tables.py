@@ -1,0 +1,92 @@
+"""The tables that every trace has: slices, their arguments and numbers, samples, instants, counters, flows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...domain.tables import NUMBERED, SCHEMAS
+from ..loops.compiled import compiled
+from .events import MISSING
+from .slices import Rows
+
+Array = np.ndarray[Any, Any]
+
+
+def table(name: str, /, **columns: Sequence[Any] | Array | pa.Array) -> pa.Table:
+    """The table `name` of whole columns, arrays without a copy where they are of the right type."""
+    schema = SCHEMAS[name]
+    return pa.Table.from_arrays([_column(columns[field.name], field.type) for field in schema], schema=schema)
+
+
+def _column(values: Sequence[Any] | Array | pa.Array, kind: pa.DataType) -> pa.Array:
+    if isinstance(values, np.ndarray):
+        return pa.array(values.astype(kind.to_pandas_dtype(), copy=False), kind)
+    return values.cast(kind) if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, kind)
+
+
+def with_nulls(values: Array, missing: int = MISSING) -> pa.Array:
+    """Whole numbers as a column in which `missing` is null."""
+    return pa.array(values, mask=values == missing)
+
+
+def categories_table(rows: Rows, more: Sequence[tuple[str, str]] = ()) -> pa.Table:
+    """The table `categories`: those of slices, then some more."""
+    listed = [*rows.codes.categories, *more]
+    return table("categories", name=[name for name, _ in listed], kind=[kind for _, kind in listed])
+
+
+def slices_table(rows: Rows, zero: int, stack: Array, arguments: Array) -> pa.Table:
+    """The table `slices`. stack, arguments: the row of `stacks` and of `argument_sets` of each slice."""
+    code = rows.code
+    return table(
+        "slices",
+        start_ns=rows.start_ns - zero,
+        duration_ns=rows.stop_ns - rows.start_ns,
+        self_ns=rows.own,
+        thread=rows.line,
+        function=rows.codes.function[code],
+        category=rows.codes.category[code],
+        depth=rows.depth,
+        parent=rows.parent,
+        end=rows.end,
+        stack=stack,
+        arguments=arguments,
+    )
+
+
+@compiled
+def _counted(event: Array, row: Array, counts: Array) -> None:
+    for i in range(len(event)):
+        at = row[event[i]]
+        if at >= 0:
+            counts[at + 1] += 1
+
+
+@compiled
+def _filled(
+    event: Array, value: Array, row: Array, key: int, free: Array, slices: Array, keys: Array, values: Array
+) -> None:
+    for i in range(len(event)):
+        at = row[event[i]]
+        if at >= 0:
+            to = free[at]
+            free[at] = to + 1
+            slices[to] = at
+            keys[to] = key
+            values[to] = value[i]
+
+
+def numbers_table(rows: Rows) -> pa.Table:
+    """The table `slice_numbers`."""
+    given = rows.events.numbers
+    free = np.zeros(len(rows) + 1, np.int64)
+    for numbers in given.values():
+        _counted(numbers.event, rows.row, free)
+    free = np.cumsum(free)
+    slices, keys, values = (np.empty(int(free[-1]), kind) for kind in (np.int32, np.int8, np.int64))
+    for key, name in enumerate(NUMBERED):
+        if name in given:
+            _filled(given[name].event, given[name].value, rows.row, key, free, slices, keys, values)
+    return table("slice_numbers", slice=slices, key=keys, value=values)
