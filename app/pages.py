@@ -12,7 +12,7 @@ from .analysis.collectives import communicates
 from .analysis.memory import has_memory
 from .analysis.modules import has_modules
 from .analysis.nsight import has_reports
-from .analysis.slices import has_clock, has_operators
+from .analysis.slices import has_clock, has_operators, has_times
 from .analysis.told import by_pytorch
 from .domain.profile import Profile
 from .domain.selection import Selection
@@ -48,7 +48,9 @@ def _has_samples(profile: Profile) -> bool:
 def _has_timeline(profile: Profile) -> bool:
     if profile.slices.num_rows and not has_clock(profile):
         return False
-    return any(t.num_rows for t in (profile.samples, profile.slices, profile.instants, profile.counters))
+    if any(t.num_rows for t in (profile.slices, profile.instants, profile.counters)):
+        return True
+    return _has_samples(profile) and has_times(profile)
 
 
 def _has_threads(profile: Profile) -> bool:

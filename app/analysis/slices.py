@@ -123,6 +123,13 @@ def has_clock(profile: Profile) -> bool:
     return bool(profile.slices.num_rows > int((measured >= 0).sum()))
 
 
+def has_times(profile: Profile) -> bool:
+    """Whether anything tells when it was. What is only added up by call stack does not: its samples are all at 0."""
+    if profile.meta.duration_ns is not None or not profile.samples.num_rows:
+        return True
+    return bool(profile.samples.column("time_ns")[-1].as_py())
+
+
 def slices_selected(profile: Profile, selection: Selection) -> Array | None:
     """Which slices a selection picks, as bools by row; None for all of them.
 

@@ -212,8 +212,17 @@ def _layout(data: BarData, height: int) -> Any:
     chart.x_labels = ["m" * math.ceil(width / CHARACTER_EM) for width in widths]
     for series in data.series:
         chart.add("", [float(value) for value in reversed(series.values)])
+    if data.unit == "bytes":
+        chart.y_labels = _byte_steps(data)
     root = chart.render_tree()
     return next(g for g in root.iter("g") if g.get("class") == "plot")
+
+
+def _byte_steps(data: BarData) -> list[int]:
+    """Where the scale of bytes is marked: at multiples of a power of two, at most nine of them."""
+    longest = int(max(map(sum, zip(*(series.values for series in data.series), strict=True)), default=0))
+    step = 1 << max(0, math.ceil(longest / 8) - 1).bit_length()
+    return list(range(0, longest + 1, step))
 
 
 def _pygal() -> Any:

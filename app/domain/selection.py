@@ -123,6 +123,10 @@ def thread_key(rank: int | None, pid: int | None, tid: int | None) -> str:
     return "/".join("-" if part is None else str(part) for part in (rank, pid, tid))
 
 
+UNKNOWN_THREAD = thread_key(None, None, None)
+"""The key of what no thread is told of."""
+
+
 def ms_text(ns: int) -> str:
     """Nanoseconds as exact milliseconds without trailing zeros: 1500000 → "1.5"."""
     text = format(Decimal(ns) / NS_PER_MS, "f")

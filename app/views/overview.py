@@ -11,13 +11,13 @@ from werkzeug.wrappers import Response
 
 from ..analysis.hotspots import hotspots
 from ..analysis.memory import has_memory
-from ..analysis.slices import has_clock, has_operators
+from ..analysis.slices import has_clock, has_operators, has_times
 from ..analysis.steps import token_rates
 from ..analysis.tables import TABLES, records
 from ..analysis.told import by_pytorch
 from ..domain.jobs import Scope
 from ..domain.profile import Profile
-from ..domain.selection import Selection
+from ..domain.selection import UNKNOWN_THREAD, Selection
 from ..domain.units import TIME_UNITS, Quantity, count, quantity, scale_for, utc_iso, utc_text
 from ..readers import READERS
 from ..rendering import Page, render
@@ -94,8 +94,8 @@ class File:
 class OverviewPage(Page):
     """`/results/<id>`. observed: what was recorded, in words, where that was no command. recorder: the exact command
     that recorded, where a job of ours did. facts: in the file's own words. clock: the unit of its times, where the
-    file does not say it; clocks: the others, by which it can be read again. sampled: whether there are samples at all.
-    trace: what there is to say of slices, steps and devices; None where there are none.
+    file does not say it; clocks: the others, by which it can be read again. sampled: what samples are called, empty
+    where there are none. trace: what there is to say of slices, steps and devices; None where there are none.
     """
 
     template: ClassVar[str] = "results/overview.html"
@@ -116,7 +116,7 @@ class OverviewPage(Page):
     clock: str
     clocks: tuple[tuple[str, str], ...]
     events: tuple[EventRow, ...]
-    sampled: bool
+    sampled: str
     functions: tuple[FunctionRow, ...]
     function_count: int
     threads: tuple[ThreadRow, ...]
@@ -154,14 +154,14 @@ def show(id: str) -> Response:
             started_iso=utc_iso(started / 1e9) if started else "",
             stored_text=utc_text(frame.result.created),
             stored_iso=utc_iso(frame.result.created),
-            format=profile.meta.format if reader is None else reader.label,
+            format=profile.meta.format if reader is None else reader.label.removeprefix("a "),
             facts=tuple((word, value) for word, value in profile.meta.facts.items() if not clock or word != "clock"),
             clock=clock,
             clocks=tuple((word, label) for word, (label, _) in TIME_UNITS.items())
             if clock and frame.result.originals
             else (),
             events=_events(frame, profile),
-            sampled=bool(profile.samples.num_rows),
+            sampled=_rows_word(profile) if profile.samples.num_rows else "",
             functions=function_rows(frame, top.head(TOP_FUNCTIONS)) if top is not None else (),
             function_count=len(top) if top is not None else 0,
             threads=_threads(frame, threads[:TOP_THREADS]),
@@ -198,7 +198,7 @@ def _tiles(frame: Frame, profile: Profile, selection: Selection) -> tuple[Tile, 
     if not has_clock(profile):
         found.append(Tile(frame.event or "Total", quantity(row["value"], frame.unit), caveat(row["running_percent"])))
         if profile.samples.num_rows or (profile.events.num_rows and not row["counts"]):
-            found.append(Tile("Samples", quantity(row["samples"], "count")))
+            found.append(Tile(_rows_word(profile), quantity(row["samples"], "count")))
     if row["counts"]:
         found.append(Tile("Counted values", quantity(row["counts"], "count")))
     for word in ("runs", "hosts", "ranks"):
@@ -240,7 +240,7 @@ def _events(frame: Frame, profile: Profile) -> tuple[EventRow, ...]:
             name=row["event"],
             url=links[row["event"]].url,
             current=links[row["event"]].current,
-            sampling=_sampling(row) + (f", in run {row['runs']}" if several and row["runs"] else ""),
+            sampling=_sampling(profile, row) + (f", in run {row['runs']}" if several and row["runs"] else ""),
             samples=quantity(row["samples"], "count"),
             value=quantity(row["value"], row["unit"]),
             caveat=caveat(row["running_percent"], row["deviation_percent"]),
@@ -249,16 +249,26 @@ def _events(frame: Frame, profile: Profile) -> tuple[EventRow, ...]:
     )
 
 
-def _sampling(row: dict[str, Any]) -> str:
-    rate = row["rate"]
+def _rows_word(profile: Profile) -> str:
+    """What the rows of `samples` are: without times they are call stacks, with all that was seen in each."""
+    return "Samples" if profile.slices.num_rows or has_times(profile) else "Call stacks"
+
+
+def _sampling(profile: Profile, row: dict[str, Any]) -> str:
+    rate, unit = row["rate"], row["unit"]
     if not row["samples"]:
         words = "counted"
     elif row["sampling"] == "frequency" and rate is not None:
         words = f"{rate:,.0f} samples a second"
     elif row["sampling"] == "period" and rate is not None:
         words = "every one" if rate == 1 else f"every {rate:,.0f}th"
+        words = f"every {quantity(rate, unit).text}" if unit in ("ns", "bytes") else words
+    elif not row["weighted"]:
+        words = "sampled, each weighs 1"
+    elif profile.slices.num_rows:
+        words = "from slices"
     else:
-        words = "sampled" if row["weighted"] else "sampled, each weighs 1"
+        words = "sampled" if has_times(profile) else "added up by call stack"
     told = row["scaling"] is not None and row["running_percent"] is None
     return words + (f", scaled ×{row['scaling']:.3g}" if told else "")
 
@@ -270,12 +280,12 @@ def _threads(frame: Frame, rows: list[dict[str, Any]]) -> tuple[ThreadRow, ...]:
 
     def name(row: dict[str, Any]) -> str:
         if not row["name"] or row["tid"] is None or often[row["rank"], row["name"]] == 1:
-            return row["name"] or row["key"] or ""
+            return row["name"] or (row["key"] if row["key"] != UNKNOWN_THREAD else "")
         return f"{row['name']} {row['tid']}"
 
     return tuple(
         ThreadRow(
-            name=name(row),
+            name=name(row) or "not known",
             process=row["process"] or "",
             rank="" if row["rank"] is None else str(row["rank"]),
             url=frame.narrowed("hotspots", threads=(row["key"],)) if row["key"] else frame.url("hotspots"),

@@ -14,6 +14,7 @@ from ..analysis.schema import records
 from ..analysis.tables import TABLES
 from ..charts.ranks import RankValue, balance, draw
 from ..domain.profile import Profile
+from ..domain.selection import UNKNOWN_THREAD
 from ..domain.units import Quantity, Scale, quantity, scale_for
 from ..rendering import Page, render
 from .caveats import caveat
@@ -196,7 +197,7 @@ def _row(frame: Frame, row: dict[str, Any], scale: Scale, largest: float) -> Row
 
     key = row["key"]
     return Row(
-        name=row["name"] or "",
+        name=row["name"] or ("not known" if key == UNKNOWN_THREAD else ""),
         process=row["process"] or "",
         host=row["host"] or "",
         rank=number("rank"),
