@@ -99,7 +99,7 @@ class Merged:
 def merge(profiles: Sequence[Profile]) -> Profile:
     """One profile with the samples of all: each profile is a run of its own (or several), its threads belong to it.
 
-    Several spans of a process (see merge_spans) count as one. Threads without a rank get the number of their profile
+    Several spans of a process (see `spans`) count as one. Threads without a rank get the number of their profile
     as rank, where there are several. Times are put on one clock where the profiles tell enough: by the time of day at
     which each started, else by perf's clock where all are of one host; otherwise all start together. One profile is
     returned as it is.
