@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from ..analysis.slices import has_times
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
@@ -21,7 +22,9 @@ def _sampled(profile: Profile) -> bool:
 
 
 def _timed(profile: Profile) -> bool:
-    return any(table.num_rows for table in (profile.samples, profile.slices, profile.instants, profile.counters))
+    if any(table.num_rows for table in (profile.slices, profile.instants, profile.counters)):
+        return True
+    return _sampled(profile) and has_times(profile)
 
 
 @dataclass(frozen=True)

@@ -176,7 +176,11 @@ def speedscope(id: str) -> Response:
 def _held(frame: Frame, profile: Profile) -> tuple[tuple[str, Quantity], ...]:
     """How much of what is selected."""
     row = records(TABLES["summary"].rows(profile, frame.selection))[0]
-    found = [(word, quantity(row[word], "count")) for word in ("slices", "samples", "counts", "threads") if row[word]]
+    found = [
+        (word[:-1] if row[word] == 1 else word, quantity(row[word], "count"))
+        for word in ("slices", "samples", "counts", "threads")
+        if row[word]
+    ]
     selection = frame.selection
     if row["duration_ms"] is not None and selection.step is None:
         whole = row["duration_ms"] * 1e6

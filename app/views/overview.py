@@ -265,6 +265,8 @@ def _sampling(profile: Profile, row: dict[str, Any]) -> str:
         words = f"every {quantity(rate, unit).text}" if unit in ("ns", "bytes") else words
     elif not row["weighted"]:
         words = "sampled, each weighs 1"
+    elif unit == "bytes" and profile.allocations.num_rows:
+        words = "from allocations"
     elif profile.slices.num_rows:
         words = "from slices"
     else:

@@ -84,8 +84,8 @@ class RankChart:
 
 @dataclass(frozen=True)
 class ThreadsPage(Page):
-    """`/results/<id>/threads`. with_hosts, with_ranks, with_runs: whether there are several of them. ranks: None
-    where there are none to compare."""
+    """`/results/<id>/threads`. with_hosts, with_ranks, with_runs: whether there are several of them. with_pids,
+    with_tids: whether any is known. ranks: None where there are none to compare."""
 
     template: ClassVar[str] = "results/threads.html"
     frame: Frame
@@ -95,6 +95,8 @@ class ThreadsPage(Page):
     rows: tuple[Row, ...]
     with_hosts: bool
     with_ranks: bool
+    with_pids: bool
+    with_tids: bool
     with_runs: bool
     ranks: RankChart | None
     pager: Pager
@@ -129,6 +131,8 @@ def show(id: str) -> Response:
             rows=tuple(_row(frame, row, scale, largest) for row in records(window)),
             with_hosts=bool(rows["host"].notna().any()),
             with_ranks=bool(rows["rank"].notna().any()),
+            with_pids=bool(rows["pid"].notna().any()),
+            with_tids=bool(rows["tid"].notna().any()),
             with_runs=bool(rows["run"].nunique() > 1),
             ranks=_rank_chart(frame, profile),
             pager=pager(page, len(rows), PAGE_SIZE, noun="thread"),

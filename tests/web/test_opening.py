@@ -148,7 +148,7 @@ def at(context: BrowserContext, address: str) -> Page:
 def test_perfetto_takes_what_is_selected(context: BrowserContext, here: tuple[str, Store], elsewhere: str) -> None:
     page = at(context, f"{here[0]}/results/{TRACE}/export?thread=main&start-ms=0.5")
     page.get_by_role("link", name="Open in Perfetto").click()
-    assert "1 slices" in page.inner_text("[data-perfetto]").replace("\xa0", " ")
+    assert "1 slice, 3 samples" in page.inner_text("[data-perfetto]").replace("\xa0", " ")
     with context.expect_page() as opened:
         page.get_by_role("button", name="Open http").click()
     page.get_by_text("Handed over").wait_for()
