@@ -339,7 +339,8 @@ def test_profiles_that_have_little(browser_client: Browser, stored: Callable[...
     assert ("flamegraph" in tabs) == (kind == "one sample")
     assert ("counts" in tabs) == (kind != "nothing")
     ways = " ".join(read(browser_client.page(f"/results/{id}/export")).links)
-    assert all((f"/{way}" in ways) == (kind == "one sample") for way in ("open/perfetto", "export/pprof", "export/svg"))
+    assert all((f"/{way}" in ways) == (kind == "one sample") for way in ("export/pprof", "export/svg"))
+    assert "timeline" not in tabs and "open/perfetto" not in ways, "no sample tells when it was"
     assert "/export/html" in ways and "/tables/summary.parquet" in ways
     for tab in (*TABS, "/flamegraph", "/hotspots?by=thread", "/hotspots?by=module", "/counts?by=thread"):
         page = read(browser_client.page(f"/results/{id}{tab}"))
