@@ -5,13 +5,19 @@ from typing import Any
 
 import pandas as pd
 
-from ..analysis.functions import last_part
+from ..analysis.functions import functions_of, last_part
 from ..analysis.schema import records
+from ..domain.profile import Profile
 from ..domain.units import Quantity, Scale, scale_for
 from .frame import Frame
 
 LONGEST_URL = 4_000
 """Servers and proxies refuse much longer ones; a C++ name may be longer than that by itself."""
+
+
+def tells_modules(profile: Profile) -> bool:
+    """Whether the module of any function is known: traces tell none."""
+    return any(functions_of(profile).modules)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..rendering import Page, render
 from .frame import Frame, Link, open_frame
-from .functions import FunctionRow, function_rows, scale_of
+from .functions import FunctionRow, function_rows, scale_of, tells_modules
 from .tables import (
     FILE,
     PAGE_SIZE,
@@ -35,11 +35,14 @@ SORTS = ("name", "module", "self", "total")
 
 @dataclass(frozen=True)
 class HotspotsPage(Page):
-    """by: function, module or thread. everything: how many rows there are without the search."""
+    """by: function, module or thread. with_modules: whether any is known. second: whether there is a second column, of
+    modules or processes. everything: how many rows there are without the search."""
 
     template: ClassVar[str] = "results/hotspots.html"
     frame: Frame
     by: str
+    with_modules: bool
+    second: bool
     choices: tuple[Link, ...]
     search: str
     hidden: tuple[tuple[str, str], ...]
@@ -55,15 +58,18 @@ def show(id: str) -> Response:
     frame, profile = open_frame(id, "hotspots")
     by, order, page = _by(), asked_order(SORTS, "-self"), asked_page()
     rows = _rows(frame, profile, by, order)
-    scale = scale_of(rows, frame.unit)
+    scale, with_modules = scale_of(rows, frame.unit), tells_modules(profile)
     window = rows.iloc[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
     return render(
         HotspotsPage(
             frame=frame,
             by=by,
+            with_modules=with_modules,
+            second=by == "thread" or (by == "function" and with_modules),
             choices=tuple(
                 Link(word, f"By {word}", here(("by", None if word == "function" else word), ("page", None)), word == by)
                 for word in BY
+                if word in (by, "function", "thread") or with_modules
             ),
             search=request.args.get("search", ""),
             hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),

@@ -25,7 +25,7 @@ from ..services import services
 from ..store import Job
 from .caveats import caveat
 from .frame import Frame, open_frame
-from .functions import FunctionRow, function_rows
+from .functions import FunctionRow, function_rows, tells_modules
 from .run_notes import run_notes, stack_notes
 from .taking import Taking, hosts_text, taking
 from .trace_overview import TraceOverview, trace_overview
@@ -118,6 +118,7 @@ class OverviewPage(Page):
     events: tuple[EventRow, ...]
     sampled: str
     functions: tuple[FunctionRow, ...]
+    with_modules: bool
     function_count: int
     threads: tuple[ThreadRow, ...]
     thread_count: int
@@ -163,6 +164,7 @@ def show(id: str) -> Response:
             events=_events(frame, profile),
             sampled=_rows_word(profile) if profile.samples.num_rows else "",
             functions=function_rows(frame, top.head(TOP_FUNCTIONS)) if top is not None else (),
+            with_modules=tells_modules(profile),
             function_count=len(top) if top is not None else 0,
             threads=_threads(frame, threads[:TOP_THREADS]),
             thread_count=len(threads),
