@@ -146,7 +146,7 @@ def _recorded(store: Store, id: str) -> bool:
 def test_a_killed_serve_takes_all_with_it_but_recordings(server: Kept) -> None:
     job = server.submit("endless", *ENDLESS)
     reached(server.store, job.id, JobState.RUNNING)
-    until(lambda: processes.marked("PERFLOOM_JOB", job.id), "the program runs")
+    until(lambda: len(processes.marked("PERFLOOM_JOB", job.id)) == 2, "perf and the program run")
     pids = [one.pid for one in server.running.tree()]
     server.running.process.kill()
     server.running.process.wait()
