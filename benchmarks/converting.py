@@ -27,6 +27,7 @@ from pathlib import Path
 
 from benchmarks.make_trace import FIXTURE, make, size_of
 from benchmarks.reading import Run, reader, run
+from perfloom.workers import read_spare
 
 WORK, COMMAND = "Perfloom, the work", "perfloom convert, the command"
 THEIR_WORK, THEIR_COMMAND = "trace2profile, the work", "trace2profile, the command"
@@ -77,7 +78,9 @@ def once(name: str, trace: Path, given: argparse.Namespace, folder: Path) -> Run
     if name == WORK:
         asked, _ = reader(trace, folder)
         here = [sys.executable, "-m", "benchmarks.converting", "--inside"]
-        taken = run([*here, asked[-1], folder / "ours.pb.gz"], said, {"PYTHONPATH": os.getcwd()})
+        taken = run(
+            [*here, asked[-1], folder / "ours.pb.gz"], said, read_spare.environment() | {"PYTHONPATH": os.getcwd()}
+        )
     else:
         taken = run([given.python, "-c", THEIRS, given.trace2profile, trace, folder / "theirs.pb"], said)
     told = json.loads(said.read_text().strip().splitlines()[-1])
