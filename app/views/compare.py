@@ -420,8 +420,10 @@ def _summary(asked: _Asked, totals: list[int | float | None]) -> str:
         return ""
     change = 100.0 * (after - before) / before
     name = event_names(asked.other_profile)[asked.event]
-    word = "the same" if change == 0 else f"{percent(abs(change))} {'more' if change > 0 else 'less'}"
-    return f"In all, the other has {word} {name} than the base." if change else f"Both have the same {name} in all."
+    if not change:
+        return f"Both have the same {name} in all."
+    # Right of what is counted, and of what is measured.
+    return f"In all, {name} of the other: {percent(abs(change))} {'more' if change > 0 else 'less'} than of the base."
 
 
 def _links(word: str, choices: tuple[tuple[str, str], ...], now: str) -> tuple[Link, ...]:

@@ -68,7 +68,7 @@ def test_the_table_is_that_of_the_analysis(browser_client: Browser, store: Store
     text = " ".join(read(page).text)
     for status in ("appeared", "vanished", "grew", "shrank"):
         assert f"{status} {(expected['status'] == status).sum()}" in text
-    assert "less" in text and "cpu-clock than the base" in text
+    assert "cpu-clock of the other: " in text and " less than of the base" in text
 
 
 def test_absolute_and_by_stack_and_total(browser_client: Browser, store: Store, two: None) -> None:
