@@ -9,10 +9,10 @@ import numpy as np
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from ...domain.tables import FrameKind
-from ..loops.compiled import lean
 from ..trace.assembly import Dialect
 from ..trace.assembly import assembled as of_events
 from ..trace.events import MISSING, TraceEvents
+from ..trace.pairs import matched
 from ..trace.slices import Meaning, What
 from .lines import BEGIN, COUNTER, END, NONE, SHOWN, Array, Lines
 from .names import told_by
@@ -29,34 +29,20 @@ PROGRAM = "program"
 _OPERATOR, _MARK = What("operator", FrameKind.OPERATOR), What("annotation", FrameKind.ANNOTATION)
 
 
-@lean
-def _pair(order: Array, kind: Array, again: Array, room: Array, other: Array) -> None:
-    """Of each begin its end and of each end its begin, into `other` (int64, by row). An end is that of what began last
-    under the same key and is still open. order: rows by key, those of one key as in the file. again: whether a place in
-    `order` has the key of the one before. room: for as many rows."""
-    depth = 0
-    for i in range(len(order)):
-        row = order[i]
-        if not again[i]:
-            depth = 0
-        if kind[row] == BEGIN:
-            room[depth] = row
-            depth += 1
-        elif depth:
-            depth -= 1
-            other[room[depth]] = row
-            other[row] = room[depth]
-
-
 def _paired(lines: Lines) -> Array:
     """By row the row of the other end of what is traced, NONE where there is none."""
     rows = np.flatnonzero(lines.kind != COUNTER)
     keys = [column[rows] for column in (lines.number, lines.name, lines.thread)]
     order = np.lexsort(keys)
-    again = np.zeros(len(rows), bool)
-    again[1:] = np.logical_and.reduce([key[order[1:]] == key[order[:-1]] for key in keys])
+    new = np.zeros(len(rows), bool)
+    new[1:] = np.logical_or.reduce([key[order[1:]] != key[order[:-1]] for key in keys])
+    sorted_rows = rows[order].astype(np.int32)
+    begin, end, _ = matched(
+        sorted_rows, np.cumsum(new, dtype=np.int32), lines.kind[sorted_rows] == BEGIN, lines.name, False
+    )
     other = np.full(len(lines.kind), NONE, np.int64)
-    _pair(rows[order], lines.kind, again, np.empty(len(rows), np.int64), other)
+    begin, end = begin[end >= 0], end[end >= 0]
+    other[begin], other[end] = end, begin
     return other
 
 

@@ -48,13 +48,15 @@ def _paired(events: TraceEvents, rows: Array, first: Array, second: Array, lette
     same = np.zeros(len(rows), np.int8)
     order, _ = in_order(key, len(shown), time_ns, time_ns - time_ns, same)
     begins = np.isin(events.phase[rows], list(letters))
-    begin, end, lone = _match(rows[order], key[order], begins[order], events.name, by_name)
+    begin, end, lone = matched(rows[order], key[order], begins[order], events.name, by_name)
     stop = np.where(end < 0, OPEN, events.time_ns[end])
     return Pairs(begin, end, events.time_ns[begin], stop, lone)
 
 
 @compiled
-def _match(rows: Array, key: Array, begins: Array, name: Array, by_name: bool) -> tuple[Array, Array, Array]:
+def matched(rows: Array, key: Array, begins: Array, name: Array, by_name: bool) -> tuple[Array, Array, Array]:
+    """(begins, the end of each or -1, ends of what never began), all rows (int32). An end belongs to what began last
+    under its key and is open, with `by_name` of the same name if there is. rows: by key, those of one key in order."""
     n = len(rows)
     begin, end = np.empty(n, np.int32), np.full(n, -1, np.int32)
     lone = np.empty(n, np.int32)
