@@ -100,10 +100,8 @@ def preview(page: Page, *parts: str) -> None:
 
 def start(page: Page) -> str:
     """Press Start, also once more where the form warns; the id of the job."""
-    page.click("[data-start]")
-    page.wait_for_load_state()
-    if not JOB.search(page.url):
-        page.wait_for_selector("[data-summary], [data-job]")
+    with page.expect_navigation():
+        page.click("[data-start]")
     if not JOB.search(page.url):
         page.click("[data-start]:has-text('Start anyway')")
         page.wait_for_url(JOB)
@@ -398,26 +396,24 @@ def test_all_of_it_without_scripts(plain: Page, served: Served) -> None:
         assert plain.is_visible(f"#f-{name}"), name
     plain.fill("#f-command", f"{sys.executable} -c '{BUSY.format(1)}\nprint(42)'")
     plain.fill("#event-query", "cpu-clock")
-    plain.click("button:has-text('Search')")
+    with plain.expect_navigation():
+        plain.click("button:has-text('Search')")
     plain.check("[name=event][value=cpu-clock]")
-    plain.click("button:visible:has-text('Preview')")
+    with plain.expect_navigation():
+        plain.click("button:visible:has-text('Preview')")
     assert "-e cpu-clock" in plain.inner_text("[data-preview-command]")
-    plain.click("[data-start]")
-    if not JOB.search(plain.url):
-        plain.click("[data-start]")
-    assert JOB.search(plain.url)
+    start(plain)
     # The page loads itself again until the job has ended.
     plain.wait_for_selector(".badge[data-state=stored]", timeout=LIMIT_MS)
     assert plain.inner_text("[data-output-text]").startswith("42")
     plain.click("text=Open the result")
-    assert re.search(r"/results/[a-z0-9]{12}", plain.url)
+    plain.wait_for_url(re.compile(r"/results/[a-z0-9]{12}"))
 
 
 def test_cancel_without_scripts(plain: Page, served: Served) -> None:
     served.open(plain, "/jobs/new")
     plain.fill("#f-command", "sleep 300")
-    plain.click("[data-start]")
-    id = job_id(plain)
+    id = start(plain)
     plain.wait_for_selector(".badge[data-state=running]", timeout=LIMIT_MS)
     plain.click("text=Cancel")
     plain.wait_for_selector(".badge[data-state=cancelled]", timeout=LIMIT_MS)

@@ -169,8 +169,8 @@ def test_what_is_typed_stays_while_the_page_follows(page: Page, server: Served, 
     page.wait_for_selector(".badge[data-state=running]")
     assert page.input_value("input[type=password]") == "hush"
     store.hosts.beat("node17")
-    page.click("text=Go on")
-    page.wait_for_load_state()
+    with page.expect_navigation():
+        page.click("text=Go on")
     assert pair.open(store.credentials.get(f"job:{made.id}")[0].sealed, f"job:{made.id}", time.time())
     store.jobs.move(made.id, JobState.RUNNING, JobState.CANCELLED)
     store.hosts.delete("node17")
@@ -242,7 +242,8 @@ def test_another_target_without_scripts(browser: Browser, server: Served, store:
     page.fill("#f-command", "./solver\n --size 3")
     assert shown(page, "queue", "ranks") == ["ranks"]
     page.select_option("#f-target", "cluster")
-    page.click("text=Show its fields")
+    with page.expect_navigation():
+        page.click("text=Show its fields")
     assert shown(page, "queue", "nodes", "resources") == ["queue", "nodes"]
     assert page.input_value("#f-command") == "./solver\n --size 3"
     assert page.input_value("#f-target") == "cluster"
