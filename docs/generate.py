@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from perfloom.analysis import compare
+from perfloom.analysis import compare, differing
 from perfloom.analysis.tables import TABLES, Column
 
 PAGE = Path(__file__).parent / "reference" / "tables.md"
@@ -113,6 +113,12 @@ COMPARISON = """\
 What [`perfloom diff`](../how-to/command-line.md#diff), `/compare.csv` and `/api/v1/compare` give: one row for each
 event and function (or stack) that has any weight in either; the greatest change of self first.
 """
+TABLE_COMPARISON = """\
+## Comparison of a table
+
+What `perfloom diff` with a table, `/compare/<table>.csv` and `/api/v1/compare/<table>` give: one row for each name that
+either has in it; the greatest change first.
+"""
 
 
 def tables_page() -> str:
@@ -121,6 +127,7 @@ def tables_page() -> str:
     for table in TABLES.values():
         parts.append(f"## {table.name}\n\n{table.title}. {NOTES[table.name]}\n\n{columns(table.columns)}")
     parts.append(f"{COMPARISON}\n{columns(compare.COLUMNS)}")
+    parts.append(f"{TABLE_COMPARISON}\n{columns(differing.COLUMNS)}")
     return "\n".join(parts)
 
 

@@ -216,6 +216,16 @@ def bys(base: Profile, other: Profile, name: str) -> tuple[str, ...]:
     return ("name", *both) if both else ()
 
 
+def by_of(base: Profile, other: Profile, name: str, asked: str) -> str:
+    """What rows of this table are by as asked, empty for its names. Raises InvalidRequest."""
+    offered = bys(base, other, name)
+    if asked and asked not in offered:
+        if name == "operators" and not offered:
+            raise InvalidRequest(f"Not both of these tell {' or '.join(PARTS)} of their operators; leave by out.", "by")
+        raise InvalidRequest(f"by is one of {', '.join(offered) or 'nothing here'}, not {asked[:40]!r}.", "by")
+    return "" if asked == "name" else asked
+
+
 def _rows(profile: Profile, selection: Selection, compared: Compared, measure: Measure, by: str) -> dict[str, float]:
     """The value of each name, in order of the table."""
     selection = selection.only(event=None)

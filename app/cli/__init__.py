@@ -18,7 +18,8 @@ FAMILIES = {
     "serving": ("serve", "worker", "web", "demo"),
     "recording": ("record",),
     "targets": ("target",),
-    "files": ("import", "list", "delete", "report", "convert", "diff"),
+    "files": ("import", "list", "delete", "report", "convert"),
+    "comparing": ("diff",),
 }
 INTERRUPTED = 130
 BROKEN_PIPE = 141

@@ -1,6 +1,5 @@
-"""import, list, delete, report, convert and diff: results, and files that were never stored."""
+"""import, list, delete, report and convert: results, and files that were never stored."""
 
-import math
 import os
 import re
 import sys
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from ..domain.profile import Profile
 
 F = TypeVar("F", bound=Callable[..., Any])
-GATE_FAILED = 1
 SWITCHES = {
     "collapsed": ("pid", "tid", "kernel", "jit", "all", "addrs"),
     "html": (),
@@ -90,7 +88,7 @@ def _told() -> Iterator[Callable[[float | None, str], None]]:
             sys.stderr.write("\r" + " " * shown + "\r")
 
 
-def _expect(sources: Sequence[str]) -> None:
+def expect(sources: Sequence[str]) -> None:
     """Have a reader begun for what will be asked to be read, before this process loads what it needs for the rest."""
     from ..workers import read_spare
 
@@ -252,7 +250,7 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
     nsight-source, stragglers. A SOURCE that exists as a path is a file, else it is an id; - is standard input.
     """
     *sources, name = arguments
-    _expect(sources)
+    expect(sources)
     from ..analysis.tables import TABLES
 
     table = TABLES.get(name)
@@ -284,7 +282,7 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 def convert(to: str, output: str, data: Path | None, sources: tuple[str, ...], **words: Any) -> int:
     """Write a file or stored result in another form; several SOURCEs are the ranks of one run."""
-    _expect(sources)
+    expect(sources)
     from ..exporters import exporter
 
     form = exporter(to)
@@ -310,66 +308,5 @@ def _name_other_events(profile: "Profile", selection: Selection) -> None:
         click.echo(f"perfloom: This is {profile.meta.main_event}; --event takes also: {others}", err=True)
 
 
-@click.command()
-@click.option("--by", type=click.Choice(("function", "stack")), default="function", show_default=True)
-@click.option("--absolute", is_flag=True, help="Compare weights as they are, not shares of the whole.")
-@click.option(
-    "--fail-above",
-    type=click.FloatRange(min=0),
-    metavar="PCT",
-    help="End with status 1 where the own weight or the total of anything grew by more than this, in percent of all "
-    "that A weighs (without --absolute: in percentage points).",
-)
-@filters
-@rows_format_option
-@output_option
-@data_option
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
-def diff(
-    by: str,
-    absolute: bool,
-    fail_above: float | None,
-    form: str,
-    output: str,
-    data: Path | None,
-    a: str,
-    b: str,
-    **words: Any,
-) -> int:
-    """What changed from A to B, the greatest change first. Each is a file, an id, or - for standard input."""
-    _expect((a,))
-    from ..analysis.compare import COLUMNS, differences
-    from ..analysis.tables import records
-
-    if a == b == STANDARD:
-        raise InvalidRequest("Standard input can be read only once; give - one time.")
-    refuse_terminal(form, output)
-    selection = selection_of(words)
-    settings = settings_of(data)
-    base, other = open_sources(settings, [a]), open_sources(settings, [b])
-    found = differences(base, other, selection, selection, by=by, normalise=not absolute)
-    put_rows("Comparison", COLUMNS, found, form, output, selection)
-    if fail_above is None:
-        return 0
-    rows = records(found)
-    grown = [row for row in rows if _growth(row) > fail_above]
-    if not grown:
-        return 0
-    worst = max(grown, key=_growth)
-    many = f", and {len(grown) - 1} more" if len(grown) > 1 else ""
-    sys.stdout.flush()
-    shown = worst["name"] if len(worst["name"]) <= 100 else worst["name"][:99] + "…"
-    click.echo(f"perfloom: {shown!r} grew by {_growth(worst):.2f} %, above {fail_above:g} %{many}.", err=True)
-    return GATE_FAILED
-
-
-def _growth(row: Mapping[str, Any]) -> float:
-    """By how much of the whole a row grew; what grew out of nothing at all grew without bound."""
-    if row["delta_total_percent"] is None:
-        return math.inf if row["delta_total"] > 0 else 0.0
-    return float(max(row["delta_self_percent"], row["delta_total_percent"]))
-
-
-commands: list[click.Command] = [import_, list_, delete, report, convert, diff]
+commands: list[click.Command] = [import_, list_, delete, report, convert]
 """What this family adds to the group."""

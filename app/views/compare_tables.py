@@ -7,7 +7,18 @@ import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
-from ..analysis.differing import COMPARED, STATUSES, Compared, Measure, bys, differing, has, measure_of, measures_of
+from ..analysis.differing import (
+    COMPARED,
+    STATUSES,
+    Compared,
+    Measure,
+    by_of,
+    bys,
+    differing,
+    has,
+    measure_of,
+    measures_of,
+)
 from ..analysis.schema import records
 from ..domain.errors import InvalidRequest, NotFound
 from ..domain.profile import Profile
@@ -200,10 +211,7 @@ def _asked(table: str) -> _Asked:
     status = request.args.get("status", "")
     if status and status not in STATUSES:
         raise InvalidRequest(f"status is one of {', '.join(STATUSES)}, not {status[:40]!r}.", "status")
-    compared, by = COMPARED[table], request.args.get("by", "")
-    offered = bys(*profiles, table)
-    if by and by not in offered:
-        raise InvalidRequest(f"by is one of {', '.join(offered) or 'nothing here'}, not {by[:40]!r}.", "by")
+    compared, by = COMPARED[table], by_of(*profiles, table, request.args.get("by", ""))
     each = flag("each-step", request.args.get("each-step") or "1")
     return _Asked(
         base=base,
@@ -214,7 +222,7 @@ def _asked(table: str) -> _Asked:
         measure=measure_of(measures_of(compared, *profiles), request.args.get("of", "")),
         each_step=each and all(profile.steps.num_rows for profile in profiles),
         status=status,
-        by="" if by == "name" else by,
+        by=by,
     )
 
 

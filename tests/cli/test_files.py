@@ -304,6 +304,33 @@ def test_diff_as_a_gate(run: Run, tmp_path: Path) -> None:
     assert "'main' grew by 100.00 %" in err
 
 
+def test_diff_of_tables(run: Run) -> None:
+    """Operators by what they are a part of, for each step or as they are; a gate for parts of a step."""
+    llama = str(DATA.parent / "llama" / "trace.txt")
+
+    def rows(*words: str) -> dict[str, float]:
+        return {
+            row["name"]: row["base"] for row in json.loads(run("diff", llama, llama, *words, "--format", "json")[1])
+        }
+
+    assert (
+        rows("--by", "kind", "--of", "calls", "--absolute")["matmul"]
+        == 7 * rows("--by", "kind", "--of", "calls")["matmul"]
+    )
+    assert rows("--by", "layer").keys() > {"0", "1"}
+    assert "Whole step" in rows("steps") and run("diff", llama, llama, "steps", "--fail-above", "0")[0] == 0
+    for words, told in (
+        (("--by", "device"), "by is one of name, kind, tensor, layer, not 'device'"),
+        (("kernels",), "Neither of these has kernels"),
+        (("operators", "--event", "x"), "--event means nothing for operators"),
+        (("--of", "x"), "--of means nothing for functions"),
+        (("--by", "x"), "--by is one of function, stack, kind"),
+        (("x",), "There is no comparison of 'x'"),
+    ):
+        status, out, err = run("diff", llama, llama, *words)
+        assert (status, out) == (2, "") and told in err
+
+
 def test_terminals_are_not_at_the_mercy_of_names(run: Run, tmp_path: Path) -> None:
     path = collapsed(tmp_path, "x", "a;\x1b[2Jb\x9b\u202ec 3\n")
     out = run("report", path, "hotspots")[1]

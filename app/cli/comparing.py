@@ -1,0 +1,145 @@
+"""diff: what changed between two files or results; a gate for continuous integration."""
+
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..domain.errors import InvalidRequest
+from .files import expect, filters, open_sources, selection_of
+from .options import data_option, output_option, rows_format_option, settings_of
+from .output import STANDARD, put_rows, refuse_terminal
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..domain.profile import Profile
+    from ..domain.selection import Selection
+
+GATE_FAILED = 1
+
+
+@click.command()
+@click.option(
+    "--by",
+    metavar="WORD",
+    help="What a row stands for: function (default) or stack; of operators kind, tensor, layer or device, where both "
+    "tell them.",
+)
+@click.option("--of", metavar="COLUMN", help="Of a TABLE: the column to compare.  [default: the first that both have]")
+@click.option("--absolute", is_flag=True, help="Compare weights as they are: no shares of the whole, not by step.")
+@click.option(
+    "--fail-above",
+    type=click.FloatRange(min=0),
+    metavar="PCT",
+    help="End with status 1 where the own weight or the total of anything grew by more than this, in percent of all "
+    "that A weighs (without --absolute: in percentage points); of a TABLE, where a row did.",
+)
+@filters
+@rows_format_option
+@output_option
+@data_option
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.argument("table", metavar="[TABLE]", default="")
+def diff(
+    by: str | None,
+    of: str | None,
+    absolute: bool,
+    fail_above: float | None,
+    form: str,
+    output: str,
+    data: Path | None,
+    a: str,
+    b: str,
+    table: str,
+    **words: Any,
+) -> int:
+    """What changed from A to B, the greatest change first. Each is a file, an id, or - for standard input.
+
+    Without TABLE functions are compared, or stacks; with operators, kernels, modules, memory or steps the rows of that
+    table, for each step where both have steps. --by kind, tensor, layer and device are of operators.
+    """
+    expect((a,))
+    from ..analysis import compare, differing
+    from ..analysis.operator_parts import PARTS
+    from ..analysis.schema import records
+
+    if a == b == STANDARD:
+        raise InvalidRequest("Standard input can be read only once; give - one time.")
+    if by in PARTS:
+        table = table or "operators"
+    if table and table not in differing.COMPARED:
+        raise click.UsageError(f"There is no comparison of {table!r}; there is one of {', '.join(differing.COMPARED)}.")
+    if not table and by and by not in compare.BY:
+        raise click.UsageError(f"--by is one of {', '.join((*compare.BY, *PARTS))}, not {by[:40]!r}.")
+    for word, given in (("event", words["event"]),) if table else (("of", of),):
+        if given is not None:
+            raise click.UsageError(f"--{word} means nothing for {table or 'functions and stacks'}; leave it out.")
+    refuse_terminal(form, output)
+    selection = selection_of(words)
+    settings = settings_of(data)
+    base, other = open_sources(settings, [a]), open_sources(settings, [b])
+    if table:
+        found, growths = _of_table(base, other, selection, table, by or "", of or "", absolute)
+    else:
+        by = by or "function"
+        found = compare.differences(base, other, selection, selection, by=by, normalise=not absolute)
+        growths = [(row["name"], _growth(row)) for row in records(found)]
+    put_rows("Comparison", differing.COLUMNS if table else compare.COLUMNS, found, form, output, selection)
+    return 0 if fail_above is None else _gate(growths, fail_above)
+
+
+def _of_table(
+    base: "Profile", other: "Profile", selection: "Selection", table: str, by: str, of: str, absolute: bool
+) -> "tuple[pd.DataFrame, list[tuple[str, float]]]":
+    """The comparison of a table, and by how many percent each row grew: of all that the base has where rows add up
+    to that, else of its own value in the base."""
+    from ..analysis.differing import COMPARED, by_of, differing, has, measure_of, measures_of
+    from ..analysis.schema import records
+
+    if not any(has(profile, table) for profile in (base, other)):
+        raise InvalidRequest(f"Neither of these has {COMPARED[table].title.lower()}; compare their functions.")
+    by = by_of(base, other, table, by)
+    measure = measure_of(measures_of(COMPARED[table], base, other), of)
+    each_step = not absolute and measure.sums and all(profile.steps.num_rows for profile in (base, other))
+    found = differing(base, other, selection, table, measure.column, each_step=each_step, by=by)
+    if each_step:
+        click.echo("perfloom: Values are for each step; --absolute compares whole recordings.", err=True)
+    whole = float(found["base"].sum())
+    return found, [
+        (row["name"], _grown(row["delta"], whole if measure.sums else row["base"])) for row in records(found)
+    ]
+
+
+def _growth(row: Mapping[str, Any]) -> float:
+    """By how much of the whole a row grew; what grew out of nothing at all grew without bound."""
+    if row["delta_total_percent"] is None:
+        return math.inf if row["delta_total"] > 0 else 0.0
+    return float(max(row["delta_self_percent"], row["delta_total_percent"]))
+
+
+def _grown(delta: float, base: float | None) -> float:
+    if not base:
+        return math.inf if delta > 0 else 0.0
+    return 100 * delta / base
+
+
+def _gate(growths: list[tuple[str, float]], most: float) -> int:
+    """The exit status: that of a gate that failed, after saying so, where anything grew by more than `most` percent."""
+    grown = [one for one in growths if one[1] > most]
+    if not grown:
+        return 0
+    name, worst = max(grown, key=lambda one: one[1])
+    many = f", and {len(grown) - 1} more" if len(grown) > 1 else ""
+    sys.stdout.flush()
+    shown = name if len(name) <= 100 else name[:99] + "…"
+    click.echo(f"perfloom: {shown!r} grew by {worst:.2f} %, above {most:g} %{many}.", err=True)
+    return GATE_FAILED
+
+
+commands: list[click.Command] = [diff]
+"""What this family adds to the group."""
