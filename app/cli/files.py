@@ -267,7 +267,7 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
 
 
 @click.command()
-@click.option("--to", required=True, metavar="FORMAT", help=f"One of {', '.join(SWITCHES)}.")
+@click.option("--to", metavar="FORMAT", help=f"One of {', '.join(SWITCHES)}.  [default: what OUT ends with]")
 @output_option
 @filters
 @click.option("--pid", is_flag=True, help="collapsed: the process id behind the command's name.")
@@ -280,17 +280,17 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
 @click.option("--static", is_flag=True, help="svg: without a script.")
 @data_option
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
-def convert(to: str, output: str, data: Path | None, sources: tuple[str, ...], **words: Any) -> int:
+def convert(to: str | None, output: str, data: Path | None, sources: tuple[str, ...], **words: Any) -> int:
     """Write a file or stored result in another form; several SOURCEs are the ranks of one run."""
     expect(sources)
-    from ..exporters import exporter
+    from ..exporters import exporter, exporter_of
 
-    form = exporter(to)
+    form = exporter(to) if to is not None else exporter_of(output)
     switches = {name: bool(words.pop(name)) for names in SWITCHES.values() for name in names}
     for name in (name for name, on in switches.items() if on and name not in form.options):
-        raise click.UsageError(f"--{name} means nothing for {to}; leave it out.")
+        raise click.UsageError(f"--{name} means nothing for {form.name}; leave it out.")
     if output == STANDARD and form.media_type.startswith("application/") and sys.stdout.isatty():
-        raise click.UsageError(f"{to} is not for a terminal: give a file with -o.")
+        raise click.UsageError(f"{form.name} is not for a terminal: give a file with -o.")
     selection = selection_of(words)
     profile = open_sources(settings_of(data), sources)
     if not form.every_event:

@@ -34,8 +34,9 @@ class Exporter:
     name: as given to `convert --to`. title, about: what it is, in words. suffix: of a file's name. options: the
     switches that `write` understands, with a sentence each. every_event: without a selected one it holds all, else
     only the main one. as_recorded: it keeps call stacks as they are, and refuses a selection that changes them (hide,
-    invert, recursion). has_data: whether a profile has anything that would stand in it. `write` yields the bytes of
-    one file; it raises InvalidRequest for a selection that the profile does not have.
+    invert, recursion). has_data: whether a profile has anything that would stand in it. endings: what else names of
+    such files end with. `write` yields the bytes of one file; it raises InvalidRequest for a selection that the
+    profile does not have.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Exporter:
     every_event: bool = False
     as_recorded: bool = False
     has_data: Callable[[Profile], bool] = _anything
+    endings: tuple[str, ...] = ()
 
 
 EXPORTERS: dict[str, Exporter] = {
@@ -62,6 +64,7 @@ EXPORTERS: dict[str, Exporter] = {
             collapsed.write,
             collapsed.OPTIONS,
             has_data=_sampled,
+            endings=(".folded", ".collapsed"),
         ),
         Exporter(
             "html",
@@ -72,6 +75,7 @@ EXPORTERS: dict[str, Exporter] = {
             html.write,
             html.OPTIONS,
             every_event=True,
+            endings=(".htm",),
         ),
         Exporter(
             "perfetto",
@@ -83,6 +87,7 @@ EXPORTERS: dict[str, Exporter] = {
             perfetto.OPTIONS,
             every_event=True,
             has_data=_timed,
+            endings=(".perfetto.json",),
         ),
         Exporter(
             "pprof",
@@ -94,6 +99,7 @@ EXPORTERS: dict[str, Exporter] = {
             pprof.OPTIONS,
             every_event=True,
             has_data=_sampled,
+            endings=(".pb", ".pprof"),
         ),
         Exporter(
             "profile",
@@ -138,3 +144,12 @@ def exporter(name: str) -> Exporter:
     except KeyError:
         known = ", ".join(EXPORTERS)
         raise InvalidRequest(f"There is no export to {name[:40]!r}; choose one of {known}.", "to") from None
+
+
+def exporter_of(file: str) -> Exporter:
+    """The exporter that makes files of such a name. Raises InvalidRequest where the name says none, naming endings."""
+    for one in EXPORTERS.values():
+        if file.lower().endswith((one.suffix, *one.endings)):
+            return one
+    known = ", ".join(f"{one.suffix} ({one.name})" for one in EXPORTERS.values())
+    raise InvalidRequest(f"Nothing says what to convert to: give --to, or a file with -o that ends with {known}.", "to")

@@ -225,6 +225,17 @@ def test_convert_says_which_other_events_there_are(run: Run) -> None:
     assert run("convert", EVENTS, "--to", "collapsed", "--event", first) == (0, out, "")
 
 
+def test_convert_to_what_the_file_is_called(run: Run, tmp_path: Path) -> None:
+    begins = {"a.folded": b"worker_one;", "B.SVG": b"<", "c.pb": b"\x1f\x8b", "d.speedscope.json": b'{"$schema"'}
+    for name, begin in begins.items():
+        assert run("convert", SPIN, "-o", str(tmp_path / name)) == (0, "", "")
+        assert (tmp_path / name).read_bytes().startswith(begin), name
+    for output in ("-", str(tmp_path / "e.json")):
+        status, _, err = run("convert", SPIN, "-o", output)
+        assert status == 2 and "--to" in err and ".speedscope.json (speedscope)" in err
+    assert not (tmp_path / "e.json").exists()
+
+
 def test_convert_into_a_file(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run("convert", SPIN, "--to", "collapsed", "--all", "-o", str(out)) == (0, "", "")
