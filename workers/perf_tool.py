@@ -22,7 +22,7 @@ import zstandard
 from perfloom.domain.errors import Unavailable, UnreadableInput
 from perfloom.domain.rank_notes import INCOMPLETE
 from perfloom.readers import perf_data as format
-from perfloom.recorders.perf_script import FIELDS, OPTIONS
+from perfloom.recorders.perf_script import FIELDS, OPTIONS, of_scheduler
 from perfloom.store.disk import disk_errors
 
 NEEDED = frozenset({"comm", "event"})
@@ -53,6 +53,12 @@ class Attempt:
     def argv(self, perf: str, perf_data: Path) -> list[str]:
         return [perf, "script", "-i", str(perf_data), *self.options, "-F", ",".join(self.fields)]
 
+    def for_what(self, begun: bytes) -> "Attempt":
+        """What to ask for, knowing what perf printed first."""
+        if not format.of_scheduler(begun):
+            return self
+        return replace(self, fields=of_scheduler(self.fields, stacks=b"|CALLCHAIN" in begun))
+
     def less(self, complaint: str) -> "Attempt | None":
         """The attempt without what perf complains of; None where nothing can be left out."""
         field = _NO_FIELD.search(complaint)
@@ -70,11 +76,11 @@ class Attempt:
 
 class ScriptStream:
     """The text that perf prints. Where perf did not come to the end of the recording, the last line says so in a
-    comment that the reader understands."""
+    comment that the reader understands. begun: what it began with."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", begun: bytes, errors: IO[bytes], defect: str | None) -> None:
         self._process = process
-        self._begun = begun
+        self.begun = self._begun = begun
         self._errors = errors
         self._defect = defect
         self._ended = False
@@ -146,12 +152,16 @@ def opened(perf: str, perf_data: Path, scratch: Path) -> Iterator[ScriptStream]:
     """The text of `perf script` as a stream, while perf runs. Raises UnreadableInput, Unavailable (see `script`)."""
     cut = mended(perf_data, scratch)
     attempt: Attempt | None = Attempt()
+    known = False
     said = ""
     while attempt is not None:
         with tempfile.TemporaryFile(dir=scratch) as errors:
             process = _start(attempt.argv(perf, cut.path if cut else perf_data.absolute()), scratch, errors)
             try:
                 begun = _heading(process)
+                if begun is not None and not known and (better := attempt.for_what(begun)) != attempt:
+                    attempt, known = better, True
+                    continue
                 if begun is not None:
                     yield ScriptStream(process, begun, errors, cut.defect if cut else None)
                     return

@@ -105,6 +105,7 @@ class Reading:
         limit = self.request.limits.unpacked_bytes
         if self.wanted.script is not None:
             with open_plain(Path(self.wanted.script), limit) as text:
+                self._prepare(bool(perf_data.of_scheduler(text.peek(perf_data.HEAD_BYTES))))
                 return self._profile(perf_data.read, text)
         with open_plain(sys.stdin.buffer if self.wanted.path == "-" else Path(self.wanted.path), limit) as stream:
             head = stream.peek(HEAD_BYTES)
@@ -121,8 +122,7 @@ class Reading:
             if reader.by_ncu and (ncu := ncu_tool.find_ncu()) is not None:
                 with self._plain_file(stream) as path:
                     return self._by_ncu(reader.read, ncu, path)
-            if reader.compiled and not compiled_cache.is_ready():
-                self._compile()
+            self._prepare(reader.compiled)
             return self._profile(self._clocked(reader), stream)
 
     def _clocked(self, reader: "Reader") -> Read:
@@ -137,8 +137,11 @@ class Reading:
             )
         return lambda stream, name: by_clock(stream, name, clock)
 
-    def _compile(self) -> None:
-        """Have done once what would else be done for this recording alone, and say that it takes long."""
+    def _prepare(self, compiled: bool) -> None:
+        """Have done once what would else be done for this recording alone, and say that it takes long. compiled:
+        whether its reader is."""
+        if not compiled or compiled_cache.is_ready():
+            return
         from perfloom.readers.loops.compiled import KEPT
         from perfloom.readers.loops.ready import compile_all
 
@@ -199,6 +202,7 @@ class Reading:
                     disk_errors(out),
                     perf_tool.packed(out) as copy,
                 ):
+                    self._prepare(bool(perf_data.of_scheduler(stream.begun)))
                     profile = read(cast(BinaryIO, Watched(stream, self._looks_up, copy)), self.wanted.name)
         self.written.append(out)
         return profile

@@ -11,12 +11,13 @@ from pathlib import PurePath
 
 from ..domain.errors import InvalidRequest
 from ..domain.facts import HostFacts
-from ..domain.jobs import JobSpec, RecorderName, Scope
+from ..domain.jobs import CallGraph, JobSpec, RecorderName, Scope
 from ..domain.rank_notes import INCOMPLETE
 from ..domain.targets import Target
 from ..recorders import Injection, recorder_of
 from ..recorders.base import program
-from ..recorders.perf_script import FIELDS, OPTIONS
+from ..recorders.events import only_of_scheduler, to_sample
+from ..recorders.perf_script import FIELDS, OPTIONS, of_scheduler
 from .around import function
 from .filling import VARIABLE, filled
 from .mpi import Words, starter_of
@@ -63,7 +64,7 @@ def plan_text(
         "patience": str(PATIENCE_S[injection is not None]),
         "grace": str(GRACE_S),
         "perf": program(facts),
-        "fields": ",".join(FIELDS),
+        "fields": ",".join(_fields(observed, facts)),
         "options": " ".join(OPTIONS),
         "incomplete": INCOMPLETE,
     }
@@ -93,6 +94,12 @@ def plan_text(
         lines += function("pl_starters", [_words(starters)])
         lines += function("pl_start", ["shift", _words(starter.words(spec, mpi))])
     return "\n".join(lines) + "\n"
+
+
+def _fields(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
+    if spec.recorder is RecorderName.PERF_RECORD and only_of_scheduler(to_sample(spec, facts)):
+        return of_scheduler(FIELDS, stacks=spec.call_graph is not CallGraph.NONE)
+    return FIELDS
 
 
 def recorded(spec: JobSpec) -> JobSpec:

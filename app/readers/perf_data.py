@@ -1,11 +1,13 @@
 """perf's own recording, perf.data: recognised here, and read by way of perf script's text.
 
 What perf writes depends on its version and on the machine that was recorded; perf itself knows it best. So the shell
-side runs `perf script` (workers/perf_tool.py) and hands its text to the reader of that.
+side runs `perf script` (workers/perf_tool.py) and hands its text to the reader of that: perf_sched where nothing but
+the scheduler's events was recorded, else perf_script.
 """
 
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 if TYPE_CHECKING:
     from ..domain.profile import Profile
@@ -16,6 +18,12 @@ SWAPPED_MAGIC = b"2ELIFREP"
 PIPE_HEADER_BYTES = 16
 EVENT_FACT = "event "
 """How the names of the facts begin that the heading's lines on events become."""
+SCHEDULER = "sched:"
+SWITCHES = "sched:sched_switch"
+HEAD_BYTES = 256 << 10
+_EVENT = re.compile(rb"^# event : name = ([^,\n]{1,200}),", re.MULTILINE)
+_SILENT = ("dummy", "dummy:")
+"""Events that never occur: perf records other things with them."""
 
 
 def sniff(head: bytes) -> bool:
@@ -28,13 +36,42 @@ def is_piped(head: bytes) -> bool:
     return int.from_bytes(head[8:16], "little" if head.startswith(MAGIC) else "big") == PIPE_HEADER_BYTES
 
 
-def read(stream: BinaryIO, source: str = FORMAT) -> "Profile":
-    """The profile in the text that `perf script` printed of a perf.data file."""
-    # Here, as who only has perf print a file does not need it, nor what it imports.
-    from . import perf_script
+def of_scheduler(text: bytes) -> bool | None:
+    """Whether the heading in what `perf script --header` printed names the scheduler's switches and nothing but events
+    of the scheduler; None where it names none."""
+    names = [name for raw in _EVENT.findall(text) if not (name := raw.decode(errors="replace")).startswith(_SILENT)]
+    return SWITCHES in names and all(name.startswith(SCHEDULER) for name in names) if names else None
 
-    profile = perf_script.read(stream, source)
+
+def read(stream: BinaryIO, source: str = FORMAT) -> "Profile":
+    """The profile in the text that `perf script` printed of a perf.data file. Raises UnreadableInput."""
+    # Here, as who only has perf print a file does not need it, nor what it imports.
+    from . import perf_sched, perf_script
+
+    text = cast(BinaryIO, _Begun(stream))
+    if perf_sched.sniff(cast(_Begun, text).head):
+        profile = perf_sched.read(text, source)
+        return replace(profile, meta=replace(profile.meta, format=FORMAT))
+    profile = perf_script.read(text, source)
     return replace(profile, meta=replace(profile.meta, format=FORMAT, main_event=_first_asked_for(profile)))
+
+
+class _Begun:
+    """A stream of which the beginning was looked at."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.head = self._ahead = stream.read(HEAD_BYTES)
+
+    @property
+    def defect(self) -> str | None:
+        """See `compression.PlainStream`."""
+        return getattr(self._stream, "defect", None)
+
+    def read(self, size: int) -> bytes:
+        """`size` bytes, fewer only at the end."""
+        ahead, self._ahead = self._ahead[:size], self._ahead[size:]
+        return ahead + self._stream.read(size - len(ahead)) if len(ahead) < size else ahead
 
 
 def _first_asked_for(profile: "Profile") -> str | None:

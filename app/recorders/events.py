@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 from ..domain.facts import HostFacts
 from ..domain.jobs import JobSpec
@@ -141,3 +142,11 @@ def to_count(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
 def only_tracepoints(events: Sequence[str], facts: HostFacts | None) -> bool:
     """Whether there is nothing but tracepoints, which happen too rarely to be sampled by frequency."""
     return all(group_of(part, facts) == "tracepoint" for event in events for part in parts(event))
+
+
+def only_of_scheduler(events: Sequence[str]) -> bool:
+    """Whether there is nothing but tracepoints of the scheduler, its switches among them."""
+    names = [part for event in events for part in parts(event)]
+    return all(name.startswith("sched:") for name in names) and any(
+        fnmatchcase("sched:sched_switch", name) for name in names
+    )

@@ -2,3 +2,12 @@
 
 FIELDS = ("comm", "pid", "tid", "cpu", "time", "period", "event", "ip", "sym", "symoff", "dso")
 OPTIONS = ("--ns", "--header", "--no-inline", "--show-lost-events", "--force")
+TRACEPOINT = "trace"
+"""The field with what a tracepoint tells."""
+_PLACES = frozenset({"ip", "sym", "symoff", "dso"})
+
+
+def of_scheduler(fields: tuple[str, ...], stacks: bool) -> tuple[str, ...]:
+    """What to ask for of a recording of the scheduler's events alone: also what they tell. stacks: whether there are
+    call stacks; else all that could be printed is the same place in the scheduler, again and again."""
+    return (*(field for field in fields if stacks or field not in _PLACES), TRACEPOINT)

@@ -120,6 +120,13 @@ def test_how_perf_is_called() -> None:
     assert join(recording(counted, host)) == 'perf stat -o "$pl_out"/perf-stat.txt -j -e cycles'
     assert join(recording(replace(counted, sudo=True), host)) == "perf stat --log-fd 1 -j -e cycles"
     assert join(recording(replace(spec, scope=Scope.PROCESS, pid=7, command=()), host)).endswith(" -p 7")
+    for events, told in (
+        (("sched:*",), True),
+        (("{sched:sched_switch,sched:sched_waking}",), True),
+        (("cycles",), False),
+    ):
+        plan = plans.plan(replace(spec, events=events), Target("t"), None, "x" * 12, "/d/x")
+        assert ("dso,trace\n" in plan.files["plan.sh"]) == told
     whole = recorded(replace(spec, mpi=Mpi(MpiFlavour.MPICH, per_host=True)))
     assert join(recording(whole, host)).endswith(" -a")
 

@@ -10,7 +10,7 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
-from perfloom.readers import perf_sched, perf_script, recognise
+from perfloom.readers import perf_data, perf_sched, perf_script, recognise
 from perfloom.readers.perf_sched.assembly import NO_LINE, NOT_UNDERSTOOD, UNUSED_STACK
 from perfloom.readers.trace.scheduling import RUNNABLE, RUNNING, SLEEPING
 from tests.readers.made import events_of, losses, slices
@@ -79,13 +79,23 @@ def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> Non
     }
     assert profile.meta.facts["hostname"] == "node7" and len(profile.instants) == 1
     assert records(TABLES["summary"].rows(profile, Selection()))[0]["threads"] == 2
+    # A program may be called as bytes are written, and a thread that is gone has no number.
+    ghost = event(":-1     7/-1", "50.000180", "sched:sched_stat_runtime: comm=app pid=7 runtime=10 [ns]")
+    gone = event("app     5/7", "50.000100", switch("app", 7, "S", "df", 9)) + event(
+        "df     9/9", "50.000170", switch("df", 9, "S", "app", 7)
+    )
+    assert ("df", "running", 0, 70 * US, 0) in slices(read(gone + ghost)) and not losses(read(gone + ghost))
     # With anything else in it, a text of perf script is one of samples.
     both = event("app 7", "50.1", "").replace("50.1", "50.000100") + event(
         "app 7", "50.000200", "1 cycles: 401000 f (a)"
     )
-    assert (
-        recognise((event("app 7", "50.000100", switch("a", 7, "S", "b", 9)) + both).encode()).name == perf_script.FORMAT
-    )
+    assert recognise((gone + both).encode()).name == perf_script.FORMAT
+    heading = "# event : name = sched:sched_switch, , id = {}\n# event : name = dummy:HG, , id = {}\n"
+    assert recognise((heading + gone).encode()).name == perf_sched.FORMAT
+    assert perf_data.read(io.BytesIO((heading + gone).encode())).slices.num_rows
+    heading += "# event : name = cycles, , id = {}\n"
+    assert recognise((heading + gone).encode()).name == perf_script.FORMAT
+    assert not perf_data.read(io.BytesIO((heading + gone).encode())).slices.num_rows
 
 
 HISTORY = """Samples of sched_switch event do not have callchains.

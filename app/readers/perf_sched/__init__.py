@@ -14,14 +14,15 @@ import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
+from .. import perf_data
 from ..ftrace import numbered_pieces
 
 FORMAT = "perf-sched"
 LINE = re.compile(
-    rb" *+(.{0,40}?) ++(?:(\d{1,10})/)?(\d{1,10}) +\[(\d{1,5})\] +(?:[A-Za-z.]{1,8} +)?(\d{1,12})\.(\d{9}|\d{6}): +"
+    rb" *+(.{0,40}?) ++(?:(-?\d{1,10})/)?(-?\d{1,10}) +\[(\d{1,5})\] +(?:[A-Za-z.]{1,8} +)?(\d{1,12})\.(\d{9}|\d{6}): +"
     rb"(?:\d+ +)?sched:(\w+): *(.*)"
 )
-"""Task, process, thread, CPU, seconds, their fraction, the event and what it tells."""
+"""Task, process, thread (-1 of one that is gone), CPU, seconds, their fraction, the event and what it tells."""
 TIMEHIST = re.compile(
     rb" *(\d{1,12})\.(\d{6}) \[(\d{1,5})\] +(?:[sim]+ {2,})?(.{1,40}?)\[(-?\d{1,10})(?:/(\d{1,10}))?\] +"
     rb"(\d{1,12})\.(\d{3}) +(\d{1,12})\.(\d{3}) +(\d{1,12})\.(\d{3}) *(?:([A-Za-z]) *(?= |$))?(.*)"
@@ -29,7 +30,11 @@ TIMEHIST = re.compile(
 """Seconds, their fraction, CPU, task, thread, process, wait, delay and run in ms and fraction, state, and the rest."""
 HISTORY = re.compile(rb" *time +cpu +(?:[0-9a-z]+ +)?task name +wait time +sch delay +run time")
 _OTHER = re.compile(rb"\d\.\d{6,9}: +(?:\d+ +)?(?!sched:)[^\s:]\S*?:(?:\s|$)", re.MULTILINE)
-_SWITCH = re.compile(rb"^[^\n\[#]{1,60}\[\d+\][^\n:]{1,40}\.\d{6,9}: +(?:\d+ +)?sched:sched_switch: +\S", re.MULTILINE)
+_SWITCH = re.compile(
+    rb"^[^\n\[#]{1,60}\[\d+\][^\n:]{1,40}\.\d{6,9}: +(?:\d+ +)?sched:sched_switch: +"
+    rb"(?:prev_comm=|[^\n]{0,40}?:\d+ \[)",
+    re.MULTILINE,
+)
 
 
 def sniff(head: bytes) -> bool:
@@ -38,7 +43,10 @@ def sniff(head: bytes) -> bool:
         return False
     if HISTORY.search(head[:4096]):
         return True
-    return _SWITCH.search(head) is not None and _OTHER.search(head) is None
+    if _SWITCH.search(head) is None:
+        return False
+    headed = perf_data.of_scheduler(head)
+    return headed if headed is not None else _OTHER.search(head) is None
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:

@@ -25,6 +25,7 @@ NO_LINE = "line that tells nothing of the scheduler"
 NOT_UNDERSTOOD = "event of the scheduler whose text cannot be understood"
 UNUSED_STACK = "call stack of an event that is no switch, which is not shown"
 _STACKS = re.compile(rb"(?:^\t++ *+[0-9a-f]++ [^\n]*\)$\n?)++", re.MULTILINE)
+_ABOUT = re.compile(rb"\bpid=(\d{1,10})(?: |$)")
 _PLAIN = What("other", FrameKind.USER)
 _QUIET = (b"awakened:", b"migrated:", b"[tid/pid]", b"------", b"task name", b"<idle>")
 
@@ -76,8 +77,13 @@ class Collected:
         task = int(tid)
         time_ns = int(seconds) * 1_000_000_000 + int(fraction) * 10 ** (9 - len(fraction))
         self.last_ns = max(self.last_ns, time_ns)
-        self.sched.comms.setdefault(task, comm)
-        if process:
+        if task < 0:
+            # A thread that has ended is only known from what is told of it.
+            about = _ABOUT.search(rest)
+            task = int(about[1]) if about else 0
+        else:
+            self.sched.comms.setdefault(task, comm)
+        if process and process[:1] != b"-":
             self.scheduling.processes.setdefault(task, int(process))
         if event in KNOWN:
             if not self.sched.take(event, time_ns, int(cpu), rest):

@@ -61,7 +61,8 @@ OF_PERF = patterns(
     rb"^(?!\t)[^\n\[]{1,60}?(?:(\d++)/)?\d++ ++\[(\d{1,5}+)\] ++(?:[A-Za-z.]{1,8} ++)?(\d{1,12}+)\.(\d{9}|\d{6}): ++"
     rb"(?:\d++ ++)?",
     b"sched:",
-    rb"(?:\n[ \t]++[0-9a-f]++ [^\n]*+)*+",
+    # A program may be called "dd", and its number stands behind it.
+    rb"(?:\n[ \t]++[0-9a-f]++ (?![^\n]* \[\d{1,5}\] )[^\n]*+)*+",
 )
 
 
