@@ -358,7 +358,7 @@ def job_page(job: Job, piece: job_output.Piece | None = None) -> JobPage:
         advice=job_stages.advice(job) if wrong else "",
         # The worker's own sentences say the same, and more.
         program="" if job.outcome and job.outcome.reasons else job_stages.outcome_text(job.outcome),
-        reasons=job.outcome.reasons if job.outcome else (),
+        reasons=_besides(job),
         waiting=waiting,
         cancel_requested=job.cancel_requested or _ending(job) > 1,
         stops=spec is not None and spec.scope is not Scope.COMMAND and job.state is JobState.RUNNING,
@@ -387,6 +387,15 @@ def job_page(job: Job, piece: job_output.Piece | None = None) -> JobPage:
 def _label(job: Job) -> str:
     ending = job.cancel_requested or _ending(job)
     return "Cancelling" if ending and not job.state.final else job_stages.LABELS[job.state]
+
+
+def _besides(job: Job) -> tuple[str, ...]:
+    """How the program ended and what else was noted, but for what the job's reason says already."""
+    if job.outcome is None:
+        return ()
+    said, how = job.reason or "", f"ended with exit status {job.outcome.exit_status}"
+    known = {f"The command {how}."} if how in said else set()
+    return tuple(reason for reason in job.outcome.reasons if reason not in said and reason not in known)
 
 
 def _ending(job: Job) -> int:
