@@ -40,11 +40,13 @@ class Server:
     store: Store
 
     def link(self, path: str) -> str:
-        """The address of a page, with the token that opens it."""
+        """The address of a page, with the token that opens it; without one that somebody chose, who knows it: what a
+        server prints may stand in a log that others read."""
         here = self.settings
         if here.host in EVERYWHERE:
             here = replace(here, host=socket.gethostname())
-        return f"http://{web_server.address(here)}{path}?token={here.token}"
+        token = "" if here.configured_token else f"?token={here.token}"
+        return f"http://{web_server.address(here)}{path}{token}"
 
     def wait(self) -> None:
         """Until told to end."""

@@ -13,6 +13,7 @@ from ..domain.jobs import CallGraph, JobSpec, JobState
 from .options import data_option, settings_of
 
 if TYPE_CHECKING:
+    from ..config import Settings
     from ..store.jobs import Job
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -41,6 +42,7 @@ def serve(host: str | None, port: int | None, data: Path | None, verbose: bool) 
     _log(verbose)
     with server.running(settings_of(data, host=host, port=port)) as here:
         click.echo(here.link("/"))
+        _say_chosen(here.settings)
         here.wait()
 
 
@@ -62,6 +64,7 @@ def demo(host: str | None, port: int | None, data: Path | None, verbose: bool) -
     _log(verbose)
     with server.running(settings_of(data, host=host, port=port)) as here:
         click.echo(f"perfloom: the pages are at {here.link('/')}", err=True)
+        _say_chosen(here.settings)
         job = here.record(spec, watch)
         if job is None:
             return
@@ -116,6 +119,12 @@ def web(host: str | None, port: int | None, processes: int, data: Path | None, v
         assert settings.token  # Made here, before several processes ask for it.
         click.echo(f"http://{web_server.address(settings)}/ (the token is in {where})")
         web_server.serve(settings, handle=listening.detach(), processes=processes)
+
+
+def _say_chosen(settings: "Settings") -> None:
+    """Where the token is that an address does not have."""
+    if settings.configured_token:
+        click.echo("perfloom: The pages ask for the token, which is that in PERFLOOM_TOKEN.", err=True)
 
 
 def _log(verbose: bool) -> None:

@@ -201,6 +201,7 @@ def test_the_link_of_an_open_server_has_a_name_that_it_answers_to(settings: Sett
     )
     link = server.Server(there, services.Household(), None).link("/")  # type: ignore[arg-type]
     name = urlsplit(link).netloc
+    assert "t" * 20 not in link, "who chose a token knows it, and others may read what is printed"
     assert host_allowed(name, there.host, there.trusted_hosts)
     assert host_allowed("a.example:8000", there.host, there.trusted_hosts)
     assert not host_allowed("b.example:8000", there.host, there.trusted_hosts)
