@@ -24,10 +24,10 @@ CHUNK_BYTES = 8 << 20
 LONGEST_BYTES = 1 << 20
 HEADER = b"# tracer: "
 LINE = re.compile(
-    rb" *+(.{0,40}?)-(\d{1,10}) ++(?:\( *+(\d+|-+)\) ++)?\[(\d{1,5})\] ++(?:([^\s\d:]\S{3,7}) +)?"
+    rb" *+(?!:-1 )(.{0,40}?)-(\d{1,10}) ++(?:\( *+(\d+|-+)\) ++)?\[(\d{1,5})\] ++(?:([^\s\d:]\S{3,7}) +)?"
     rb"(\d{1,12})\.(\d{1,9}): +(.*)"
 )
-"""Task, thread, process, CPU, flags, seconds, their fraction, and what happened."""
+"""Task, thread, process, CPU, flags, seconds, their fraction, and what happened. perf writes :-1 of what has ended."""
 GRAPH = re.compile(
     rb" *+(?:(\d{1,12})\.(\d{1,9}) ++\| ++)?(\d{1,5})\) ++(?:(.{0,40}?)-(\d{1,10}) ++\| ++)?(?:[^|\s]{1,5} ++\| ++)?"
     rb"(?:[+!#*@$]? *+([\d.]+) us ++)?\| ( *)(.*)"
