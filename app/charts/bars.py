@@ -25,16 +25,33 @@ from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, ROOT, texts
-from ..domain.units import percent, quantity
+from ..domain.units import axis_texts, percent, quantity
 
 Array = np.ndarray[Any, Any]
 BY = ("process", "thread", "rank", "host")
 TOP = 8
 BARS = 24
-WIDTH, ROW, LEGEND_ROW, AXIS = 960, 30, 20, 34
-LABEL_EM, NAME_CHARACTERS = 18.0, 110
+ROW, LEGEND_ROW, AXIS = 30, 20, 34
 CHARACTER_EM = 0.6
 """What pygal takes a character of a label to be wide."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """How large a drawing is. css: its class. width: in its units, CSS pixels where it is as wide. label_em: room
+    for the label of a bar. characters: of a name in the legend. marks: at most so many on the scale.
+    """
+
+    css: str
+    width: int
+    label_em: float
+    characters: int
+    marks: int
+
+
+WIDE = Room("bars--wide", 960, 18.0, 110, 9)
+NARROW = Room("bars--narrow", 350, 8.0, 40, 5)
+"""For a phone: a page shows the one that fits, by static/css/bars.css."""
 
 
 @dataclass(frozen=True)
@@ -148,20 +165,21 @@ def _sampled(
     return groups.labels, table.reshape(len(groups.labels), columns), best.tolist()
 
 
-def draw(data: BarData) -> str:
+def draw(data: BarData, room: Room = WIDE) -> str:
     """The bars as SVG, with a legend below. All text is escaped; nothing in it can run, load or be styled inline."""
     bars = len(data.labels)
     if not bars:
-        return _text_only(f"Nothing of {data.event} was measured here." if data.event else "Nothing was measured here.")
+        message = f"Nothing of {data.event} was measured here." if data.event else "Nothing was measured here."
+        return _text_only(message, room)
     height = AXIS + ROW * bars
-    drawn = _layout(data, height)
+    drawn = _layout(data, height, room)
     svg = element(
         None,
         "svg",
         {
             "xmlns": "http://www.w3.org/2000/svg",
-            "viewBox": f"0 0 {WIDTH} {height + (16 + LEGEND_ROW * len(data.series) if data.by_function else 0)}",
-            "class": "bars",
+            "viewBox": f"0 0 {room.width} {height + (16 + LEGEND_ROW * len(data.series) if data.by_function else 0)}",
+            "class": f"bars {room.css}",
             "role": "img",
         },
     )
@@ -171,14 +189,14 @@ def draw(data: BarData) -> str:
     for axis in drawn.iterfind("g"):
         words = set(axis.get("class", "").split())
         if "axis" in words and "x" in words:
-            _guides(plot, axis)
+            _guides(plot, axis, data, room)
     for axis in drawn.iterfind("g"):
         if {"axis", "y"} <= set(axis.get("class", "").split()):
-            _bar_labels(plot, axis, data)
+            _bar_labels(plot, axis, data, room)
     for number, part in enumerate(g for g in drawn.iterfind("g") if "series" in g.get("class", "").split()):
         _bars(plot, part, data, number)
     if data.by_function:
-        _legend(svg, data, height + 16)
+        _legend(svg, data, height + 16, room)
     return ElementTree.tostring(svg, encoding="unicode")
 
 
@@ -189,12 +207,12 @@ def colour_class(data: BarData, number: int) -> str:
     return "bars-other" if data.series[number].other else f"bars-{number % TOP + 1}"
 
 
-def _layout(data: BarData, height: int) -> Any:
+def _layout(data: BarData, height: int, room: Room) -> Any:
     """The group of pygal's drawing that holds axes and bars."""
     pygal = _pygal()
     chart = pygal.HorizontalStackedBar(
         js=[],
-        width=WIDTH,
+        width=room.width,
         height=height,
         margin=4,
         spacing=6,
@@ -204,25 +222,28 @@ def _layout(data: BarData, height: int) -> Any:
         show_x_guides=True,
         x_labels_major_count=6,
         truncate_label=-1,
-        value_formatter=lambda value: quantity(value, data.unit).text,
         style=pygal.style.Style(label_font_size=12, major_label_font_size=12),
     )
     # Only the width of a label matters to the layout; pygal draws the last one on top.
-    widths = [width_em(fitting(label, LABEL_EM)) for label in reversed(data.labels)]
+    widths = [width_em(fitting(label, room.label_em)) for label in reversed(data.labels)]
     chart.x_labels = ["m" * math.ceil(width / CHARACTER_EM) for width in widths]
     for series in data.series:
         chart.add("", [float(value) for value in reversed(series.values)])
-    if data.unit == "bytes":
-        chart.y_labels = _byte_steps(data)
+    chart.y_labels = _marks(data, room)
     root = chart.render_tree()
     return next(g for g in root.iter("g") if g.get("class") == "plot")
 
 
-def _byte_steps(data: BarData) -> list[int]:
-    """Where the scale of bytes is marked: at multiples of a power of two, at most nine of them."""
-    longest = int(max(map(sum, zip(*(series.values for series in data.series), strict=True)), default=0))
-    step = 1 << max(0, math.ceil(longest / 8) - 1).bit_length()
-    return list(range(0, longest + 1, step))
+def _marks(data: BarData, room: Room) -> list[float]:
+    """Where the scale is marked: at multiples of 1, 2 or 5 times a power of ten, of bytes of a power of two."""
+    longest = max(map(sum, zip(*(series.values for series in data.series), strict=True)), default=0)
+    least = longest / (room.marks - 1)
+    if data.unit == "bytes":
+        step = float(1 << max(0, math.ceil(least) - 1).bit_length())
+    else:
+        power = 10.0 ** math.floor(math.log10(least or 1))
+        step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least)
+    return [step * n for n in range(math.floor(longest / step) + 1)]
 
 
 def _pygal() -> Any:
@@ -234,18 +255,19 @@ def _pygal() -> Any:
     return pygal
 
 
-def _guides(plot: Any, axis: Any) -> None:
-    for guide in axis.iterfind("g"):
+def _guides(plot: Any, axis: Any, data: BarData, room: Room) -> None:
+    written = axis_texts(_marks(data, room), data.unit)
+    for guide, words in zip(axis.iterfind("g"), written, strict=True):
         for path in guide.iterfind("path"):
             element(plot, "path", {"d": path.get("d", ""), "class": "bars-guide"})
         for text in guide.iterfind("text"):
-            element(plot, "text", _at(text) | {"class": "bars-scale", "text-anchor": "middle"}).text = text.text
+            element(plot, "text", _at(text) | {"class": "bars-scale", "text-anchor": "middle"}).text = words
 
 
-def _bar_labels(plot: Any, axis: Any, data: BarData) -> None:
+def _bar_labels(plot: Any, axis: Any, data: BarData, room: Room) -> None:
     for text, label in zip(axis.iterfind("g/text"), reversed(data.labels), strict=True):
         shown = element(plot, "text", _at(text) | {"class": "bars-label", "text-anchor": "end"})
-        shown.text = fitting(label, LABEL_EM)
+        shown.text = fitting(label, room.label_em)
         element(shown, "title", {}).text = clean(label)
 
 
@@ -266,7 +288,7 @@ def _bars(plot: Any, part: Any, data: BarData, number: int) -> None:
         element(drawn, "title", {}).text = clean(f"{data.labels[bar]}\n{said}")
 
 
-def _legend(svg: Any, data: BarData, top: int) -> None:
+def _legend(svg: Any, data: BarData, top: int, room: Room) -> None:
     for number, series in enumerate(data.series):
         y = top + LEGEND_ROW * number
         swatch = {
@@ -282,16 +304,13 @@ def _legend(svg: Any, data: BarData, top: int) -> None:
             f"{series.name}  {module}" if module else series.name
             for module in (last_part(series.module), series.module)
         )
-        text.text = clean(shortened(short, NAME_CHARACTERS))
+        text.text = clean(shortened(short, room.characters))
         element(text, "title", {}).text = clean(full)
 
 
-def _text_only(message: str) -> str:
-    svg = element(
-        None,
-        "svg",
-        {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {WIDTH} 40", "class": "bars", "role": "img"},
-    )
+def _text_only(message: str, room: Room) -> str:
+    place = {"viewBox": f"0 0 {room.width} 40", "class": f"bars {room.css}", "role": "img"}
+    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg"} | place)
     element(svg, "text", {"x": "4", "y": "24", "class": "bars-legend"}).text = clean(message)
     return ElementTree.tostring(svg, encoding="unicode")
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from ..domain.units import count, percent, quantity
+from ..domain.units import axis_texts, count, percent, quantity
 from .bars import clean, element, fitting
 
 Array = np.ndarray[Any, Any]
@@ -114,11 +114,14 @@ def draw_distribution(title: str, unit: str, histogram: Histogram, noun: str) ->
         element(group, "rect", box | {"class": "bars-part bars-plain"})
     element(svg, "path", {"d": f"M0 {12 + HEIGHT}H{WIDTH}", "class": "bars-guide"})
     middle = len(histogram.counts) // 2
+    scale = dict(
+        zip(places := (0, middle, -1), axis_texts([histogram.edges[edge] for edge in places], unit), strict=True)
+    )
     for at, anchor, edge in ((0.0, "start", 0), (middle * step, "middle", middle), (float(WIDTH), "end", -1)):
         if edge == middle and len(histogram.counts) < 5:
             continue
         place = {"x": f"{at:.2f}", "y": str(HEIGHT + ROOM + 8), "class": "bars-scale", "text-anchor": anchor}
-        element(svg, "text", place).text = quantity(histogram.edges[edge], unit).text
+        element(svg, "text", place).text = scale[edge]
     element(svg, "text", {"x": "0", "y": "8", "class": "bars-scale"}).text = f"{most:,}"
     return ElementTree.tostring(svg, encoding="unicode")
 

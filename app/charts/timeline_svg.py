@@ -9,7 +9,7 @@ from ..analysis.timeline.sources import KINDS, Timeline
 from ..analysis.timeline.tracks import Track
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.units import duration
+from ..domain.units import axis_texts
 from ..exporters import palette
 from ..exporters.svg import escape, label
 from .timeline import parse_bands, viewport
@@ -57,9 +57,10 @@ def draw(
             continue
         parts += _boxes(band, data["names"], data["unit_ns"] * scale, y, room)
         y += rows * ROW + GAP
+    begin, end = axis_texts((start_ns, end_ns), "ns")
     head = [
-        f'<text x="{LEFT}" y="16">{escape(duration(start_ns))}</text>',
-        f'<text x="{width - 4}" y="16" text-anchor="end">{escape(duration(end_ns))}</text>',
+        f'<text x="{LEFT}" y="16">{escape(begin)}</text>',
+        f'<text x="{width - 4}" y="16" text-anchor="end">{escape(end)}</text>',
     ]
     return (
         f'<?xml version="1.0" encoding="UTF-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{y}" '

@@ -6,6 +6,7 @@ Who wants to see all times in one unit says so once (`choose_time_unit`), for th
 """
 
 import math
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -103,6 +104,28 @@ def scale_for(largest: float | int | None, unit: str) -> Scale:
         return Scale(unit, 1, "", 0)
     power = min(len(_SI) - 1, int(math.log10(largest)) // 3)
     return Scale(unit, 1000**power, _SI[power], 3)
+
+
+def axis_texts(values: Sequence[float | int], unit: str) -> tuple[str, ...]:
+    """The marks of one axis, all in one unit and with as many digits: those that tell them exactly, else three of the
+    greatest. Where one is less than a thousandth of the greatest (a scale of ratios), each is written by itself."""
+    largest = max((abs(value) for value in values), default=0)
+    least = min((abs(value) for value in values if value), default=0)
+    if least < largest / 1000:
+        return tuple(quantity(value, unit).text if value else "0" for value in values)
+    scale = scale_for(largest, unit)
+    divisor, label = scale.divisor, scale.label
+    if unit not in ("ns", "bytes", "percent") and largest >= 10_000:
+        power = min(len(_SI) - 1, int(math.log10(largest)) // 3)
+        divisor, label = 1000**power, _SI[power]
+    most = round(math.log10(divisor)) if unit == "ns" else 9
+    shown = [value / divisor for value in values]
+    decimals = next(
+        (n for n in range(4) if all(abs(round(one, n) - one) <= 1e-9 * abs(one) for one in shown)),
+        max(0, 2 - math.floor(math.log10(largest / divisor))) if largest else 0,
+    )
+    suffix = f"{NO_BREAK}{label}" if label else ""
+    return tuple(_signed(f"{one:,.{min(decimals, most)}f}") + suffix if one else "0" for one in shown)
 
 
 def exact(value: float | int, unit: str) -> str:

@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response
 from ..analysis.picking import hosts_of, ranks_of
 from ..analysis.schema import records
 from ..analysis.tables import TABLES
-from ..charts.bars import BY, BarData, count_bars, draw
+from ..charts.bars import BY, NARROW, WIDE, BarData, count_bars, draw
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.units import Quantity, quantity, scale_for
@@ -59,7 +59,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Chart:
-    """Bars of one event. svg: without script or style of its own."""
+    """Bars of one event. svg: without script or style of its own, for wide and for narrow pages."""
 
     event: str
     total: Quantity
@@ -154,7 +154,7 @@ def _chart(event: str, data: BarData, rows: pd.DataFrame) -> Chart:
         total=quantity(data.total, data.unit),
         caveat=caveat(data.running_percent, None if pd.isna(deviation) else deviation),
         # `draw` escapes every name and uses neither script nor style; tests hold it to that.
-        svg=Markup(draw(data)),
+        svg=Markup("").join(Markup(draw(data, room)) for room in (WIDE, NARROW)),
     )
 
 

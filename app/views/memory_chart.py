@@ -13,7 +13,7 @@ from ..analysis.windows import FOREVER
 from ..charts.curves import Line, Mark, draw, sampled
 from ..domain.memory import ACTIVE, ALLOCATED, OUT_OF_MEMORY, RESERVED
 from ..domain.profile import Profile
-from ..domain.units import duration, quantity
+from ..domain.units import axis_texts, duration, quantity
 from .frame import Frame
 from .tables import here
 
@@ -44,8 +44,8 @@ class MemoryChart:
     where there is nothing to go to."""
 
     svg: Markup
-    levels: tuple[str, str, str]
-    ends: tuple[str, str]
+    levels: tuple[str, ...]
+    ends: tuple[str, ...]
     peak: str
     keys: tuple[Key, ...]
     start_ms: float
@@ -86,8 +86,8 @@ def chart_of(frame: Frame, profile: Profile, place: Place, at_ns: int | None) ->
     return MemoryChart(
         # `draw` escapes every text and uses neither script nor style; tests hold it to that.
         svg=Markup(draw(f"Memory of {place.label} over time", lines, marks, start, end, most)),
-        levels=(quantity(most, "bytes").text, quantity(most / 2, "bytes").text, "0"),
-        ends=(duration(start), duration(end)),
+        levels=axis_texts((most, most / 2, 0), "bytes"),
+        ends=axis_texts((start, end), "ns"),
         peak=said,
         keys=_keys(lines, parts, stretch),
         start_ms=start / NS_PER_MS,

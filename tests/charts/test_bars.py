@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfloom.analysis.grouping import Group
-from perfloom.charts.bars import BY, BarData, clean, count_bars, draw, width_em
+from perfloom.charts.bars import BY, NARROW, WIDE, BarData, Room, clean, count_bars, draw, width_em
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
@@ -166,14 +166,28 @@ def test_a_legend_names_the_last_part_of_a_module() -> None:
     ]
 
 
+def test_marks_of_a_scale_are_round_and_written_in_one_way() -> None:
+    for unit, weight, wide, narrow in (
+        ("count", 10_400, ["0", "2 k", "4 k", "6 k", "8 k", "10 k"], ["0", "5 k", "10 k"]),
+        ("bytes", 3 << 20, ["0", "0.5 MiB", "1.0 MiB", "1.5 MiB", "2.0 MiB", "2.5 MiB", "3.0 MiB"], None),
+    ):
+        builder = ProfileBuilder("test")
+        builder.sample(0, builder.thread(pid=1, tid=1), builder.event("x", unit), builder.stack([]), weight)
+        data = count_bars(builder.finish(), Selection())
+        for room, told in ((WIDE, wide), (NARROW, narrow)):
+            texts = [text for text in parsed(draw(data, room)).iter(f"{SVG}text") if text.get("class") == "bars-scale"]
+            assert told in (None, [(text.text or "").replace("\u00a0", " ") for text in texts])
+
+
 @pytest.mark.parametrize("name", ["W" * 40, "i" * 200, "\u5b57" * 40, "short", "e\u0301" * 300, "M" * 13 + "i" * 13])
-def test_no_label_is_wider_than_its_room(name: str) -> None:
+@pytest.mark.parametrize("room", [WIDE, NARROW])
+def test_no_label_is_wider_than_its_room(name: str, room: Room) -> None:
     builder = ProfileBuilder("test")
     event, thread = builder.event("cycles", "count"), builder.thread(pid=7, tid=7)
     builder.named(thread, 0, name)
     builder.sample(0, thread, event, builder.stack([]), 10)
     data = count_bars(builder.finish(), Selection(), "thread")
-    root = parsed(draw(data))
+    root = parsed(draw(data, room))
     (label,) = (text for text in root.iter(f"{SVG}text") if text.get("class") == "bars-label")
     text, full = label.text or "", label.findtext(f"{SVG}title")
     assert full == data.labels[0] and text[:1] == full[:1] and text[-2:] == full[-2:]
@@ -209,6 +223,7 @@ def test_styles_say_every_class() -> None:
     from tests.conftest import ROOT
 
     css = (ROOT / "static/css/bars.css").read_text()
-    svg = draw(count_bars(profile_of([(f"f{n}", n + 1, n) for n in range(12)] + [("", 1)]), Selection(), "thread"))
+    data = count_bars(profile_of([(f"f{n}", n + 1, n) for n in range(12)] + [("", 1)]), Selection(), "thread")
+    svg = draw(data, WIDE) + draw(data, NARROW)
     for name in {word for words in re.findall(r'class="([^"]*)"', svg) for word in words.split()}:
         assert f".{name}" in css

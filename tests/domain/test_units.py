@@ -46,6 +46,27 @@ def test_durations(ns: int, text: str) -> None:
     assert plain(units.duration(ns)) == text
 
 
+@pytest.mark.parametrize(
+    ("values", "unit", "texts"),
+    [
+        ((0, 5_000, 10_000), "count", ("0", "5 k", "10 k")),
+        ((0, 2_000, 8_000), "count", ("0", "2,000", "8,000")),
+        ((0, 0.5, 1), "count", ("0", "0.5", "1.0")),
+        ((0, 1 << 19, 3 << 19), "bytes", ("0", "0.5 MiB", "1.5 MiB")),
+        ((12_912.6, 6_456.3, 0), "bytes", ("12.6 KiB", "6.3 KiB", "0")),
+        ((500_000, 1_234_567), "ns", ("0.50 ms", "1.23 ms")),
+        ((0, 500_000, 1_000_000), "ns", ("0", "0.5 ms", "1.0 ms")),
+        ((500, 316_000, 200_000_000), "ns", ("500 ns", "316 µs", "200 ms")),
+        ((-2_000, 2_000), "ns", ("−2 µs", "2 µs")),
+        ((0, 0), "count", ("0", "0")),
+    ],
+)
+def test_the_marks_of_an_axis_are_written_in_one_way(
+    values: tuple[float, ...], unit: str, texts: tuple[str, ...]
+) -> None:
+    assert tuple(map(plain, units.axis_texts(values, unit))) == texts
+
+
 def test_all_durations_in_a_unit_that_was_chosen() -> None:
     units.choose_time_unit("ms")
     try:

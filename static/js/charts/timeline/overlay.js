@@ -74,7 +74,7 @@ export class Overlay {
       const x = Math.round(this.#view.xOf(at)) + 0.5;
       context.moveTo(x, 0);
       context.lineTo(x, high);
-      if (x < width - 20) context.fillText(moment(at, step), x + 4, high / 2 + 1);
+      if (x < width - 20) context.fillText(moment(at, step, Math.max(end, -start)), x + 4, high / 2 + 1);
     }
     context.stroke();
     if (range) this.#writeRange(context, palette, range, high);

@@ -16,9 +16,10 @@ export function stepOf(least) {
   return power * [1, 2, 5, 10].find((factor) => factor * power >= least);
 }
 
-/** A moment with as many digits as tell it from one `step` later: "1,173.4561 ms". */
-export function moment(ns, step) {
-  const [size, name] = chosenUnit() ?? UNITS.find(([unit]) => step >= unit / 1000 && (Math.abs(ns) >= unit || step >= unit)) ?? UNITS[3];
+/** A moment with as many digits as tell it from one `step` later: "1,173.4561 ms". largest: the latest of a scale, all
+ * of whose marks are in one unit. */
+export function moment(ns, step, largest = ns) {
+  const [size, name] = chosenUnit() ?? UNITS.find(([unit]) => step >= unit / 1000 && (Math.abs(largest) >= unit || step >= unit)) ?? UNITS[3];
   const digits = Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
   // Not "-0", which a mark at or next to the start would be.
   const format = { minimumFractionDigits: digits, maximumFractionDigits: digits, signDisplay: 'negative' };
