@@ -71,6 +71,7 @@ class Watch:
         import warnings
 
         torch = self.torch
+        os.makedirs(self.out, exist_ok=True)
         try:
             self.steps = steps_of(os.environ.get(PREFIX + "STEPS") or STEPS)
         except ValueError:
@@ -107,13 +108,13 @@ class Watch:
             self.begin_whole()
 
     def around(self, call: Any, before: Any = None, after: Any = None, place: int = 0) -> Any:
-        """The same call, with something done before and after it that is given one of its arguments."""
+        """The same call, something done before and after it that is given one of its arguments. Stacks show its name."""
         import functools
 
         compiling = reach(self.torch, "compiler.is_compiling") or bool
 
         @functools.wraps(call)
-        def outer(*arguments: Any, **named: Any) -> Any:
+        def perfloom_recorder(*arguments: Any, **named: Any) -> Any:
             # What is compiled holds nothing of ours.
             if compiling():
                 return call(*arguments, **named)
@@ -123,8 +124,8 @@ class Watch:
             finally:
                 self.safely(after, *arguments[place : place + 1])
 
-        setattr(outer, NAME, True)
-        return outer
+        setattr(perfloom_recorder, NAME, True)
+        return perfloom_recorder
 
     def safely(self, do: Callable[..., object] | None, *arguments: Any) -> None:
         """Do something for which the program must not suffer. Where it fails, nothing more is recorded."""
@@ -391,15 +392,14 @@ class Watch:
 
     def say(self, text: str) -> None:
         """Tell a person, on standard error and where the job looks. Never too often."""
-        self.words += 1
-        text = " ".join(text.split())
+        import contextlib
+
+        self.words, text = self.words + 1, " ".join(text.split())
         if self.words <= MOST_WORDS:
-            try:
-                with open(os.path.join(self.out, f"{self.host}-{os.getpid()}.note"), "a", encoding="utf-8") as file:
-                    file.write(text + "\n")
+            with contextlib.suppress(Exception):
                 print("perfloom:", text, file=sys.stderr, flush=True)
-            except Exception:
-                pass
+            with contextlib.suppress(Exception), open(f"{self.out}/{self.host}-{os.getpid()}.note", "ab") as file:
+                file.write(f"{text}\n".encode())
 
 
 def reach(start: Any, path: str) -> Any:
@@ -483,7 +483,7 @@ def main() -> None:
     """Wait for torch, and let the sitecustomize.py that would have been found without us do what it does."""
     out = os.environ.get(PREFIX + "OUT")
     if out and os.environ.get(TAKEN) != role():
-        sys.meta_path.insert(0, Finder(out))
+        sys.meta_path.insert(0, Finder(os.path.abspath(out)))
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]
     ours = sys.modules[NAME] = sys.modules.pop("sitecustomize")

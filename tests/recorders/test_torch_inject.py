@@ -57,8 +57,7 @@ class Runner:
 
     def __init__(self, folder: Path, *, double: bool = True) -> None:
         self.folder, self.double = folder, str(DOUBLE) if double else ""
-        self.out = folder / "out"
-        self.out.mkdir()
+        self.out = folder / "traces" / "of it"
         assert SOURCE is not None
         (folder / "ours").mkdir()
         self.file = folder / "ours" / "sitecustomize.py"
@@ -75,7 +74,7 @@ class Runner:
         done = subprocess.run(
             [sys.executable, *arguments, str(script)], env=environment, cwd=self.folder, capture_output=True, text=True
         )
-        found = sorted(self.out.iterdir(), key=lambda one: one.name)
+        found = sorted(self.out.glob("*"), key=lambda one: one.name)
         traces = {one.name: json.loads(gzip.decompress(one.read_bytes())) for one in found if one.suffix == ".gz"}
         notes = "".join(one.read_text() for one in found if one.suffix == ".note")
         assert {one.suffix for one in found} <= {".gz", ".note"} and all(map(is_trace, traces))
@@ -232,19 +231,16 @@ def test_a_program_without_operators_leaves_nothing(program: Runner) -> None:
 @pytest.mark.parametrize("how", ["start", "out", "hook", "steps"])
 def test_whatever_goes_wrong_the_program_goes_on(program: Runner, how: str) -> None:
     if how == "out":
-        program.out.chmod(0o500)
+        program.out.parent.write_text("no folder")
     if how == "hook":
         program.file.write_text(program.file.read_text().replace('"_patch_step_function"', '"_no_such_thing"'))
     variables = {"start": {"FAILS": "start"}, "steps": {"steps": "many"}}.get(how, {})
     ran = program(TRAIN.format(6) + "print('done')", **variables)
     assert (ran.status, ran.output) == (0, "done\n")
-    if how == "out" and os.geteuid() == 0:
-        assert ran.traces
-    elif how == "steps":
+    if how == "steps":
         assert "not understood" in ran.notes and ran.said["schedule"] == "1,1,3,1"
     else:
         assert not ran.traces and ran.errors.startswith("perfloom: ")
-    program.out.chmod(0o700)
 
 
 def test_a_process_of_a_launcher_has_its_rank_and_children_are_left_alone(program: Runner) -> None:

@@ -44,6 +44,7 @@ def test_a_training_with_a_worker_that_ends_badly(program: Runner) -> None:
     assert {f"ProfilerStep#{n}" for n in (2, 3, 4)} == {name for name in ran.names if name.startswith("ProfilerStep")}
     assert ran.names.count("Optimizer.step#Adam.step") == 3 and ran.names.count("aten::mse_loss") == 3
     assert {"cpu_op", "python_function", "user_annotation", "cpu_instant_event"} <= categories(ran)
+    assert any(name.endswith(": perfloom_recorder") for name in ran.names)
 
 
 def test_a_run_without_steps(program: Runner) -> None:
