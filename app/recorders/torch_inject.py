@@ -108,7 +108,7 @@ class Watch:
             self.begin_whole()
 
     def around(self, call: Any, before: Any = None, after: Any = None, place: int = 0) -> Any:
-        """The same call, something done before and after it that is given one of its arguments. Stacks show its name."""
+        """The same call, something done before and after it that gets one of its arguments. Stacks show its name."""
         import functools
 
         compiling = reach(self.torch, "compiler.is_compiling") or bool
