@@ -198,6 +198,14 @@ class Settings:
         default=3600,
         metadata=_about("Time that reading one recording may take.", _whole(1, 10**6, 3600)),
     )
+    buildid_dir: Path = field(
+        metadata=_about(
+            "Where perf finds binaries and symbols by their build ids when it reads a perf.data; what is not there is "
+            "looked for at its own path.",
+            _path,
+            default="~/.debug, as perf has it",
+        ),
+    )
     recordings_at_once: int = field(
         default=2,
         metadata=_about(
@@ -257,6 +265,7 @@ class Settings:
             elif from_environment is not None:
                 values[setting.field] = setting.parsed(from_environment, setting.variable)
         values["data"] = Path(values["data"]).absolute() if "data" in values else data_directory(environ)
+        values.setdefault("buildid_dir", Path(environ.get("HOME") or os.devnull, ".debug"))
         values.setdefault("runtime", runtime_directory(values["data"], environ))
         values.setdefault("database_url", f"sqlite:///{values['data'] / 'catalogue.sqlite'}")
         values.setdefault("broker_url", f"redis+socket://{values['runtime'] / 'redis.sock'}")

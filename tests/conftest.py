@@ -32,6 +32,9 @@ ROOT = Path(__file__).resolve().parent.parent
 # Started with nohup, everything below would ignore SIGHUP, which shells cannot undo; starters of ranks end them by it.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+# What somebody's own recordings left in ~/.debug would name functions that others do not see.
+os.environ["PERFLOOM_BUILDID_DIR"] = os.devnull
+
 # A machine that is busy otherwise must not fail a property for being slow. In CI a change is judged by the same examples
 # every time; whoever works on the code tries others at each run.
 IN_CI = bool(os.environ.get("CI"))

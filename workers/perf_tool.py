@@ -2,7 +2,8 @@
 
 A perf.data file may come from anybody, and perf is a large parser of it. So perf runs below the limits that its
 parent (read_child) has put on itself, with an environment of its own, in an empty directory, and without anything
-that starts further programs or asks the network.
+that starts further programs or asks the network. Of what others left it sees perf's build-id cache alone, which has
+symbols by what is in a binary: by it a recording gets its own names, or none.
 """
 
 import os
@@ -45,13 +46,15 @@ _DATA_OFFSET, _DATA_SIZE, _FEATURES = 5, 6, 9
 
 @dataclass(frozen=True)
 class Attempt:
-    """What to ask perf for. Older perfs and some recordings have less to offer."""
+    """What to ask perf for. Older perfs and some recordings have less to offer. symbols: the build-id cache."""
 
     fields: tuple[str, ...] = FIELDS
     options: tuple[str, ...] = OPTIONS
+    symbols: str | None = None
 
     def argv(self, perf: str, perf_data: Path) -> list[str]:
-        return [perf, "script", "-i", str(perf_data), *self.options, "-F", ",".join(self.fields)]
+        cache = ("--buildid-dir", self.symbols) if self.symbols else ()
+        return [perf, *cache, "script", "-i", str(perf_data), *self.options, "-F", ",".join(self.fields)]
 
     def for_what(self, begun: bytes) -> "Attempt":
         """What to ask for, knowing what perf printed first."""
@@ -117,15 +120,22 @@ def find_perf(perf: str | None = None) -> str:
     return found
 
 
-def script(perf: str, perf_data: Path, out: Path, scratch: Path, progress: Callable[[int], None]) -> None:
+def script(
+    perf: str,
+    perf_data: Path,
+    out: Path,
+    scratch: Path,
+    progress: Callable[[int], None],
+    symbols: str | None = None,
+) -> None:
     """Write what `perf script` prints of `perf_data` to `out`, compressed (.zst).
 
     The limits on memory, time and file size are those of this process. scratch: an empty directory to work in.
-    progress: told how many bytes of text there are so far. Raises UnreadableInput where perf can print nothing,
-    Unavailable where there is no perf or the disk is full.
+    progress: told how many bytes of text there are so far. symbols: the build-id cache, where there is one. Raises
+    UnreadableInput where perf can print nothing, Unavailable where there is no perf or the disk is full.
     """
     taken = 0
-    with opened(perf, perf_data, scratch) as stream, disk_errors(out), packed(out) as target:
+    with opened(perf, perf_data, scratch, symbols) as stream, disk_errors(out), packed(out) as target:
         while data := stream.read(PIECE_BYTES):
             target.write(data)
             taken += len(data)
@@ -148,10 +158,10 @@ def packed(out: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def opened(perf: str, perf_data: Path, scratch: Path) -> Iterator[ScriptStream]:
+def opened(perf: str, perf_data: Path, scratch: Path, symbols: str | None = None) -> Iterator[ScriptStream]:
     """The text of `perf script` as a stream, while perf runs. Raises UnreadableInput, Unavailable (see `script`)."""
     cut = mended(perf_data, scratch)
-    attempt: Attempt | None = Attempt()
+    attempt: Attempt | None = Attempt(symbols=symbols if symbols and os.path.isdir(symbols) else None)
     known = False
     said = ""
     while attempt is not None:

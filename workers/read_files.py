@@ -191,14 +191,15 @@ class Reading:
         alike = sum(one.name == self.wanted.name for one in self.request.inputs) > 1
         name = f"{self.number + 1}-{self.wanted.name}" if alike else self.wanted.name
         out = Path(self.request.text, perf_tool.script_name(name))
+        symbols = self.request.buildid_dir
         self._looks_up(0)
         with tempfile.TemporaryDirectory(dir=self.request.scratch) as scratch:
             if read is None:
-                perf_tool.script(perf, path, out, Path(scratch), self._looks_up)
+                perf_tool.script(perf, path, out, Path(scratch), self._looks_up, symbols)
                 profile = None
             else:
                 with (
-                    perf_tool.opened(perf, path, Path(scratch)) as stream,
+                    perf_tool.opened(perf, path, Path(scratch), symbols) as stream,
                     disk_errors(out),
                     perf_tool.packed(out) as copy,
                 ):

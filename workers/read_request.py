@@ -41,9 +41,9 @@ class Request:
 
     planned: the directory with what the ranks of a planned job left, in place of inputs. out: the directory that gets
     the columns of the profile; None: only the text of perf.data files is wanted. text: the directory that gets that
-    text, as NAME.script.zst. perf: None for the one on PATH. parent: the pid that it ends with. clock: the unit of the
-    times in files that do not say it, empty for what they suggest. meta: what the caller knows better, by the fields of
-    Meta; its `reasons` are added.
+    text, as NAME.script.zst. perf: None for the one on PATH. buildid_dir: where perf finds symbols by build ids.
+    parent: the pid that it ends with. clock: the unit of the times in files that do not say it, empty for what they
+    suggest. meta: what the caller knows better, by the fields of Meta; its `reasons` are added.
     """
 
     inputs: tuple[Input, ...]
@@ -54,6 +54,7 @@ class Request:
     out: str | None = None
     planned: str | None = None
     perf: str | None = None
+    buildid_dir: str | None = None
     meta: dict[str, Any] | None = None
     clock: str = ""
 

@@ -130,6 +130,7 @@ def _read(
         out=None if out is None else str(out),
         planned=None if planned is None else str(planned.absolute()),
         perf=perf,
+        buildid_dir=str(settings.buildid_dir),
         meta=meta,
         clock=clock,
     )

@@ -160,3 +160,30 @@ def test_written_into_a_pipe(tmp_path: Path) -> None:
     settings = Settings.load(tmp_path / "data", environ={}, reserve_bytes=0)
     wanted = list(printed(perf("script", "-i", path, "--ns", "-F", "comm,pid,tid,time,period,event,ip,sym,symoff,dso")))
     assert reading.read_profile(settings, [path]).samples.num_rows == len(wanted) > 20
+
+
+def test_a_binary_of_elsewhere_is_found_by_its_build_id(tmp_path: Path) -> None:
+    """As `perf archive` packs it: the recording's own binary is nowhere on this machine."""
+    require("perf")
+    gcc, build = require("gcc"), "6a0c665e93e73a3bb9aa86b48ee62d8de73d3023"
+    folder = tmp_path / ".build-id" / build[:2] / build[2:]
+    folder.mkdir(parents=True)
+    data = Path(__file__).parent.parent / "data" / "perf"
+    words = [
+        "-O1",
+        "-fno-omit-frame-pointer",
+        "-pthread",
+        f"-Wl,--build-id=0x{build}",
+        "-o",
+        folder / "elf",
+        data / "spin.c",
+    ]
+    subprocess.run([gcc, *words], check=True)
+
+    def names(cache: Path) -> set[str]:
+        settings = Settings.load(tmp_path / "data", environ={}, reserve_bytes=0, buildid_dir=cache)
+        found = reading.read_profile(settings, [data / "spin.perf.data.zst"])
+        return set(found.functions.column("name").to_pylist())
+
+    assert "leaf" in names(tmp_path) and "leaf" not in names(tmp_path / "none")
+    assert Settings.load(tmp_path, environ={"HOME": "/home/me"}).buildid_dir == Path("/home/me/.debug")
