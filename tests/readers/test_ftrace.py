@@ -11,7 +11,7 @@ from perfloom.domain.validity import fault
 from perfloom.readers import ftrace, recognise
 from perfloom.readers.ftrace.assembly import LOST, NO_LINE, NOT_UNDERSTOOD, OVERWRITTEN
 from perfloom.readers.ftrace.calls import LONE_CALL
-from perfloom.readers.trace.scheduling import NOT_THERE, RUNNABLE, RUNNING, SLEEPING
+from perfloom.readers.trace.scheduling import BY_WAKER, NOT_THERE, RUNNABLE, RUNNING, SLEEPING, SWITCHES
 from perfloom.readers.trace.slices import NEVER_ENDED
 from tests.readers.made import events_of, losses, slices
 
@@ -72,7 +72,13 @@ def test_switches_are_what_cpus_ran_and_states_of_threads() -> None:
         ("b-2", "running", 80 * US, 20 * US, 0),
         ("c", "sleeping", 90 * US, 10 * US, 0),
     ]
-    assert events_of(profile) == {RUNNING: 85 * US, RUNNABLE: 35 * US, SLEEPING: 60 * US}
+    assert events_of(profile) == {
+        RUNNING: 85 * US,
+        RUNNABLE: 35 * US,
+        SLEEPING: 60 * US,
+        BY_WAKER: 15 * US,
+        SWITCHES: 4,
+    }
     known = {(row["name"], row["pid"], row["tid"], row["process"]) for row in profile.threads.to_pylist()}
     assert {("my app", 5, 7, "my app"), ("b-2", None, 9, "b-2"), ("CPU 1", None, None, "CPUs")} <= known
     assert losses(profile) == {

@@ -12,8 +12,9 @@ from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
 from perfloom.readers import perf_data, perf_sched, perf_script, recognise
 from perfloom.readers.perf_sched.assembly import NO_LINE, NOT_UNDERSTOOD, UNUSED_STACK
-from perfloom.readers.trace.scheduling import RUNNABLE, RUNNING, SLEEPING
+from perfloom.readers.trace.scheduling import BY_WAKER, RUNNABLE, RUNNING, SINCE_WHEN, SLEEPING, SWITCHES
 from tests.readers.made import events_of, losses, slices
+from tests.readers.samples import samples_of
 
 US = 1_000
 FRAMES = "\tffffffff81000010 schedule+0x10 ([kernel.kallsyms])\n\t  401000 wait_for_it+0x5 (/bin/app)\n\n"
@@ -36,6 +37,19 @@ def switch(left: str, tid: int, state: str, taken: str, other: int) -> str:
         f"      sched:sched_switch: prev_comm={left} prev_pid={tid} prev_prio=120 prev_state={state} ==> "
         f"next_comm={taken} next_pid={other} next_prio=120"
     )
+
+
+def stacks(profile: Profile, event: str) -> list[tuple[str | None, int, str]]:
+    """Thread, weight and stack, outermost first, of the samples of an event; the first frame with its module."""
+    return [
+        (
+            one.comm,
+            one.weight,
+            f"{one.stack[0].name} [{one.stack[0].module}] {' '.join(f.name for f in one.stack[1:])}".rstrip(),
+        )
+        for one in samples_of(profile)
+        if one.event == event
+    ]
 
 
 def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> None:
@@ -64,20 +78,26 @@ def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> Non
         ("b", "running", 20 * US, 40 * US, 0),
         ("b", "runnable (preempted)", 60 * US, 10 * US, 0),
     ]
-    assert events_of(profile) == {RUNNING: 70 * US, RUNNABLE: 20 * US, SLEEPING: 30 * US}
-    asleep = next(row for row in profile.samples.to_pylist() if row["event"] == 2)
-    names, frames, stacks = texts(profile.functions, "name"), profile.frames.to_pylist(), profile.stacks.to_pylist()
-    found, at = [], asleep["stack"]
-    while at:
-        found.append(names[frames[stacks[at]["frame"]]["function"]])
-        at = stacks[at]["parent"]
-    assert found == ["sleeping", "schedule", "wait_for_it"]
+    assert events_of(profile) == {
+        RUNNING: 70 * US,
+        RUNNABLE: 20 * US,
+        SLEEPING: 30 * US,
+        BY_WAKER: 30 * US,
+        SWITCHES: 2,
+    }
+    # Of which process, what it did, and where; or who woke it, and where that was.
+    assert stacks(profile, SLEEPING) == [("app", 30 * US, "sleeping [app] wait_for_it")]
+    assert stacks(profile, BY_WAKER) == [("app", 30 * US, "woken by b [b] wait_for_it")]
+    assert [stack for _, _, stack in stacks(profile, SWITCHES)] == [
+        "sleeping [app] wait_for_it",
+        "runnable (preempted) [b]",
+    ]
     assert {reason: count for reason, (count, _) in losses(profile).items()} == {
         NO_LINE: 1,
         NOT_UNDERSTOOD: 1,
-        UNUSED_STACK: 2,
+        UNUSED_STACK: 1,
     }
-    assert profile.meta.facts["hostname"] == "node7" and len(profile.instants) == 1
+    assert profile.meta.facts["hostname"] == "node7" and not len(profile.instants)
     assert records(TABLES["summary"].rows(profile, Selection()))[0]["threads"] == 2
     # A program may be called as bytes are written, and a thread that is gone has no number.
     ghost = event(":-1     7/-1", "50.000180", "sched:sched_stat_runtime: comm=app pid=7 runtime=10 [ns]")
@@ -96,6 +116,45 @@ def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> Non
     heading += "# event : name = cycles, , id = {}\n"
     assert recognise((heading + gone).encode()).name == perf_script.FORMAT
     assert not perf_data.read(io.BytesIO((heading + gone).encode())).slices.num_rows
+
+
+def test_what_was_recorded_of_some_threads_alone_is_what_is_known_of_them() -> None:
+    """perf record -e 'sched:*' ./program: who leaves is recorded, and not who takes its place and when it is back."""
+
+    def ran(tid: int, time: str, length: int) -> str:
+        return event(
+            f"app 5/{tid}", time, f"sched:sched_stat_runtime: comm=app pid={tid} runtime={length} [ns]", tid - 7
+        )
+
+    def away(tid: int, time: str, state: str, other: int = 99) -> str:
+        return event(f"app 5/{tid}", time, switch("app", tid, state, "other", other), tid - 7) + FRAMES
+
+    woken = event("app 5/7", "50.000450", "sched:sched_waking: comm=app pid=8 prio=120 target_cpu=001")
+    interrupted = FRAMES.replace("schedule", "try_to_wake_up").replace("\t  40", "\tff handle_softirqs+0x1 (k)\n\t  40")
+    profile = read(
+        ran(7, "50.000100", 50_000) + away(7, "50.000101", "S") + ran(7, "50.000300", 100_000) + ran(7, "50.000400", 99_000)
+        + away(7, "50.000401", "R") + ran(8, "50.000401", 1_000) + away(8, "50.000402", "S", 98) + woken + interrupted
+        + ran(8, "50.000500", 20_000) + away(8, "50.000501", "S") + ran(7, "50.000600", 9_000)
+        + event("app 5/7", "50.000601", "sched:sched_process_exit: comm=app pid=7 prio=120")
+        + away(8, "50.000602", "S", 7) + away(8, "50.000703", "S", 98)
+    )  # fmt: skip
+    states = [
+        (name, start // US, length // US) for thread, name, start, length, _ in slices(profile) if thread == "app"
+    ]
+    assert states == [
+        *(("running", 0, 1), ("sleeping", 1, 99), ("running", 100, 201), ("runnable (preempted)", 301, 190)),
+        # Up to its end; and the other thread, as long as something tells since when it ran.
+        *(
+            ("running", 491, 10),
+            ("running", 300, 2),
+            ("sleeping", 302, 48),
+            ("runnable", 350, 30),
+            ("running", 380, 21),
+        ),
+    ]
+    assert {thread for thread, *_ in slices(profile)} == {"app", "CPU 0", "CPU 1"}
+    assert stacks(profile, BY_WAKER) == [("app", 48 * US, "woken by an interrupt [] handle_softirqs try_to_wake_up")]
+    assert events_of(profile)[SWITCHES] == 6 and losses(profile) == {SINCE_WHEN: (2, "at 50000602000 ns")}
 
 
 HISTORY = """Samples of sched_switch event do not have callchains.

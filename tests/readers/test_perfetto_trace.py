@@ -99,7 +99,7 @@ def test_what_the_kernel_tells_is_what_ran_where_and_states_of_threads() -> None
         ("render", "running", 10_000, 6_000, 0),
     ]
     # What a CPU ran counts once, as its threads' time; the mark is the only host time.
-    assert events_of(profile) == {"host time": 1_000, RUNNING: 15_000, RUNNABLE: 6_000, SLEEPING: 7_000}
+    assert events_of(profile) == {"host time": 1_000, RUNNING: 15_000, RUNNABLE: 6_000, SLEEPING: 7_000, "switches": 4}
     assert {row["cpu"] for row in profile.samples.to_pylist()} == {-1, 0, 1}
     assert texts(profile.series, "name") == ["queue", "CPU 0 frequency (kHz)"]
 

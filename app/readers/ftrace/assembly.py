@@ -5,7 +5,7 @@ import re
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from ...domain.tables import FrameKind
-from ..perf_sched.texts import KNOWN, SchedTexts, decoded
+from ..perf_sched.texts import KNOWN, SchedTexts, decoded, waker
 from ..trace.assembly import Dialect
 from ..trace.assembly import assembled as of_events
 from ..trace.atrace import MARK, Markers
@@ -81,7 +81,7 @@ class Collected:
                 self._other(at, line.rstrip())
                 last = max(last, self.last_ns)
                 continue
-            comm, tid, process, cpu, _, seconds, fraction, told = found.groups()
+            comm, tid, process, cpu, flags, seconds, fraction, told = found.groups()
             task = int(tid)
             time_ns = int(seconds) * 1_000_000_000 + int(fraction) * 10 ** (9 - len(fraction))
             last = max(last, time_ns)
@@ -92,7 +92,7 @@ class Collected:
             event, _, rest = told.partition(b":")
             rest = rest.strip()
             if event in KNOWN:
-                if not self.sched.take(event, time_ns, int(cpu), rest):
+                if not self.sched.take(event, time_ns, int(cpu), waker(task, flags), rest):
                     self._note(NOT_UNDERSTOOD, at, line)
             elif event in _MARKED:
                 # Where the kernel names who wrote it, the mark stands behind that.

@@ -1,6 +1,7 @@
 """From the lines that perf prints of the scheduler to a Profile."""
 
 import re
+from itertools import dropwhile
 
 import numpy as np
 
@@ -13,17 +14,20 @@ from ..trace.assembly import Dialect
 from ..trace.assembly import assembled as of_events
 from ..trace.atrace import Markers
 from ..trace.made import NONE, MadeEvents
-from ..trace.scheduling import READY, RUN, WAITING, Scheduling, Stretches, state_of
+from ..trace.scheduling import Scheduling
 from ..trace.scheduling import what as of_scheduling
 from ..trace.slices import Meaning, What
+from ..trace.thread_states import READY, RUN, UNKNOWN_TASK, WAITING, Stretches, state_of
 from . import FORMAT, LINE, TIMEHIST
-from .texts import KNOWN, OF_PERF, SchedTexts, decoded
+from .texts import INTERRUPT, KNOWN, OF_PERF, SchedTexts, decoded
 
 SHOWN = 160
 EVENT = "events"
 NO_LINE = "line that tells nothing of the scheduler"
 NOT_UNDERSTOOD = "event of the scheduler whose text cannot be understood"
-UNUSED_STACK = "call stack of an event that is no switch, which is not shown"
+UNUSED_STACK = "call stack of an event that is neither switch nor wakeup, which is not shown"
+SCHEDULER = frozenset({"schedule", "__schedule", "preempt_schedule"})
+"""The innermost functions of all that leaves a CPU, without which perf sched timehist shows call stacks, too."""
 _STACKS = re.compile(rb"(?:^\t++ *+[0-9a-f]++ [^\n]*\)$\n?)++", re.MULTILINE)
 _ABOUT = re.compile(rb"\bpid=(\d{1,10})(?: |$)")
 _PLAIN = What("other", FrameKind.USER)
@@ -86,9 +90,11 @@ class Collected:
         if process and process[:1] != b"-":
             self.scheduling.processes.setdefault(task, int(process))
         if event in KNOWN:
-            if not self.sched.take(event, time_ns, int(cpu), rest):
+            if not self.sched.take(event, time_ns, int(cpu), task, rest):
                 self._note(NOT_UNDERSTOOD, number, line)
         else:
+            if event == b"sched_process_exit":
+                self.scheduling.ended(time_ns, task)
             given = self.events.arguments({"told": decoded(rest)} if rest else {})
             self.markers.add("i", time_ns, decoded(event), task, self._event, arguments=given)
         self._in_stack = False
@@ -119,14 +125,15 @@ class Collected:
         """Everything has been taken in."""
         self.sched.finish()
         if self.sched.unused_stacks:
-            self.lost(UNUSED_STACK, "of wakeups", self.sched.unused_stacks)
+            self.lost(UNUSED_STACK, "of sched_stat_runtime", self.sched.unused_stacks)
         self.markers.finish(self.scheduling.process)
         for task in sorted(self.markers.threads):
             self.events.about("thread_name", str(task), self.scheduling.process(task), name=self.scheduling.name(task))
         self._history.finish()
 
-    def frames(self, builder: ProfileBuilder, stack: int) -> list[int]:
-        """The frames of a stack, outermost first."""
+    def frames(self, builder: ProfileBuilder, stack: int, interrupt: bool) -> list[int]:
+        """The frames of a stack, outermost first, without those of the scheduler. interrupt: only those of one, as what
+        it interrupted has nothing to do with it."""
         if not self._stacks:
             self._stacks = {number: raw for raw, number in self.sched.stacks.items()} | self._history.stacks
         raw = self._stacks.get(stack, b"")
@@ -134,12 +141,17 @@ class Collected:
             # Of timehist: names alone, of the kernel.
             names = [decoded(name).strip() for name in raw.split(b"<-") if name.strip()]
             return [builder.frame(builder.function(name), kind=FrameKind.KERNEL) for name in reversed(names)]
+        lines = raw.split(b"\n")
+        if interrupt:
+            entries = [place for place, line in enumerate(lines) if INTERRUPT.search(line)]
+            lines = lines[: entries[-1] + 1] if entries else lines
+        frames = [frame for line in lines if line and (frame := parse_frame(line))]
+        outside = dropwhile(lambda frame: frame.symbol in SCHEDULER, frames)
         found = []
-        for line in reversed(raw.split(b"\n")):
-            if frame := parse_frame(line) if line else None:
-                kind = kind_of(frame.symbol, frame.module)
-                function = builder.function(frame.symbol, frame.module)
-                found.append(builder.frame(function, kind=kind, address=frame.address, symbol_offset=frame.offset))
+        for frame in reversed(list(outside)):
+            kind = kind_of(frame.symbol, frame.module)
+            function = builder.function(frame.symbol, frame.module)
+            found.append(builder.frame(function, kind=kind, address=frame.address, symbol_offset=frame.offset))
         return found
 
 
@@ -191,7 +203,8 @@ class _History:
     def finish(self) -> None:
         """Everything has been taken in."""
         if self._rows:
-            self._scheduling.stretches(Stretches(*np.array(self._rows, np.int64).T))
+            rows = np.array([(*row, UNKNOWN_TASK, NONE) for row in self._rows], np.int64)
+            self._scheduling.stretches(Stretches(*rows.T))
 
 
 def assembled(found: Collected, source: str, defect: str | None) -> Profile:

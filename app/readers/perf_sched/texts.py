@@ -3,67 +3,88 @@
 prev_comm=bash prev_pid=12 prev_prio=120 prev_state=S ==> next_comm=ls next_pid=13 next_prio=120
 bash:12 [120] S ==> ls:13 [120]
 comm=ls pid=13 prio=120 target_cpu=001
+comm=ls pid=13 runtime=63194 [ns]
 ls:13 [120] success=1 CPU:001
 """
 
 import re
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..trace.events import Array
 from ..trace.made import NONE, MadeEvents
-from ..trace.scheduling import Scheduling, state_of
+from ..trace.scheduling import Scheduling
+from ..trace.thread_states import NOBODY, state_of
 
 SWITCH, WAKING, NEW, WAKEUP = b"sched_switch", b"sched_waking", b"sched_wakeup_new", b"sched_wakeup"
-KNOWN = frozenset({SWITCH, WAKING, NEW, WAKEUP})
+RAN = b"sched_stat_runtime"
+KNOWN = frozenset({SWITCH, WAKING, NEW, WAKEUP, RAN})
 _SWITCH = re.compile(
     rb"prev_comm=(.*?) prev_pid=(\d+) prev_prio=-?\d+ prev_state=(\S+) ==> next_comm=(.*?) next_pid=(\d+)(?: |\s*$)"
 )
 _SHORT = re.compile(rb"(.*?):(\d+) \[-?\d+\] (\S+) ==> (.*?):(\d+) \[-?\d+\]")
 _WOKEN = re.compile(rb"(?:comm=(.*?) pid=(\d+) prio=|(.*?):(\d+) \[)")
+_RAN = re.compile(rb"comm=.*? pid=(\d+) runtime=(\d{1,18}) \[ns\]")
+INTERRUPT = re.compile(
+    rb"\b(?:asm_sysvec_|asm_common_interrupt|asm_exc_nmi|common_interrupt|do_IRQ|handle_softirqs|__do_softirq"
+    rb"|el[01]h?t?_(?:64_)?irq\b)"
+)
+"""Frames at which an interrupt begins, or what it left for later: what is below has nothing to do with it."""
+_FLAGS_OF_INTERRUPTS = re.compile(rb"..[hHsZz]")
+"""What the kernel prints of where it was, where that was an interrupt."""
 
 
 @dataclass(frozen=True)
 class Patterns:
-    """How whole lines of switches and of wakeups look, in a text of many lines."""
+    """How whole lines of switches, of wakeups and of what ran look, in a text of many lines."""
 
     switches: re.Pattern[bytes]
     wakes: re.Pattern[bytes]
+    ran: re.Pattern[bytes]
 
 
 def patterns(before: bytes, prefix: bytes, stack: bytes) -> Patterns:
-    """before: what stands before the event, with groups for process, CPU, seconds and their fraction. prefix: of its
-    name. stack: what follows the line and belongs to it."""
+    """before: what stands before the event, with the groups tid, pid, cpu, seconds and part. prefix: of its name.
+    stack: what follows the line and belongs to it."""
+
+    def lines(told: bytes) -> re.Pattern[bytes]:
+        return re.compile(before + prefix + told + rb"[^\n]*+(?P<chain>" + stack + rb")$", re.MULTILINE)
+
     return Patterns(
-        re.compile(
-            before + prefix + rb"sched_switch: ++prev_comm=(.{0,40}?) prev_pid=(\d{1,10}) prev_prio=-?\d+ "
-            rb"prev_state=(\S{1,12}) ==> next_comm=(.{0,40}?) next_pid=(\d{1,10}) next_prio=-?\d+[^\n]*+"
-            rb"(" + stack + rb")$",
-            re.MULTILINE,
+        lines(
+            rb"sched_switch: ++prev_comm=(?P<before>.{0,40}?) prev_pid=(?P<left>\d{1,10}) prev_prio=-?\d+ "
+            rb"prev_state=(?P<state>\S{1,12}) ==> next_comm=(?P<after>.{0,40}?) next_pid=(?P<taken>\d{1,10}) "
+            rb"next_prio=-?\d+"
         ),
-        re.compile(
-            before + prefix + rb"(sched_waking|sched_wakeup|sched_wakeup_new): ++comm=(.{0,40}?) pid=(\d{1,10}) prio="
-            rb"[^\n]*+(" + stack + rb")$",
-            re.MULTILINE,
+        lines(
+            rb"(?P<kind>sched_waking|sched_wakeup|sched_wakeup_new): ++comm=(?P<comm>.{0,40}?) pid=(?P<woken>\d{1,10}) "
+            rb"prio="
         ),
+        lines(rb"sched_stat_runtime: ++comm=.{0,40}? pid=(?P<ran>\d{1,10}) runtime=(?P<length>\d{1,18}) \[ns\]"),
     )
 
 
 OF_FTRACE = patterns(
-    rb"^[^\n\[(]{1,60}+(?:\( *(\d++|-++)\) ++)?\[(\d{1,5}+)\] ++(?:[^\s\d:]\S{3,7} ++)?(\d{1,12}+)\.(\d{6}): ++",
+    rb"^[^\n\[(]{1,60}-(?P<tid>\d{1,10}+) ++(?:\( *(?P<pid>\d++|-++)\) ++)?\[(?P<cpu>\d{1,5}+)\] ++"
+    rb"(?:(?P<flags>[^\s\d:]\S{3,7}) ++)?(?P<seconds>\d{1,12}+)\.(?P<part>\d{6}): ++",
     b"",
     b"",
 )
 OF_PERF = patterns(
-    rb"^(?!\t)[^\n\[]{1,60}?(?:(\d++)/)?\d++ ++\[(\d{1,5}+)\] ++(?:[A-Za-z.]{1,8} ++)?(\d{1,12}+)\.(\d{9}|\d{6}): ++"
-    rb"(?:\d++ ++)?",
+    rb"^(?!\t)[^\n\[]{1,60}?(?:(?P<pid>\d++)/)?(?P<tid>\d{1,10}+) ++\[(?P<cpu>\d{1,5}+)\] ++"
+    rb"(?P<flags>)(?:[A-Za-z.]{1,8} ++)?(?P<seconds>\d{1,12}+)\.(?P<part>\d{9}|\d{6}): ++(?:\d++ ++)?",
     b"sched:",
     # A program may be called "dd", and its number stands behind it.
     rb"(?:\n[ \t]++[0-9a-f]++ (?![^\n]* \[\d{1,5}\] )[^\n]*+)*+",
 )
+
+
+def waker(task: int, flags: bytes | None) -> int:
+    """Who wakes where the kernel prints such flags: the thread that runs there, unless that is in an interrupt."""
+    return NOBODY if flags and _FLAGS_OF_INTERRUPTS.match(flags) else task
 
 
 def decoded(raw: bytes) -> str:
@@ -72,7 +93,7 @@ def decoded(raw: bytes) -> str:
 
 
 class SchedTexts:
-    """Collects the scheduler's events, and the names of threads."""
+    """Collects the scheduler's events, and the names of threads. stacks: the numbers of call stacks by their text."""
 
     def __init__(self, scheduling: Scheduling, events: MadeEvents, forms: Patterns = OF_FTRACE) -> None:
         self._scheduling, self._events, self._forms = scheduling, events, forms
@@ -81,74 +102,101 @@ class SchedTexts:
         self.comms: dict[int, bytes] = {}
         self._states: dict[bytes, int] = {}
         self._places: dict[bytes, int] = {}
+        self._interrupts: dict[bytes, int] = {}
         self._switches = array("q")
         self._wakes: dict[bytes, array[int]] = {kind: array("q") for kind in (WAKING, NEW, WAKEUP)}
+        self._ran = array("q")
 
-    def take(self, kind: bytes, time_ns: int, cpu: int, told: bytes, stack: int = NONE) -> bool:
-        """Take in one of the KNOWN events; False where its text cannot be understood."""
+    def take(self, kind: bytes, time_ns: int, cpu: int, task: int, told: bytes) -> bool:
+        """Take in one of the KNOWN events, of a thread; False where its text cannot be understood."""
         if kind == SWITCH:
-            found = _SWITCH.match(told) or _SHORT.match(told)
-            if found is None:
+            return self._switch(time_ns, cpu, told)
+        if kind == RAN:
+            found = _RAN.match(told)
+            if found is None or len(found[1]) > 18:
                 return False
-            before, left, letters, after, taken = found.groups()
-            if len(left) > 18 or len(taken) > 18:
-                return False
-            state = self._states.get(letters)
-            if state is None:
-                state = self._states[letters] = state_of(letters.decode("ascii", "replace"))
-            place = self._places.get(after)
-            if place is None:
-                place = self._places[after] = self._events.text(decoded(after))
-            task, other = int(left), int(taken)
-            self.comms[task], self.comms[other] = before, after
-            self._switches.extend((time_ns, cpu, task, state, other, place, stack))
+            runner = int(found[1])
+            self._ran.extend((time_ns, runner, int(found[2]), cpu if runner == task else NONE))
             return True
         found = _WOKEN.match(told)
         if found is None or len(found[2] or found[4]) > 18:
             return False
-        self._wakes[kind].extend((time_ns, int(found[2] or found[4])))
+        self._wakes[kind].extend((time_ns, int(found[2] or found[4]), task, NONE))
+        return True
+
+    def _switch(self, time_ns: int, cpu: int, told: bytes) -> bool:
+        found = _SWITCH.match(told) or _SHORT.match(told)
+        if found is None:
+            return False
+        before, left, letters, after, taken = found.groups()
+        if len(left) > 18 or len(taken) > 18:
+            return False
+        state = self._states.get(letters)
+        if state is None:
+            state = self._states[letters] = state_of(letters.decode("ascii", "replace"))
+        place = self._places.get(after)
+        if place is None:
+            place = self._places[after] = self._events.text(decoded(after))
+        task, other = int(left), int(taken)
+        self.comms[task], self.comms[other] = before, after
+        self._switches.extend((time_ns, cpu, task, state, other, place, NONE))
         return True
 
     def most(self, text: bytes, last_ns: int) -> tuple[bytes, int]:
-        """Take in what whole lines tell of switches and wakeups, all at once.
+        """Take in what whole lines tell of switches, wakeups and runs, all at once.
 
         Returns the text with empty lines in place of those, and the last time in them, if that is after `last_ns`.
         """
-        parts = self._forms.switches.split(text)
-        width = self._forms.switches.groups + 1
-        if len(parts) > 1:
-            process, cpu, seconds, part, before, left, state, after, taken, chain = (
-                parts[i::width] for i in range(1, width)
-            )
-            time_ns = _times(seconds, part)
-            last_ns = max(last_ns, int(time_ns.max()))
-            tasks, others = (np.array(numbers, "S10").astype(np.int64) for numbers in (left, taken))
-            self._told(process, tasks)
-            self.comms.update(zip(others.tolist(), after, strict=True))
-            self.comms.update(zip(tasks.tolist(), before, strict=True))
-            states = self._each(state, self._states, lambda raw: state_of(decoded(raw)))
-            names = self._each(after, self._places, lambda raw: self._events.text(decoded(raw)))
-            columns = (time_ns, np.array(cpu, "S5").astype(np.int64), tasks, states, others, names)
-            stacks = self._each(chain, self.stacks, lambda raw: len(self.stacks) if raw else NONE)
-            block = np.stack((*columns, stacks), axis=1)
-            self._switches.frombytes(block.tobytes())
-            text = _joined(parts, width, chain)
-        parts = self._forms.wakes.split(text)
-        width = self._forms.wakes.groups + 1
-        if len(parts) > 1:
-            _, _, seconds, part, kinds, comm, woken, chain = (parts[i::width] for i in range(1, width))
-            time_ns, tasks = _times(seconds, part), np.array(woken, "S10").astype(np.int64)
-            last_ns = max(last_ns, int(time_ns.max()))
-            for task, name in zip(tasks.tolist(), comm, strict=True):
-                self.comms.setdefault(task, name)
-            sorts = np.array(kinds)
-            for kind, wakes in self._wakes.items():
-                wakes.frombytes(np.stack((time_ns, tasks), axis=1)[sorts == kind].tobytes())
-            self.unused_stacks += sum(map(bool, chain))
-            text = _joined(parts, width, chain)
+        for form, take in (
+            (self._forms.switches, self._most_switches),
+            (self._forms.wakes, self._most_wakes),
+            (self._forms.ran, self._most_runs),
+        ):
+            parts = form.split(text)
+            width = form.groups + 1
+            if len(parts) > 1:
+                columns = {name: parts[place::width] for name, place in form.groupindex.items()}
+                time_ns = _times(columns["seconds"], columns["part"])
+                last_ns = max(last_ns, int(time_ns.max()))
+                take(time_ns, columns)
+                text = _joined(parts, width, columns["chain"])
         return text, last_ns
 
-    def _told(self, process: list[bytes | None], tasks: Array) -> None:
+    def _most_switches(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
+        tasks, others = _numbers(of["left"]), _numbers(of["taken"])
+        self._told(of["pid"], tasks)
+        self.comms.update(zip(others.tolist(), of["after"], strict=True))
+        self.comms.update(zip(tasks.tolist(), of["before"], strict=True))
+        states = self._each(of["state"], self._states, lambda raw: state_of(decoded(raw)))
+        names = self._each(of["after"], self._places, lambda raw: self._events.text(decoded(raw)))
+        columns = (time_ns, _numbers(of["cpu"]), tasks, states, others, names, self._chains(of["chain"]))
+        self._switches.frombytes(np.stack(columns, axis=1).tobytes())
+
+    def _most_wakes(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
+        tasks, wakers = _numbers(of["woken"]), _numbers(of["tid"])
+        for task, name in zip(tasks.tolist(), of["comm"], strict=True):
+            self.comms.setdefault(task, name)
+        stacks = self._chains(of["chain"])
+        by_flags = self._each(of["flags"], {}, lambda raw: waker(NONE, raw) == NOBODY)
+        by_chain = self._each(of["chain"], self._interrupts, lambda raw: INTERRUPT.search(raw) is not None)
+        wakers = np.where((by_flags | by_chain) != 0, NOBODY, wakers)
+        sorts = np.array(of["kind"])
+        rows = np.stack((time_ns, tasks, wakers, stacks), axis=1)
+        for kind, wakes in self._wakes.items():
+            wakes.frombytes(rows[sorts == kind].tobytes())
+
+    def _most_runs(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
+        tasks, cpu = _numbers(of["ran"]), _numbers(of["cpu"])
+        cpu = np.where(tasks == _numbers(of["tid"]), cpu, NONE)
+        columns = (time_ns, tasks, np.array(of["length"], "S18").astype(np.int64), cpu)
+        self._ran.frombytes(np.stack(columns, axis=1).tobytes())
+        self.unused_stacks += sum(map(bool, of["chain"]))
+
+    def _chains(self, raw: list[bytes]) -> Array:
+        """The numbers of call stacks."""
+        return self._each(raw, self.stacks, lambda chain: len(self.stacks) if chain else NONE)
+
+    def _told(self, process: Sequence[bytes | None], tasks: Array) -> None:
         """Which process the threads are in, where that is told."""
         if any(process):
             known = self._scheduling.processes
@@ -172,11 +220,20 @@ class SchedTexts:
         switches = np.frombuffer(self._switches, np.int64).reshape(-1, 7).T
         if switches.size:
             self._scheduling.switches(*switches)
+        if not switches.size:
+            return
         # What is about to be woken is told before it is, where both are.
         kind = WAKING if len(self._wakes[WAKING]) else WAKEUP
         for wakes in (self._wakes[kind], self._wakes[NEW]):
-            if len(wakes) and switches.size:
-                self._scheduling.wakes(*np.frombuffer(wakes, np.int64).reshape(-1, 2).T)
+            if len(wakes):
+                self._scheduling.wakes(*np.frombuffer(wakes, np.int64).reshape(-1, 4).T)
+        if len(self._ran):
+            self._scheduling.ran(*np.frombuffer(self._ran, np.int64).reshape(-1, 4).T)
+
+
+def _numbers(raw: list[bytes]) -> Array:
+    found: Array = np.array(raw, "S10").astype(np.int64)
+    return found
 
 
 def _times(seconds: list[bytes], part: list[bytes]) -> Array:

@@ -2,7 +2,8 @@
 
 Each thread has a row of its states (running, runnable, sleeping …) and each CPU one of what ran there. Neither is code
 that a thread ran, so neither counts as host time, and no time counts twice: the time of threads in each state stands in
-samples of three events, a row of which is a stretch of a thread, with the CPU where it ran.
+samples of three events, a row of which is a stretch of a thread, with the CPU where it ran. Beside them sleeps count
+once more, by who ended them, and each switch by itself.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,43 +18,25 @@ from .lines import TRACK
 from .made import NONE, MadeEvents
 from .phases import FARTHEST_NS
 from .slices import What
+from .thread_states import ASLEEP, NOBODY, READY, RUN, STATES, Stretches, Told, stretches_of
+from .thread_states import PREEMPTED as PREEMPTED
+from .thread_states import UNKNOWN_TASK as UNKNOWN_TASK
+from .thread_states import state_of_bits as state_of_bits
 
 RUNNING, RUNNABLE, SLEEPING = "running time", "runnable time", "sleeping time"
 """The events: how long threads ran, waited for a CPU, and waited for anything else, in ns."""
-STATES = (
-    *("running", "runnable", "runnable (preempted)", "sleeping", "uninterruptible sleep", "stopped", "traced"),
-    *("dead", "zombie", "parked", "idle", "waiting"),
-)
-RUN, READY, PREEMPTED, ASLEEP, UNINTERRUPTIBLE, STOPPED, TRACED, DEAD, ZOMBIE, PARKED, IDLE, WAITING = range(
-    len(STATES)
-)
-LETTERS = {
-    "S": ASLEEP,
-    "D": UNINTERRUPTIBLE,
-    "T": STOPPED,
-    "t": TRACED,
-    "X": DEAD,
-    "x": DEAD,
-    "Z": ZOMBIE,
-    "P": PARKED,
-    "I": IDLE,
-    "K": ASLEEP,
-    "W": ASLEEP,
-    "N": ASLEEP,
-}
-"""The kernel's letters of states, but for R, the state of what wants to run on."""
+BY_WAKER = "sleeping time by waker"
+"""The sleeps that something in the trace ended, by what did."""
+SWITCHES = "switches"
+"""How often threads left a CPU, in which state."""
 _KINDS = {STATES[RUN]: FrameKind.USER, STATES[READY]: FrameKind.ANNOTATION, STATES[PREEMPTED]: FrameKind.ANNOTATION}
 """How states are drawn: running as code is, waiting for a CPU as what is told beside it; all else is grey."""
 STATE, ON_CPU, CPUS = "state of a thread", "what a CPU ran", "CPUs"
 """The categories of the two sorts of slices, and the process in which the CPUs stand."""
 NOT_THERE = "switch away from a thread that did not run there: switches before it were lost"
-UNKNOWN_TASK = -1
-_IN, _WOKEN = -1, -2
-
-
-def state_of(letters: str) -> int:
-    """The state in which a thread was left, by what the kernel prints of it: "S", "R+", "D|K"."""
-    return LETTERS.get(letters[:1], PREEMPTED)
+SINCE_WHEN = "time of a thread of which nothing tells since when or how long it ran, as only some threads were recorded"
+Frames = Callable[[ProfileBuilder, int, bool], list[int]]
+"""The frames of a stack by its number, outermost first; true: only those of the interrupt in it."""
 
 
 def what(category: str, name: str) -> What | None:
@@ -61,19 +44,6 @@ def what(category: str, name: str) -> What | None:
     if category == STATE:
         return What("other", _KINDS.get(name, FrameKind.UNKNOWN), TRACK)
     return What("other", FrameKind.USER, TRACK) if category == ON_CPU else None
-
-
-@dataclass(frozen=True, eq=False)
-class Stretches:
-    """Times in which threads were in one state. task: the number of the thread. cpu: -1 unless it ran. stack: where it
-    was when the stretch began, a number of the caller's, -1 none."""
-
-    task: Array
-    state: Array
-    start_ns: Array
-    stop_ns: Array
-    cpu: Array
-    stack: Array
 
 
 @dataclass(eq=False)
@@ -85,6 +55,8 @@ class Scheduling:
     processes: dict[int, int] = field(default_factory=dict)
     _switches: list[Array] = field(default_factory=list)
     _wakes: list[Array] = field(default_factory=list)
+    _ran: list[Array] = field(default_factory=list)
+    _ends: list[tuple[int, int]] = field(default_factory=list)
     _stretches: Stretches | None = None
 
     def switches(
@@ -99,14 +71,26 @@ class Scheduling:
     ) -> None:
         """Add switches: the thread that a CPU left (UNKNOWN_TASK: not told) and in which state, the one it took, as a
         number and the place of its name among the texts of the events, and the stack from which it left."""
-        block = np.empty((7, len(time_ns)), np.int64)
-        for row, values in zip(block, (time_ns, cpu, left, state, taken, comm, stack), strict=True):
-            row[:] = values
-        self._switches.append(block)
+        self._switches.append(_block(time_ns, cpu, left, state, taken, comm, stack))
 
-    def wakes(self, time_ns: Sequence[int] | Array, task: Sequence[int] | Array) -> None:
-        """Add times at which threads became runnable."""
-        self._wakes.append(np.array((time_ns, task), np.int64).reshape(2, -1))
+    def wakes(
+        self,
+        time_ns: Sequence[int] | Array,
+        task: Sequence[int] | Array,
+        waker: Sequence[int] | Array | int = UNKNOWN_TASK,
+        stack: Sequence[int] | Array | int = NONE,
+    ) -> None:
+        """Add times at which threads became runnable, with the thread that woke them (NOBODY: an interrupt) and the
+        stack from which it did."""
+        self._wakes.append(_block(time_ns, task, waker, stack))
+
+    def ran(self, until_ns: Array, task: Array, length_ns: Array, cpu: Array) -> None:
+        """Add times up to which threads are known to have run, for how long, and where (-1: not told)."""
+        self._ran.append(_block(until_ns, task, length_ns, cpu))
+
+    def ended(self, time_ns: int, task: int) -> None:
+        """Add the end of a thread."""
+        self._ends.append((time_ns, task))
 
     def stretches(self, found: Stretches) -> None:
         """Take what is known already of states, in place of switches."""
@@ -120,27 +104,33 @@ class Scheduling:
         events: MadeEvents,
         last_ns: int,
         lost: Callable[[str, str, int], None],
-        frames: Callable[[ProfileBuilder, int], list[int]] | None = None,
+        frames: Frames | None = None,
     ) -> Callable[[ProfileBuilder, int], None]:
         """Add the slices of threads and CPUs to the events. last_ns: when the last thing was seen. lost: is told a
-        reason, an example and how many. frames: those of a stack, outermost first.
+        reason, an example and how many.
 
         Returns what adds the samples, for `Dialect.more`.
         """
         found = self._stretches
+        switches = _joined(self._switches, 7)
+        switches = switches[:, np.argsort(switches[0], kind="stable")]
         if found is None:
-            switches = np.concatenate(self._switches or [np.zeros((7, 0), np.int64)], axis=1)
-            switches = switches[:, np.argsort(switches[0], kind="stable")]
-            wakes = np.concatenate(self._wakes or [np.zeros((2, 0), np.int64)], axis=1)
-            self._switches, self._wakes = [], []
-            _add_cpus(events, switches, last_ns, lost, self.processes)
-            found = _states(switches, wakes, last_ns)
+            ends = np.array(self._ends, np.int64).reshape(-1, 2).T
+            told = Told(switches, _joined(self._wakes, 4), _joined(self._ran, 4), ends)
+            self._switches, self._wakes, self._ran, self._ends = [], [], [], []
+            found, unknown = stretches_of(told, last_ns)
+            if told.of_few():
+                self._add_runs(events, found)
+            else:
+                _add_cpus(events, switches, last_ns, lost, self.processes)
+            if len(unknown):
+                lost(SINCE_WHEN, f"at {unknown[0]} ns", len(unknown))
         else:
             self._add_runs(events, found)
         self._add_states(events, found)
 
         def samples(builder: ProfileBuilder, zero: int) -> None:
-            _add_samples(builder, found, zero, frames)
+            _Samples(builder, zero, self, frames).add(found, switches)
 
         return samples
 
@@ -157,6 +147,10 @@ class Scheduling:
     def name(self, task: int) -> str:
         """The name of a thread."""
         return self.comms.get(task) or f"thread {task}"
+
+    def program(self, task: int) -> str:
+        """What the process of a thread is called: by its main thread, where that is known."""
+        return self.comms.get(self.processes.get(task, task)) or self.name(task)
 
     def process(self, task: int) -> str:
         """The text that stands for the process of a thread: where it is not known, the thread's name tells."""
@@ -230,72 +224,83 @@ def _add_lanes(
     events.about("process_sort_index", f"CPU {cpus[0]}" if len(cpus) else "", CPUS, sort_index=-1)
 
 
-def _states(switches: Array, wakes: Array, last_ns: int) -> Stretches:
-    """What each thread did from one thing that happened to it to the next."""
-    time_ns, cpu, left, state, taken, _, stack = switches
-    nothing = np.full(len(time_ns), -1, np.int64)
-    none = np.full(wakes.shape[1], -1, np.int64)
-    task = np.concatenate((left, taken, wakes[1]))
-    time = np.concatenate((time_ns, time_ns, wakes[0]))
-    kind = np.concatenate((state, np.full(len(taken), _IN), np.full(len(none), _WOKEN)))
-    on = np.concatenate((nothing, cpu, none))
-    of = np.concatenate((stack, nothing, none))
-    # At one time things are in the order of the switches, and wakeups before them.
-    number = np.arange(len(time_ns))
-    order = np.lexsort((np.concatenate((2 * number, 2 * number + 1, none)), time, task))
-    order = order[task[order] > 0]
-    task, time, kind, on, of = (values[order] for values in (task, time, kind, on, of))
-    same = np.zeros(len(task), bool)
-    same[1:] = task[1:] == task[:-1]
-    before = np.full(len(task), ASLEEP, np.int64)
-    before[1:] = np.where(same[1:], kind[:-1], ASLEEP)
-    # Who runs or wants to run cannot be woken.
-    idle = (kind == _WOKEN) & ((before == _IN) | (before == _WOKEN) | (before == PREEMPTED))
-    kept = np.flatnonzero(~idle)
-    task, time, kind, on, of = (values[kept] for values in (task, time, kind, on, of))
-    stop = np.full(len(task), last_ns, np.int64)
-    stop[:-1] = np.where(task[1:] == task[:-1], time[1:], last_ns)
-    state = np.where(kind == _IN, RUN, np.where(kind == _WOKEN, READY, kind))
-    lasting = np.flatnonzero((state != DEAD) & (state != ZOMBIE) & (stop > time))
-    return Stretches(*(values[lasting] for values in (task, state, time, stop, on, of)))
+@dataclass(eq=False)
+class _Samples:
+    """Adds the samples, at times that count from `zero`."""
 
+    builder: ProfileBuilder
+    zero: int
+    scheduling: Scheduling
+    frames: Frames | None
 
-def _add_samples(
-    builder: ProfileBuilder,
-    found: Stretches,
-    zero: int,
-    frames: Callable[[ProfileBuilder, int], list[int]] | None,
-) -> None:
-    tasks, inverse = np.unique(found.task, return_inverse=True)
-    known = builder.threads_of("track")
-    thread = np.array([known.get(task, NONE) for task in tasks.tolist()] or [NONE], np.int64)[inverse]
-    start, length = found.start_ns - zero, found.stop_ns - found.start_ns
-    good = (thread >= 0) & (start >= 0) & (start < 2 * FARTHEST_NS)
-    pairs, which = np.unique((found.stack + 1) * len(STATES) + found.state, return_inverse=True)
-    nodes = []
-    for pair in pairs.tolist():
-        of, state = pair // len(STATES) - 1, pair % len(STATES)
-        above = frames(builder, of) if frames is not None and of >= 0 else []
-        nodes.append(
-            builder.stack(
-                [
-                    *above,
-                    builder.frame(builder.function(STATES[state]), kind=_KINDS.get(STATES[state], FrameKind.UNKNOWN)),
-                ]
-            )
-        )
-    node = np.array(nodes or [0], np.int64)[which]
-    for name, states in (
-        (RUNNING, [RUN]),
-        (RUNNABLE, [READY, PREEMPTED]),
-        (SLEEPING, list(range(ASLEEP, len(STATES)))),
-    ):
-        rows = np.flatnonzero(good & np.isin(found.state, states))
+    def add(self, found: Stretches, switches: Array) -> None:
+        """Add all of them."""
+        length = found.stop_ns - found.start_ns
+        stacks = self._nodes(found.task, found.state, found.stack, self._left)
+        asleep = found.state >= ASLEEP
+        for name, of in (
+            (RUNNING, found.state == RUN),
+            (RUNNABLE, (found.state == READY) | (found.state == PREEMPTED)),
+            (SLEEPING, asleep),
+        ):
+            self._add(name, "ns", np.flatnonzero(of), found.start_ns, found.task, found.cpu, stacks, length)
+        woken = np.flatnonzero(asleep & (found.waker != UNKNOWN_TASK))
+        stacks = np.zeros(len(asleep), np.int64)
+        stacks[woken] = self._nodes(found.waker[woken], found.waker[woken] * 0, found.call[woken], self._woken)
+        self._add(BY_WAKER, "ns", woken, found.start_ns, found.task, found.cpu, stacks, length)
+        time_ns, cpu, left, state, _, _, stack = switches
+        stacks = self._nodes(left, state, stack, self._left)
+        self._add(SWITCHES, "count", np.flatnonzero(left > 0), time_ns, left, cpu, stacks, np.ones(len(left), np.int64))
+
+    def _add(
+        self, name: str, unit: str, rows: Array, time_ns: Array, task: Array, cpu: Array, stack: Array, weight: Array
+    ) -> None:
+        known = self.builder.threads_of("track")
+        tasks, inverse = np.unique(task[rows], return_inverse=True)
+        thread = np.array([known.get(one, NONE) for one in tasks.tolist()] or [NONE], np.int64)[inverse]
+        start = time_ns[rows] - self.zero
+        good = np.flatnonzero((thread >= 0) & (start >= 0) & (start < 2 * FARTHEST_NS))
+        rows = rows[good]
         if len(rows):
-            event = np.full(len(rows), builder.event(name, "ns"))
-            builder.samples(start[rows], thread[rows], found.cpu[rows], event, node[rows], length[rows])
+            event = np.full(len(rows), self.builder.event(name, unit, weighted=unit == "ns"))
+            self.builder.samples(start[good], thread[good], cpu[rows], event, stack[rows], weight[rows])
+
+    def _nodes(self, task: Array, state: Array, stack: Array, made: Callable[[int, int, int], int]) -> Array:
+        """The call stacks of threads in a state, each made once."""
+        tasks, of = np.unique(task, return_inverse=True)
+        width = int(stack.max(initial=0)) + 2
+        keys, inverse = np.unique((of * len(STATES) + state) * width + stack + 1, return_inverse=True)
+        nodes = [
+            made(int(tasks[key // width // len(STATES)]), key // width % len(STATES), key % width - 1)
+            for key in keys.tolist()
+        ]
+        return np.array(nodes or [0], np.int64)[inverse]
+
+    def _left(self, task: int, state: int, stack: int) -> int:
+        """What a thread did, of which program, and where it was."""
+        name = STATES[state]
+        return self._node(name, self.scheduling.program(task), _KINDS.get(name, FrameKind.UNKNOWN), stack, False)
+
+    def _woken(self, waker: int, _: int, stack: int) -> int:
+        """Who woke a thread, and where that was."""
+        if waker == NOBODY:
+            return self._node("woken by an interrupt", "", FrameKind.ANNOTATION, stack, True)
+        called = f"woken by {self.scheduling.name(waker)}"
+        return self._node(called, self.scheduling.program(waker), FrameKind.ANNOTATION, stack, False)
+
+    def _node(self, name: str, program: str, kind: FrameKind, stack: int, interrupt: bool) -> int:
+        root = self.builder.frame(self.builder.function(name, program), kind=kind)
+        inner = self.frames(self.builder, stack, interrupt) if self.frames is not None and stack >= 0 else []
+        return self.builder.stack([root, *inner])
 
 
-def state_of_bits(bits: int) -> int:
-    """The state in which a thread was left, by the kernel's bits, as they are since Linux 4.14."""
-    return next((LETTERS[letter] for bit, letter in enumerate("SDTtXZPI") if bits >> bit & 1), PREEMPTED)
+def _block(*columns: Sequence[int] | Array | int) -> Array:
+    """Columns below each other; the first tells how long they are."""
+    block = np.empty((len(columns), len(np.asarray(columns[0]))), np.int64)
+    for row, values in zip(block, columns, strict=True):
+        row[:] = values
+    return block
+
+
+def _joined(blocks: list[Array], width: int) -> Array:
+    return np.concatenate([*blocks, np.zeros((width, 0), np.int64)], axis=1)

@@ -1,0 +1,171 @@
+"""What threads did from one moment to the next, from the switches and wakeups of a scheduler."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .events import Array
+
+STATES = (
+    *("running", "runnable", "runnable (preempted)", "sleeping", "uninterruptible sleep", "stopped", "traced"),
+    *("dead", "zombie", "parked", "idle", "waiting"),
+)
+RUN, READY, PREEMPTED, ASLEEP, UNINTERRUPTIBLE, STOPPED, TRACED, DEAD, ZOMBIE, PARKED, IDLE, WAITING = range(
+    len(STATES)
+)
+LETTERS = {
+    "S": ASLEEP,
+    "D": UNINTERRUPTIBLE,
+    "T": STOPPED,
+    "t": TRACED,
+    "X": DEAD,
+    "x": DEAD,
+    "Z": ZOMBIE,
+    "P": PARKED,
+    "I": IDLE,
+    "K": ASLEEP,
+    "W": ASLEEP,
+    "N": ASLEEP,
+}
+"""The kernel's letters of states, but for R, the state of what wants to run on."""
+UNKNOWN_TASK = -1
+NOBODY = 0
+"""The number of the thread that stands for an idle CPU. What wakes in its place is an interrupt."""
+_IN, _WOKEN, _SEEN, _NOTHING = -1, -2, -3, -4
+
+
+def state_of(letters: str) -> int:
+    """The state in which a thread was left, by what the kernel prints of it: "S", "R+", "D|K"."""
+    return LETTERS.get(letters[:1], PREEMPTED)
+
+
+def state_of_bits(bits: int) -> int:
+    """The state in which a thread was left, by the kernel's bits, as they are since Linux 4.14."""
+    return next((LETTERS[letter] for bit, letter in enumerate("SDTtXZPI") if bits >> bit & 1), PREEMPTED)
+
+
+@dataclass(frozen=True, eq=False)
+class Stretches:
+    """Times in which threads were in one state. task: the number of the thread. cpu: -1 unless it ran. stack: where it
+    was when the stretch began, a number of the caller's, -1 none.
+
+    waker: of a sleep that was ended, the thread that did (NOBODY: an interrupt), else UNKNOWN_TASK. call: the stack
+    from which that was done, as `stack`.
+    """
+
+    task: Array
+    state: Array
+    start_ns: Array
+    stop_ns: Array
+    cpu: Array
+    stack: Array
+    waker: Array
+    call: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What a scheduler told. switches: time, CPU, the thread it left and in which state, the one it took, that one's
+    name (a number of the caller's) and the stack from which it left. wakes: time, thread, waker and its stack. ran:
+    up to when a thread is known to have run, the thread, for how long, and on which CPU (-1: not told). ends: when a
+    thread ended, and which."""
+
+    switches: Array
+    wakes: Array
+    ran: Array
+    ends: Array
+
+    def of_few(self) -> bool:
+        """Whether some threads alone were recorded, and not CPUs: then most that were taken never leave.
+
+        Where all is recorded, what is on each CPU at the end was taken and did not leave.
+        """
+        _, cpu, left, _, taken, _, _ = self.switches
+        never = int(np.count_nonzero(~np.isin(taken, left)))
+        return never > len(np.unique(cpu)) + len(taken) // 10
+
+
+def stretches_of(told: Told, last_ns: int) -> tuple[Stretches, Array]:
+    """What each thread did from one thing that happened to it to the next.
+
+    Also, of what was recorded of some threads alone, the times up to which it is not known what a thread did, as
+    nothing tells since when, or how long, it ran: there are no stretches there.
+    """
+    few = told.of_few()
+    rows = _rows(told, few)
+    task, time, _, kind = rows[:4]
+    # Of several that tell that it ran, the first tells since when; who runs or wants to run cannot be woken.
+    before, switched = _before(task, kind), _before(task, kind, np.flatnonzero(kind != _WOKEN))
+    idle = (kind == _WOKEN) & ((before == _IN) | (before == _WOKEN) | (before == _SEEN) | (before == PREEMPTED))
+    idle |= (kind == _SEEN) & ((switched == _IN) | (switched == _SEEN))
+    if few:
+        idle |= switched == DEAD
+    task, time, _, kind, on, stack, waker, call, begun = rows[:, ~idle]
+    same = np.zeros(len(task), bool)
+    same[1:] = task[1:] == task[:-1]
+    earliest = int(rows[1].min(initial=last_ns))
+    time = np.where(kind == _SEEN, np.maximum(begun, np.where(same, np.roll(time, 1), earliest)), time)
+    kind = np.where(kind == _SEEN, _IN, kind)
+    more = np.append(same[1:], False)
+    after = np.where(more, np.roll(kind, -1), _NOTHING)
+    stop = np.where(more, np.roll(time, -1), last_ns)
+    state = np.where(kind == _IN, RUN, np.where(kind == _WOKEN, READY, kind))
+    lasting = (state != DEAD) & (state != ZOMBIE) & (stop > time)
+    # It was left, and so it ran: since when? Or it was taken, and not left: how long did it run?
+    unknown = lasting & few & np.where(kind == _IN, after == _NOTHING, after >= 0)
+    woken = after == _WOKEN
+    waker, call = np.where(woken, np.roll(waker, -1), UNKNOWN_TASK), np.where(woken, np.roll(call, -1), -1)
+    columns = (task, state, time, stop, on, stack, waker, call)
+    return Stretches(*(values[lasting & ~unknown] for values in columns)), stop[unknown]
+
+
+def _rows(told: Told, few: bool) -> Array:
+    """What happened to each thread, in order: thread, time, place among what is at one time, kind, CPU, stack, waker,
+    the waker's stack, and since when it ran."""
+    time_ns, cpu, left, state, taken, _, stack = told.switches
+    # At one time things are in the order of the switches, and what tells of a thread besides before them.
+    place = 2 * np.arange(len(time_ns))
+    of_left = _block(left, time_ns, place, state, stack=stack)
+    of_taken = _block(taken, time_ns, place + 1, _IN, cpu=cpu)
+    wake_ns, woken, waker, call = told.wakes
+    of_woken = _block(woken, wake_ns, -2, _WOKEN, waker=waker, call=call)
+    until, runner, length, where = told.ran
+    of_seen = _block(runner, until, -1, _SEEN, cpu=where, begun=until - length)
+    blocks = [of_left, of_taken, of_woken, of_seen]
+    if few:
+        # Of all others there is no telling when they stop. A thread that ends is not seen to leave.
+        known = np.concatenate((left, runner[where >= 0]))
+        when, ended = told.ends
+        blocks = [block[:, np.isin(block[0], known)] for block in (*blocks, _block(ended, when, -3, DEAD))]
+    rows = np.concatenate(blocks, axis=1)
+    rows = rows[:, np.lexsort((rows[2], rows[1], rows[0]))]
+    return rows[:, rows[0] > 0]
+
+
+def _block(
+    task: Array,
+    time: Array,
+    place: Array | int,
+    kind: Array | int,
+    *,
+    cpu: Array | int = -1,
+    stack: Array | int = -1,
+    waker: Array | int = UNKNOWN_TASK,
+    call: Array | int = -1,
+    begun: Array | int = 0,
+) -> Array:
+    columns = (task, time, place, kind, cpu, stack, waker, call, begun)
+    block = np.empty((len(columns), len(task)), np.int64)
+    for row, values in zip(block, columns, strict=True):
+        row[:] = values
+    return block
+
+
+def _before(task: Array, kind: Array, among: Array | None = None) -> Array:
+    """Of what kind was the thing before each, among some of them, of the same thread; ASLEEP where it is the first."""
+    if among is None:
+        among = np.arange(len(task))
+    place = np.searchsorted(among, np.arange(len(task))) - 1
+    before = among[np.maximum(place, 0)] if len(among) else np.zeros(len(task), np.int64)
+    known = (place >= 0) & (task[before] == task) if len(among) else np.zeros(len(task), bool)
+    return np.where(known, kind[before], ASLEEP)
