@@ -1,10 +1,9 @@
 // The search box: the server answers over all functions, those too narrow to be drawn included.
 
 import { RequestFailed, getJSON } from '../../http.js';
+import { Typing } from '../typing.js';
 import { percentage } from './format.js';
 import { link } from './state.js';
-
-const TYPED_AFTER_MS = 160;
 
 export class Search {
   #form;
@@ -15,7 +14,7 @@ export class Search {
   #found;
   #asked = null;
   #request = null;
-  #typing = 0;
+  #typing;
 
   /**
    * @param form holds the input `q` and an element data-flame="matched"; data-flame-search is the address to ask
@@ -28,27 +27,17 @@ export class Search {
     this.#state = state;
     this.#source = form.dataset.flameSearch;
     this.#found = found;
-    this.#input.addEventListener('input', () => {
-      clearTimeout(this.#typing);
-      this.#typing = setTimeout(() => state.change({ q: this.#input.value }), TYPED_AFTER_MS);
-    });
+    this.#typing = new Typing(this.#input, state);
     form.addEventListener('submit', (event) => {
       event.preventDefault();
-      clearTimeout(this.#typing);
       const isNew = state.get('q') !== this.#input.value;
-      state.change({ q: this.#input.value });
+      this.#typing.take();
       if (!isNew) next(1);
     });
     this.#input.addEventListener('keydown', (event) => {
       if (event.key === 'Enter' && event.shiftKey) {
         event.preventDefault();
         next(-1);
-      } else if (event.key === 'Escape') {
-        event.preventDefault();
-        if (this.#input.value) {
-          this.#input.value = '';
-          state.change({ q: '' });
-        } else this.#input.blur();
       }
     });
     addEventListener('keydown', (event) => {
@@ -69,7 +58,7 @@ export class Search {
   /** Show what the state says. */
   async update(state) {
     const pattern = state.get('q');
-    if (document.activeElement !== this.#input || pattern === '') this.#input.value = pattern;
+    this.#typing.show(pattern);
     const words = state.asked();
     words.set('q', pattern);
     const url = link(this.#source, words);

@@ -2,8 +2,7 @@
 
 import { RequestFailed, getJSON } from '../../http.js';
 import { percentage, weight } from '../flamegraph/format.js';
-
-const TYPED_AFTER_MS = 200;
+import { Typing } from '../typing.js';
 
 export class Search {
   #form;
@@ -14,7 +13,7 @@ export class Search {
   #does;
   #asked = null;
   #request = null;
-  #typing = 0;
+  #typing;
   #hit = null;
 
   /** @param does found(set of functions | null), go(hit), from() → ns */
@@ -25,26 +24,17 @@ export class Search {
     this.#state = state;
     this.#url = url;
     this.#does = does;
-    this.#input.addEventListener('input', () => {
-      clearTimeout(this.#typing);
-      this.#typing = setTimeout(() => state.change({ q: this.#input.value }), TYPED_AFTER_MS);
-    });
+    this.#typing = new Typing(this.#input, state);
     form.addEventListener('submit', (event) => {
       event.preventDefault();
-      this.#take();
+      this.#typing.take();
       this.next(false);
     });
     this.#input.addEventListener('keydown', (event) => {
       if (event.key === 'Enter' && event.shiftKey) {
         event.preventDefault();
-        this.#take();
+        this.#typing.take();
         this.next(true);
-      } else if (event.key === 'Escape') {
-        event.preventDefault();
-        if (this.#input.value) {
-          this.#input.value = '';
-          state.change({ q: '' });
-        } else this.#input.blur();
       }
     });
     for (const button of form.querySelectorAll('[data-hit]')) {
@@ -57,8 +47,7 @@ export class Search {
   }
 
   clear() {
-    this.#input.value = '';
-    this.#state.change({ q: '' });
+    this.#typing.clear();
   }
 
   /** Go to the next hit, or the one before. */
@@ -82,7 +71,7 @@ export class Search {
   /** Show what the state says. */
   async update() {
     const pattern = this.#state.get('q');
-    if (document.activeElement !== this.#input || pattern === '') this.#input.value = pattern;
+    this.#typing.show(pattern);
     const words = this.#words();
     const asked = words.toString();
     if (asked === this.#asked) return;
@@ -109,11 +98,6 @@ export class Search {
       this.#does.found(null);
       if (!(error instanceof RequestFailed)) throw error;
     }
-  }
-
-  #take() {
-    clearTimeout(this.#typing);
-    this.#state.change({ q: this.#input.value });
   }
 
   #words() {
