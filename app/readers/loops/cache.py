@@ -17,7 +17,10 @@ from typing import Any
 
 from ... import __version__
 
-SHARED = ("loops/compiled.py", "loops/hashing.py", "trace/interning.py", "trace/masks.py", "trace/values.py")
+SHARED = (
+    *("loops/compiled.py", "loops/hashing.py", "perfetto_trace/wire_columns.py"),
+    *("trace/interning.py", "trace/masks.py", "trace/values.py"),
+)
 """Modules of which parts are compiled into loops of others: the compiler sees only that a loop's own module changes."""
 LOCK = "lock"
 READY = "ready"

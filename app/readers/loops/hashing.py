@@ -93,6 +93,45 @@ def numbered(at: Array, first: Array, second: Array, size: int = 0) -> tuple[Arr
 
 
 @compiled
+def _coded(given: Array, factor: int) -> tuple[Array, Array]:
+    codes = np.empty(len(given), np.int32)
+    shown = np.empty(16, np.int32)
+    count = code = 0
+    keys = np.zeros(64, np.int64)
+    values = np.full(64, -1, np.int32)
+    for i in range(len(given)):
+        key = given[i]
+        if i and key == given[i - 1]:
+            codes[i] = code
+            continue
+        mask = len(keys) - 1
+        at = place(key, factor, mask)
+        while values[at] >= 0 and keys[at] != key:
+            at = (at + 1) & mask
+        if values[at] < 0:
+            keys[at] = key
+            values[at] = count
+            if count == len(shown):
+                more = np.empty(4 * count, np.int32)
+                more[:count] = shown
+                shown = more
+            shown[count] = i
+            count += 1
+            code = count - 1
+            if 2 * count > len(keys):
+                keys, values = grown(keys, values, factor)
+        else:
+            code = values[at]
+        codes[i] = code
+    return codes, shown[:count].copy()
+
+
+def coded(keys: Array) -> tuple[Array, Array]:
+    """Numbers of whole numbers, from 0 in the order in which they first come (int32), and where each first comes."""
+    return _coded(keys.astype(np.int64, copy=False), FACTOR)
+
+
+@compiled
 def _dense(codes: Array, size: int) -> tuple[Array, Array]:
     number = np.full(size, -1, np.int32)
     shown = np.empty(size, np.int32)
@@ -151,13 +190,13 @@ def _looked_up(table: Array, values: Array, keys: Array, factor: int) -> Array:
 class Index:
     """Rows (int32, not negative) by key (int64). Of several with one key the first is found.
 
-    twice: whether some key came more than once.
+    twice: whether some key came more than once. keys, rows: the table, for compiled loops that look into it.
     """
 
     def __init__(self, keys: Array, rows: Array) -> None:
         keys = keys.astype(np.int64, copy=False)
-        self._table, self._rows, self.twice = _index(keys, rows.astype(np.int32, copy=False), FACTOR)
+        self.keys, self.rows, self.twice = _index(keys, rows.astype(np.int32, copy=False), FACTOR)
 
     def of(self, keys: Array) -> Array:
         """The row of each key (int32), NONE where there is none."""
-        return _looked_up(self._table, self._rows, keys.astype(np.int64, copy=False), FACTOR)
+        return _looked_up(self.keys, self.rows, keys.astype(np.int64, copy=False), FACTOR)

@@ -18,7 +18,10 @@ end_time: 6
 """
 CALLS = b"events: Ir\nfl=a.c\nfn=(1) f\n1 2\ncfn=(2) g\ncalls=1 2\n+1 3\n"
 PACKET = wire.message(
-    1, wire.number(8, 5), wire.number(10, 1), wire.message(11, wire.number(9, 3), wire.chunk(23, b"instant"))
+    1,
+    wire.number(8, 5),
+    wire.number(10, 1),
+    wire.message(11, wire.number(9, 3), wire.chunk(23, b"instant"), wire.message(4, wire.chunk(10, b"count"))),
 )
 
 

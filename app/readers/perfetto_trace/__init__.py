@@ -53,8 +53,9 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a trace. `source` names it in messages. Raises UnreadableInput where it shows nothing."""
     # What is compiled is loaded where something is read, and nowhere else.
     from .assembly import assembled
+    from .packets import PAD
 
-    data = stream.read(LONGEST_BYTES)
+    data = b"".join((stream.read(LONGEST_BYTES), bytes(PAD)))
     if stream.read(1):
         raise UnreadableInput(f"{source} is larger than 4 GiB: record for a shorter time, or fewer sorts of data.")
     return assembled(data, source, getattr(stream, "defect", None))

@@ -18,9 +18,10 @@ from ..trace.scheduling import Scheduling
 from ..trace.scheduling import what as of_scheduling
 from ..trace.slices import Meaning, What
 from . import FORMAT
+from .clocks import clocks_of, times_of
 from .events import TrackEvents
 from .kernel import KernelEvents
-from .packets import CUT_OFF, Packets, clocks_of, packets_of, times_of
+from .packets import CUT_OFF, Packets, packets_of
 from .samples import CpuSamples
 from .tracks import Names, names_of
 
@@ -85,7 +86,7 @@ def assembled(data: bytes, source: str, defect: str | None) -> Profile:
     kernel = KernelEvents(packets, names, made, scheduling, markers, losses.note)
     kernel.add()
     markers.finish(scheduling.process)
-    TrackEvents(packets, names, times, made, losses.note, lambda place: made.texts()[place]).add()
+    TrackEvents(packets, names, times, made, losses.note).add()
     samples = CpuSamples(packets, names, times, losses.note)
     states: Callable[[ProfileBuilder, int], None] | None = None
     if scheduling:
@@ -135,9 +136,10 @@ def _tell_names(made: MadeEvents, names: Names, scheduling: Scheduling, markers:
 
 def _tell_others(packets: Packets, losses: _Losses) -> None:
     """What nothing is made of, sort by sort."""
-    sorts, first, counts = np.unique(packets.all.other, return_index=True, return_counts=True)
-    for sort, at, count in zip(sorts.tolist(), first.tolist(), counts.tolist(), strict=True):
-        if sort and sort not in ABOUT:
+    rows = np.flatnonzero(packets.all.other)
+    sorts, first, counts = np.unique(packets.all.other[rows], return_index=True, return_counts=True)
+    for sort, at, count in zip(sorts.tolist(), rows[first].tolist(), counts.tolist(), strict=True):
+        if sort not in ABOUT:
             called = SORTS.get(sort)
             name = f"field {sort} ({called})" if called else f"field {sort}"
             losses.note(f"packet whose content is not shown: {name}", f"packet {at + 1}", count)

@@ -11,8 +11,9 @@ from ..trace.events import Array
 from ..trace.made import MadeEvents
 from ..trace.scheduling import PREEMPTED, UNKNOWN_TASK, Scheduling, state_of_bits
 from .packets import FTRACE, Lost, Packets
+from .texts import texts_at
 from .tracks import Names
-from .wire_columns import Messages, messages, places, texts_at
+from .wire_columns import Messages, messages
 
 TIME, TASK, PRINT, SWITCH, FREQUENCY, IDLE, WAKEUP, WAKING, NEW, RENAME = 1, 2, 3, 4, 11, 13, 17, 20, 114, 236
 _WANTED = (TIME, TASK, PRINT, SWITCH, FREQUENCY, IDLE, WAKEUP, WAKING, NEW, RENAME)
@@ -42,19 +43,19 @@ class KernelEvents:
         _, spans = self.packets.all.inner(FTRACE)
         if not spans.size:
             return
-        bundles = messages(data, spans, (1, 3, 4, 5, 6, 7))
+        bundles = messages(data, spans, (1, 3, 4, 5, 6, 7), (), (2,))
         if behind := int(np.count_nonzero(bundles.number(3))):
             self.lost(LOST_EVENTS, "", behind)
         offset = np.where(bundles.number(6) != 0, bundles.number(7) - bundles.number(6), 0)
-        found = places(data, spans, 2)
+        found = bundles.listed[2].contents()
         events = messages(data, found.spans, _WANTED)
         time = events.number(TIME) + offset[found.row]
         cpu = bundles.number(1)[found.row]
         if len(time):
             self.last_ns = max(self.last_ns, int(time.max()))
-        damaged = np.flatnonzero(events.bad >= 0)
+        damaged = np.flatnonzero(events.bad)
         if len(damaged):
-            self.lost(DAMAGED, f"at byte {int(events.bad[damaged[0]])}", len(damaged))
+            self.lost(DAMAGED, f"at byte {int(events.bad[damaged[0]]) - 1}", len(damaged))
         others = np.flatnonzero(events.other != 0)
         if len(others):
             which = sorted(set(events.other[others].tolist()))
@@ -68,8 +69,8 @@ class KernelEvents:
 
     def _texts(self, of: Messages, field: int) -> Array:
         found = np.full(len(of), self.made.text(""), np.int64)
-        rows, (begin, end) = of.inner(field)
-        found[rows] = texts_at(self.packets.data, begin, end, self.made.text)
+        rows, spans = of.inner(field)
+        found[rows] = texts_at(self.packets.data, spans, self.made.text)
         return found
 
     def _called(self, tasks: Array, names: Array) -> None:

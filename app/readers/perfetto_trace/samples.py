@@ -12,9 +12,9 @@ from ..trace.events import MISSING, Array
 from ..trace.made import NONE
 from ..trace.phases import FARTHEST_NS
 from .interned import Interned
-from .packets import INTERNED, SAMPLE, Lost, Packets
+from .packets import SAMPLE, Lost, Packets
 from .tracks import Names
-from .wire_columns import messages, places
+from .wire_columns import messages
 
 EVENT = "CPU samples"
 FUNCTION_NAMES, FRAMES, STACKS, PATHS, MAPPINGS = 5, 6, 7, 17, 19
@@ -90,10 +90,9 @@ class CpuSamples:
 
     def _interned(self, kind: int) -> dict[tuple[int, int], memoryview]:
         """The messages of one sort, by generation and number."""
-        rows, spans = self._packets.all.inner(INTERNED)
-        entries = places(self._packets.all.data, spans, kind)
+        entries = self._packets.interned[kind]
         number = messages(self._packets.all.data, entries.spans, (1,)).number(1)
-        generation = self._packets.generation[rows[entries.row]]
+        generation = self._packets.generation[entries.row]
         data = memoryview(self._packets.data)
         columns = (generation, number, entries.value, entries.end)
         return {
@@ -104,7 +103,7 @@ class CpuSamples:
     def _frames(self, builder: ProfileBuilder) -> dict[tuple[int, int], int]:
         """The frames of stacks, by generation and number."""
         names, paths = (
-            Interned(self._packets, kind, lambda text: self._texts.setdefault(text, len(self._texts))).table()
+            Interned(self._packets, kind, lambda text: self._texts.setdefault(text, len(self._texts))).table
             for kind in (FUNCTION_NAMES, PATHS)
         )
         texts = list(self._texts)

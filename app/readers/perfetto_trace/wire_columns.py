@@ -9,15 +9,21 @@ from typing import Any
 import numpy as np
 
 from ..loops.compiled import compiled
+from ..loops.hashing import coded
 from ..trace.events import Array
 
-ABSENT = -1
-LARGEST = (1 << 31) - 1
+ABSENT, NUMBER, CONTENT = 0, 1, 2
+"""What stands in a column of sizes: that there is no such field, that it is a number, or CONTENT and the size of it."""
+LARGEST = (1 << 31) - 1 - CONTENT
+OTHER, IGNORED = -1, -2
+"""What a field is that is no column."""
 
 
 @compiled
-def _varint(data: Array, at: int, end: int) -> tuple[Any, int]:
+def varint(data: Array, at: int, end: int) -> tuple[Any, int]:
     """(the number, where it ends); that is -1 where there is none."""
+    if at < end and data[at] < 128:
+        return np.int64(data[at]), at + 1
     value = np.uint64(0)
     shift = 0
     while at < end and shift < 70:
@@ -31,13 +37,13 @@ def _varint(data: Array, at: int, end: int) -> tuple[Any, int]:
 
 
 @compiled
-def _content(data: Array, at: int, end: int, kind: int) -> tuple[Any, Any, int]:
+def content(data: Array, at: int, end: int, kind: int) -> tuple[Any, Any, int]:
     """(value or where the content begins, its size or -1 for a number, where the field ends or -1)."""
     if kind == 0:
-        value, at = _varint(data, at, end)
+        value, at = varint(data, at, end)
         return value, -1, at
     if kind == 2:
-        size, at = _varint(data, at, end)
+        size, at = varint(data, at, end)
         if at < 0 or size < 0 or size > end - at or size > LARGEST:
             return 0, -1, -1
         return at, size, at + size
@@ -52,106 +58,56 @@ def _content(data: Array, at: int, end: int, kind: int) -> tuple[Any, Any, int]:
 
 @compiled
 def _scan(
-    data: Array, begin: Array, end: Array, column: Array, value: Array, size: Array, other: Array, bad: Array
-) -> None:
-    fields = len(column)
-    for i in range(len(begin)):
+    data: Array,
+    begin: Array,
+    end: Array,
+    column: Array,
+    value: Array,
+    size: Array,
+    other: Array,
+    bad: Array,
+    listed: Array,
+    done: Array,
+) -> bool:
+    """Read messages from done[0] on, with done[1] fields listed so far; whether there was room to list all."""
+    fields, columns, room = len(column), len(value), listed.shape[1]
+    for i in range(done[0], len(begin)):
         at, last = begin[i], end[i]
+        count = done[1]
         while at < last:
             start = at
-            tag, at = _varint(data, at, last)
+            tag, at = varint(data, at, last)
             number = tag >> 3
             if at < 0 or number <= 0:
-                bad[i] = start
+                bad[i] = start + 1
                 break
-            content, length, at = _content(data, at, last, tag & 7)
+            found, length, at = content(data, at, last, tag & 7)
             if at < 0:
-                bad[i] = start
+                bad[i] = start + 1
                 break
-            to = column[number] if number < fields else -1
-            if to == -1:
+            to = column[number] if number < fields else OTHER
+            if to == OTHER:
                 other[i] = number
-            elif to < 0:
-                continue
-            elif size[to, i] == -2:
-                value[to, i] = content
-                size[to, i] = length
-
-
-@compiled
-def _places(data: Array, begin: Array, end: Array, field: int, rows: Array, value: Array, size: Array) -> int:
-    """How many fields of that number there are; they are filled in as far as there is room."""
-    count = 0
-    room = len(rows)
-    for i in range(len(begin)):
-        at, last = begin[i], end[i]
-        while at < last:
-            tag, at = _varint(data, at, last)
-            if at < 0 or tag >> 3 <= 0:
-                break
-            content, length, at = _content(data, at, last, tag & 7)
-            if at < 0:
-                break
-            if tag >> 3 == field:
-                if count < room:
-                    rows[count] = i
-                    value[count] = content
-                    size[count] = length
+            elif to >= columns:
+                if count == room:
+                    done[0] = i
+                    return False
+                listed[0, count] = i
+                listed[1, count] = to - columns
+                listed[2, count] = found
+                listed[3, count] = length
                 count += 1
-    return count
-
-
-@dataclass(frozen=True, eq=False)
-class Messages:
-    """Messages of one sort: where each begins and ends in `data`, and some of their fields. other: the number of the
-    last field that was not asked for, 0 for none. bad: where a message is damaged (what is before was read), -1."""
-
-    data: Array
-    begin: Array
-    end: Array
-    value: dict[int, Array]
-    size: dict[int, Array]
-    other: Array
-    bad: Array
-
-    def __len__(self) -> int:
-        return len(self.begin)
-
-    def has(self, field: int) -> Array:
-        """Which messages have a field."""
-        there: Array = self.size[field] != ABSENT - 1
-        return there
-
-    def number(self, field: int, missing: int = 0) -> Array:
-        """A field that is a whole number."""
-        return np.where(self.size[field] == ABSENT, self.value[field], missing)
-
-    def inner(self, field: int) -> tuple[Array, Array]:
-        """(the rows that have a field that is text or a message, the field's begin and end in them)."""
-        rows = np.flatnonzero(self.size[field] >= 0)
-        begin = self.value[field][rows]
-        return rows, np.stack((begin, begin + self.size[field][rows]))
-
-
-def messages(data: Array, spans: Array, fields: tuple[int, ...], ignored: tuple[int, ...] = ()) -> Messages:
-    """These fields of messages; of a field that comes several times the first. spans: where they begin and end.
-    ignored: fields that are not asked for, and no `other` ones either."""
-    begin, end = np.ascontiguousarray(spans, np.int64)
-    column = np.full(max(fields + ignored) + 1, -1, np.int64)
-    column[list(ignored)] = -2
-    column[list(fields)] = np.arange(len(fields))
-    value = np.zeros((len(fields), len(begin)), np.int64)
-    size = np.full((len(fields), len(begin)), -2, np.int32)
-    other, bad = np.zeros(len(begin), np.int64), np.full(len(begin), -1, np.int64)
-    _scan(data, begin, end, column, value, size, other, bad)
-    return Messages(
-        data, begin, end, dict(zip(fields, value, strict=True)), dict(zip(fields, size, strict=True)), other, bad
-    )
+            elif to >= 0 and size[to, i] == ABSENT:
+                value[to, i] = found
+                size[to, i] = length + CONTENT
+        done[1] = count
+    return True
 
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """All fields of one number: the message each is in, its value or where it begins, its size or -1 for a number."""
+    """Fields of messages, in their order: the message each is in, its value or where it begins, its size or -1 for a
+    number."""
 
     row: Array
     value: Array
@@ -175,38 +131,89 @@ class Places:
         """Some of them."""
         return Places(self.row[chosen], self.value[chosen], self.size[chosen])
 
+    def contents(self) -> "Places":
+        """Those that are text or messages."""
+        return self.only(self.size >= 0)
 
-def places(data: Array, spans: Array, field: int, content: bool = True) -> Places:
-    """All fields of that number in messages. content: those that are text or messages, else those that are numbers."""
-    nothing = np.zeros(0, np.int64)
+    def numbers(self) -> "Places":
+        """Those that are numbers."""
+        return self.only(self.size < 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Messages:
+    """Messages of one sort: where each begins and ends in `data`, and some of their fields. listed: all of those of
+    which there may be several. other: the number of the last field that was not asked for, 0 for none. bad: 0, or one
+    more than the place of damage (what is before was read)."""
+
+    data: Array
+    begin: Array
+    end: Array
+    value: dict[int, Array]
+    size: dict[int, Array]
+    listed: dict[int, Places]
+    other: Array
+    bad: Array
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+    def has(self, field: int) -> Array:
+        """Which messages have a field."""
+        there: Array = self.size[field] != ABSENT
+        return there
+
+    def number(self, field: int, missing: int = 0) -> Array:
+        """A field that is a whole number."""
+        return np.where(self.size[field] == NUMBER, self.value[field], missing)
+
+    def inner(self, field: int) -> tuple[Array, Array]:
+        """(the rows that have a field that is text or a message, the field's begin and end in them)."""
+        rows = np.flatnonzero(self.size[field] >= CONTENT)
+        begin = self.value[field][rows]
+        return rows, np.stack((begin, begin + (self.size[field][rows] - CONTENT)))
+
+
+def messages(
+    data: Array, spans: Array, fields: tuple[int, ...], ignored: tuple[int, ...] = (), listed: tuple[int, ...] = ()
+) -> Messages:
+    """These fields of messages; of a field that comes several times the first, of those to be listed all. spans: where
+    they begin and end. ignored: fields that are not asked for, and no `other` ones either."""
     begin, end = np.ascontiguousarray(spans, np.int64)
-    count = _places(data, begin, end, field, nothing, nothing, nothing)
-    row, value, size = (np.empty(count, np.int64) for _ in range(3))
-    _places(data, begin, end, field, row, value, size)
-    found = Places(row, value, size)
-    return found.only((size >= 0) == content)
+    column = np.full(max(fields + ignored + listed) + 1, OTHER, np.int64)
+    column[list(ignored)] = IGNORED
+    column[list(fields + listed)] = np.arange(len(fields + listed))
+    # Where nothing is written to zeros, they take no memory.
+    value, size = (np.zeros((len(fields), len(begin)), kind) for kind in (np.int64, np.int32))
+    other, bad = (np.zeros(len(begin), np.int64) for _ in range(2))
+    found = np.empty((4, int((end - begin).sum()) // 64 + 16 if listed else 0), np.int64)
+    done = np.zeros(2, np.int64)
+    while not _scan(data, begin, end, column, value, size, other, bad, found, done):
+        more = np.empty((4, 4 * found.shape[1]), np.int64)
+        more[:, : done[1]] = found[:, : done[1]]
+        found = more
+    row, which, first, length = found[:, : done[1]]
+    all_ = Places(row, first, length)
+    return Messages(
+        data=data,
+        begin=begin,
+        end=end,
+        value=dict(zip(fields, value, strict=True)),
+        size=dict(zip(fields, size, strict=True)),
+        listed={field: all_ if len(listed) == 1 else all_.only(which == at) for at, field in enumerate(listed)},
+        other=other,
+        bad=bad,
+    )
 
 
 def distinct(*columns: Array) -> tuple[list[tuple[int, ...]], Array]:
-    """The distinct rows of columns of numbers, and which of them each is."""
-    code = np.zeros(len(columns[0]), np.int64)
-    rows = np.zeros(min(1, len(code)), np.int64)
-    for column in columns:
-        if len(code) and (column == column[0]).all():
-            continue
-        values, which = np.unique(column, return_inverse=True)
-        _, rows, code = np.unique(code * len(values) + which, return_index=True, return_inverse=True)
-    return list(zip(*(column[rows].tolist() for column in columns), strict=True)), code
-
-
-def texts_at(data: bytes | memoryview, begin: Array, end: Array, place: Any) -> Array:
-    """Texts as the numbers that `place` gives them."""
-    known: dict[bytes, int] = {}
-    found = []
-    for first, last in zip(begin.tolist(), end.tolist(), strict=True):
-        raw = bytes(data[first:last])
-        number = known.get(raw)
-        if number is None:
-            number = known[raw] = place(raw.decode("utf-8", "backslashreplace"))
-        found.append(number)
-    return np.array(found, np.int64)
+    """The distinct rows of columns of numbers, in their order, and which of them each is."""
+    code, rows = coded(columns[0])
+    for column in columns[1:]:
+        more, _ = coded(column)
+        code, rows = coded((code.astype(np.int64) << 32) | more)
+    order = np.lexsort([column[rows] for column in columns[::-1]])
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    rows = rows[order]
+    return list(zip(*(column[rows].tolist() for column in columns), strict=True)), place[code]

@@ -18,7 +18,8 @@ ID_TEXT = 1 << 30
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """An argument that nearly every event has another whole number for: event (int32, ascending), value (int64)."""
+    """An argument that nearly every event has another whole number for: event (int32, ascending), value (int64). What
+    counters count, under the empty key, need not be whole (float64)."""
 
     event: Array
     value: Array

@@ -19,11 +19,11 @@ class MadeEvents:
         self._texts: dict[str, int] = {}
         self._rows: list[tuple[int, ...]] = []
         self._numbers: dict[str, tuple[list[int], list[int]]] = {}
-        self._blocks: list[Array] = []
+        self._blocks: list[tuple[int, tuple[Array | int, ...], Array | None]] = []
         self._listed: list[str] = []
 
     def __len__(self) -> int:
-        return len(self._rows) + sum(len(block[0]) for block in self._blocks)
+        return len(self._rows) + sum(count for count, _, _ in self._blocks)
 
     def text(self, text: str) -> int:
         """The place of a text."""
@@ -37,7 +37,7 @@ class MadeEvents:
 
     def timed(self) -> bool:
         """Whether there is anything but metadata."""
-        return any(row[0] != ord("M") for row in self._rows) or any(len(block[0]) for block in self._blocks)
+        return any(row[0] != ord("M") for row in self._rows) or any(count for count, _, _ in self._blocks)
 
     def arguments(self, arguments: Mapping[str, Any]) -> int:
         """The place of the arguments of an event."""
@@ -51,18 +51,18 @@ class MadeEvents:
         Of several that fill the same time the one that is added first is the outermost.
         """
         places = self.text(name), self.text(category), process, self.text(thread)
-        self._rows.append((ord("B"), *places, NONE, start_ns, MISSING, arguments))
+        self._rows.append((ord("B"), *places, NONE, arguments, start_ns, MISSING))
         return len(self._rows) - 1
 
     def end(self, slice: int, end_ns: int) -> None:
         """Say when a slice ended."""
-        _, *places, start_ns, _, arguments = self._rows[slice]
-        self._rows[slice] = (ord("X"), *places, start_ns, end_ns - start_ns, arguments)
+        _, *places, start_ns, _ = self._rows[slice]
+        self._rows[slice] = (ord("X"), *places, start_ns, end_ns - start_ns)
 
     def counter(self, name: str, time_ns: int, value: float, *, process: int = NONE) -> None:
         """Add the value that a counter has from a time on."""
         given = self.arguments({"": value})
-        self._rows.append((ord("C"), self.text(name), NONE, process, NONE, NONE, time_ns, MISSING, given))
+        self._rows.append((ord("C"), self.text(name), NONE, process, NONE, NONE, given, time_ns, MISSING))
 
     def instant(
         self, name: str, thread: str, time_ns: int, *, arguments: int = NONE, process: int = NONE, **numbers: int
@@ -73,7 +73,7 @@ class MadeEvents:
             events.append(len(self._rows))
             values.append(value)
         places = self.text(name), NONE, process, self.text(thread)
-        self._rows.append((ord("i"), *places, NONE, time_ns, MISSING, arguments))
+        self._rows.append((ord("i"), *places, NONE, arguments, time_ns, MISSING))
 
     def lane(
         self,
@@ -88,9 +88,9 @@ class MadeEvents:
     ) -> None:
         """Add a slice that is on no thread, beside others of its category. end_ns: null for one that never ended."""
         places = self.text(name), self.text(category), process, self.text(category), id
-        self._rows.append((ord("b"), *places, start_ns, MISSING, arguments))
+        self._rows.append((ord("b"), *places, arguments, start_ns, MISSING))
         if end_ns is not None:
-            self._rows.append((ord("e"), *places, end_ns, MISSING, NONE))
+            self._rows.append((ord("e"), *places, NONE, end_ns, MISSING))
 
     def many(
         self,
@@ -104,44 +104,54 @@ class MadeEvents:
         process: Array | int = NONE,
         id: Array | int = NONE,
         arguments: Array | int = NONE,
+        value: Array | None = None,
     ) -> None:
         """Add many events: columns, or what is the same in all of them, as in TraceEvents; texts are told by their
-        places. They come behind those that are added one by one."""
+        places. They come behind those that are added one by one. value: of counters, in place of arguments. The columns
+        are not to be changed afterwards."""
         letters = ord(phase) if isinstance(phase, str) else phase
-        columns = (letters, name, category, process, thread, id, time_ns, duration_ns, arguments)
-        block = np.empty((len(columns), len(time_ns)), np.int64)
-        for row, values in zip(block, columns, strict=True):
-            row[:] = values
-        self._blocks.append(block)
+        columns = (letters, name, category, process, thread, id, arguments, time_ns, duration_ns)
+        self._blocks.append((len(time_ns), columns, value))
 
     def about(self, what: str, thread: str, process: str, **said: Any) -> None:
         """Tell something of a thread or process, as metadata of traces do: `thread_name` its `name`."""
         places = self.text(what), NONE, self.text(process), self.text(thread)
-        self._rows.append((ord("M"), *places, NONE, MISSING, MISSING, self.arguments(said)))
+        self._rows.append((ord("M"), *places, NONE, self.arguments(said), MISSING, MISSING))
 
     def finish(self, lost: list[tuple[str, int, str]] | None = None, **top: Any) -> TraceEvents:
         """The events. lost, top: as in TraceEvents. Not for use afterwards."""
-        columns = np.array(self._rows, np.int64).reshape(-1, 9).T
+        rows = np.array(self._rows, np.int64).reshape(-1, 9).T
         self._rows = []
-        if self._blocks:
-            columns = np.concatenate((columns, *self._blocks), axis=1)
-            self._blocks = []
-        phase, name, category, process, thread, id, time_ns, duration_ns, arguments = columns
+        blocks, self._blocks = [(rows.shape[1], tuple(rows), None), *self._blocks], []
+        kinds = np.uint8, *[np.int32] * 6, *[np.int64] * 2
+        columns = [np.empty(sum(count for count, _, _ in blocks), kind) for kind in kinds]
+        numbers = {
+            key: Numbers(np.array(events, np.int32), np.array(values, np.int64))
+            for key, (events, values) in self._numbers.items()
+        }
+        counted = []
+        at = 0
+        for count, block, value in blocks:
+            for column, values in zip(columns, block, strict=True):
+                column[at : at + count] = values
+            if value is not None:
+                counted.append((np.arange(at, at + count, dtype=np.int32), value))
+            at += count
+        if counted:
+            numbers[""] = Numbers(*(np.concatenate(parts) for parts in zip(*counted, strict=True)))
+        phase, name, category, process, thread, id, arguments, time_ns, duration_ns = columns
         return TraceEvents(
             texts=list(self._texts),
-            phase=phase.astype(np.uint8),
-            name=name.astype(np.int32),
-            category=category.astype(np.int32),
-            process=process.astype(np.int32),
-            thread=thread.astype(np.int32),
-            arguments=arguments.astype(np.int32),
-            id=id.astype(np.int32),
-            time_ns=time_ns.copy(),
-            duration_ns=duration_ns.copy(),
-            numbers={
-                key: Numbers(np.array(events, np.int32), np.array(values, np.int64))
-                for key, (events, values) in self._numbers.items()
-            },
+            phase=phase,
+            name=name,
+            category=category,
+            process=process,
+            thread=thread,
+            arguments=arguments,
+            id=id,
+            time_ns=time_ns,
+            duration_ns=duration_ns,
+            numbers=numbers,
             top=top,
             lost=lost or [],
         )

@@ -1,0 +1,243 @@
+"""The arguments of track events, as texts in JSON."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import orjson
+
+from ...domain.wire import Damaged, fields, signed
+from ..loops.compiled import COMPILED
+from ..trace.events import Array
+from ..trace.made import NONE, MadeEvents
+from .interned import KEYS, LOCATIONS, STRINGS, Interned
+from .packets import Lost, Packets
+from .texts import decoded, texts_at
+from .wire_columns import CONTENT, Messages, Places, messages
+
+ANNOTATION, LOCATION, LOCATION_ID = 4, 33, 34
+"""Fields of TrackEvent that become arguments."""
+DEEPEST = 20
+BAD_ARGUMENT = "argument of a track event that is damaged"
+_NAME_ID, _BOOL, _UINT, _INT, _DOUBLE, _TEXT, _POINTER, _NESTED, _JSON, _NAME, _DICT, _ARRAY, _TEXT_ID = (
+    *(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 17),
+)
+_VALUES = (_BOOL, _UINT, _INT, _DOUBLE, _TEXT, _POINTER, _NESTED, _JSON, _DICT, _ARRAY, _TEXT_ID)
+
+
+class Arguments:
+    """Makes texts of the arguments of track events."""
+
+    def __init__(self, packets: Packets, made: MadeEvents, lost: Lost) -> None:
+        self._packets, self._made, self._lost = packets, made, lost
+        self._keys = Interned(packets, KEYS, made.text)
+        self._strings = Interned(packets, STRINGS, made.text)
+        self._quoted: dict[int, str] = {NONE: '""'}
+        self._generation = 0
+
+    def of(self, events: Messages, generation: Array, category: Array) -> Array:
+        """The place of the arguments of each event. category: the place of what stands among them, NONE for none."""
+        given = events.listed[ANNOTATION].contents()
+        more = self._more(events, generation, category)
+        found = np.full(len(events), NONE, np.int32)
+        if not len(given) and not more.size:
+            return found
+        by_hand = np.ones(len(events), bool)
+        if COMPILED and self._keys.direct and self._strings.direct:
+            by_hand[:] = False
+            by_hand[self._write(given, more, generation, found)] = True
+        members = self._members(given.only(by_hand[given.row]), generation)
+        for row, key, place in more[:, by_hand[more[0]]].T.tolist():
+            members.setdefault(row, []).append(f"{self.quoted(key)}: {self.quoted(place)}")
+        for row, parts in members.items():
+            found[row] = self._made.text("{" + ", ".join(parts) + "}")
+        return found
+
+    def _write(self, given: Places, more: Array, generation: Array, found: Array) -> Array:
+        """Write what can be by compiled loops. Returns the events that are left."""
+        from .written import BY_HAND, Known, Quoted, written
+
+        wanted = np.concatenate((self._keys.places, self._strings.places, *more[1:]))
+        used, number = np.unique(wanted, return_inverse=True)
+        texts = [b'""', *(self.quoted(place).encode() for place in used.tolist())]
+        quoted = Quoted(np.frombuffer(b"".join(texts), np.uint8), np.cumsum([0, *map(len, texts)]))
+        cuts = np.cumsum([len(self._keys.places), len(self._strings.places), more.shape[1]])
+        of_keys, of_strings, keys, values = np.split(number + 1, cuts)
+        rows, codes, written_ = written(
+            self._packets.data,
+            np.stack((given.row, given.value, given.end)),
+            np.stack((more[0], keys, values)),
+            generation,
+            Known(self._keys.index.keys, self._keys.index.rows, of_keys),
+            Known(self._strings.index.keys, self._strings.index.rows, of_strings),
+            quoted,
+        )
+        places = np.array([self._made.text(text) for text in written_] or [NONE], np.int32)
+        done = codes != BY_HAND
+        found[rows[done]] = places[codes[done]]
+        left: Array = rows[~done]
+        return left
+
+    def _members(self, given: Places, generation: Array) -> dict[int, list[str]]:
+        """Arguments, each a member of an object in JSON, by the rows of their events."""
+        found: dict[int, list[str]] = {}
+        of = messages(self._packets.all.data, given.spans, (_NAME_ID, _NAME, *_VALUES))
+        generations = generation[given.row]
+        name = self._keys.of(generations, of.number(_NAME_ID))
+        told, spans = of.inner(_NAME)
+        name[told] = texts_at(self._packets.data, spans, self._made.text)
+        kind = np.zeros(len(of), np.int64)
+        value, size = np.zeros(len(of), np.int64), np.zeros(len(of), np.int64)
+        for number in reversed(_VALUES):
+            there = of.has(number)
+            kind[there] = number
+            value[there], size[there] = of.value[number][there], of.size[number][there] - CONTENT
+        strings = self._strings.of(generations, value)
+        columns = (
+            given.row,
+            name,
+            kind,
+            value,
+            value.view(np.float64),
+            size,
+            strings,
+            generations,
+            given.value,
+            given.end,
+        )
+        for row, key, sort, number, real, length, string, self._generation, begin, end in zip(
+            *(column.tolist() for column in columns), strict=True
+        ):
+            if sort == _TEXT_ID:
+                shown = self.quoted(string)
+            elif sort in (_DICT, _ARRAY, _NESTED):
+                shown = self._nested(begin, end)
+            else:
+                shown = self._plain(sort, number, real, length)
+            found.setdefault(row, []).append(f"{self.quoted(key)}: {shown}")
+        return found
+
+    def quoted(self, place: int) -> str:
+        """The text at a place as JSON."""
+        known = self._quoted.get(place)
+        if known is None:
+            known = self._quoted[place] = json.dumps(self._made.texts()[place])
+        return known
+
+    def _plain(self, kind: int, number: int, real: float, length: int) -> str:
+        if kind == _BOOL:
+            return "true" if number else "false"
+        if kind == _DOUBLE:
+            return repr(real) if math.isfinite(real) else f'"{real}"'
+        if kind in (_TEXT, _JSON) and length >= 0:
+            raw = self._packets.data[number : number + length]
+            return _json(raw) if kind == _JSON else json.dumps(decoded(raw))
+        if kind in (_UINT, _POINTER):
+            number &= 0xFFFF_FFFF_FFFF_FFFF
+            return f'"0x{number:x}"' if kind == _POINTER else str(number)
+        return str(number) if kind == _INT else "null"
+
+    def _nested(self, begin: int, end: int) -> str:
+        try:
+            found = self._annotation(memoryview(self._packets.data)[begin:end], 0)[1]
+        except (Damaged, TypeError, ValueError):
+            self._lost(BAD_ARGUMENT, f"at byte {begin}", 1)
+            return "null"
+        return json.dumps(found)
+
+    def _annotation(self, data: memoryview, depth: int) -> tuple[str, Any]:
+        """Name and value of an annotation, whatever it holds."""
+        name = ""
+        value: Any = None
+        for number, _, content in fields(data):
+            if number == _NAME:
+                name = _text(content)
+            elif number == _NAME_ID:
+                name = self._text_of(self._keys, content)
+            elif number in (_DICT, _ARRAY) and depth < DEEPEST:
+                key, inner = self._annotation(content, depth + 1)
+                if number == _ARRAY:
+                    value = value if isinstance(value, list) else []
+                    value.append(inner)
+                else:
+                    value = value if isinstance(value, dict) else {}
+                    value[key] = inner
+            elif number == _NESTED:
+                value = _nested_value(content, depth + 1)
+            elif number == _TEXT_ID:
+                value = self._text_of(self._strings, content)
+            elif number in (_TEXT, _JSON):
+                value = _text(content)
+            elif number in _VALUES:
+                value = json.loads(self._plain(number, signed(content), _real(content), -1))
+        return name, value
+
+    def _text_of(self, interned: Interned, number: int) -> str:
+        place = interned.table.get((self._generation, signed(number)))
+        return self._made.texts()[place] if place is not None else ""
+
+    def _more(self, events: Messages, generation: Array, category: Array) -> Array:
+        """What stands behind the arguments, by column the row, the place of the key and that of the value: where in
+        source code an event is, told in it or by a number, and the category."""
+        text, data = self._made.text, self._packets.data
+        parts = []
+        rows, spans = events.inner(LOCATION)
+        locations = messages(events.data, spans, (2, 3, 4))
+        numbered = np.flatnonzero(events.has(LOCATION_ID))
+        for part, word in ((2, "file"), (3, "function")):
+            told, spans = locations.inner(part)
+            parts.append((rows[told], text(word), texts_at(data, spans, text)))
+        for part, word in ((2, "file"), (3, "function")):
+            if len(numbered):
+                interned = Interned(self._packets, LOCATIONS, text, part)
+                place = interned.of(generation[numbered], events.number(LOCATION_ID)[numbered])
+                parts.append((numbered[place >= 0], text(word), place[place >= 0]))
+        rows = np.flatnonzero(category >= 0)
+        parts.append((rows, text("category"), category[rows]))
+        listed = [np.stack((rows, np.full(len(rows), word), values)) for rows, word, values in parts]
+        together = np.concatenate(listed, axis=1).astype(np.int64, copy=False)
+        return together if len(rows) == together.shape[1] else together[:, np.argsort(together[0], kind="stable")]
+
+
+def _json(raw: bytes) -> str:
+    try:
+        orjson.loads(raw)
+    except ValueError:
+        return json.dumps(decoded(raw))
+    return raw.decode()
+
+
+def _text(value: Any) -> str:
+    """Raises TypeError for what is no text."""
+    if isinstance(value, int):
+        raise TypeError(value)
+    return decoded(bytes(value))
+
+
+def _real(value: Any) -> float:
+    return float(np.array([signed(value)], np.int64).view(np.float64)[0])
+
+
+def _nested_value(data: Any, depth: int) -> Any:
+    """A NestedValue: a list, an object, or one value."""
+    keys: list[str] = []
+    inner: list[Any] = []
+    value: Any = None
+    for number, _, content in fields(data):
+        if number == 2:
+            keys.append(_text(content))
+        elif number in (3, 4) and depth < DEEPEST:
+            inner.append(_nested_value(content, depth + 1))
+        elif number == 5:
+            value = signed(content)
+        elif number == 6:
+            real = _real(content)
+            value = real if math.isfinite(real) else str(real)
+        elif number == 7:
+            value = bool(content)
+        elif number == 8:
+            value = _text(content)
+    if keys:
+        return dict(zip(keys, inner, strict=False))
+    return inner or value

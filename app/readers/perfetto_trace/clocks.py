@@ -1,0 +1,172 @@
+"""The clocks of a Perfetto trace, and the times of its packets: of several clocks, one of them the trace's.
+
+A sequence may have clocks of its own, which may count time from the packet before.
+"""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from ..trace.events import MISSING, Array
+from .packets import CLOCK, CLOCKS, DEFAULTS, TIME, Lost, Packets
+from .wire_columns import distinct, messages
+
+UNSIGNED = 0xFFFF_FFFF_FFFF_FFFF
+REALTIME, BOOTTIME, SCOPED, COMMON = 1, 6, range(64, 128), range(1 << 31)
+"""Numbers of clocks: of the date, of traces, those that each sequence has for itself, and all that there can be."""
+NO_CLOCK = "time of a clock that nothing ties to the others: taken as it is"
+
+ClockKey = tuple[int, int]
+
+
+@dataclass
+class Clocks:
+    """The clocks of a trace. trace: that of its times. snapshots: what clocks showed at one moment, in ns."""
+
+    trace: ClockKey = (0, BOOTTIME)
+    snapshots: list[dict[ClockKey, int]] = field(default_factory=list)
+    counting: dict[ClockKey, dict[int, tuple[int, int, bool]]] = field(default_factory=dict)
+    """Of the clocks of sequences, by packet: what it shows there, how many ns its unit has, and whether times count
+    from it."""
+    _with: dict[ClockKey, list[dict[ClockKey, int]]] = field(default_factory=dict)
+    _beside: dict[ClockKey, dict[ClockKey, None]] = field(default_factory=dict)
+
+    def add(self, shown: dict[ClockKey, int]) -> None:
+        """Add a snapshot."""
+        self.snapshots.append(shown)
+        for key in shown:
+            self._with.setdefault(key, []).append(shown)
+            self._beside.setdefault(key, {}).update(dict.fromkeys(shown))
+
+    def path(self, clock: ClockKey) -> list[ClockKey] | None:
+        """From a clock to that of the trace, by clocks that were looked at together."""
+        came: dict[ClockKey, ClockKey | None] = {clock: None}
+        todo = [clock]
+        for one in todo:
+            new = [other for other in self._beside.get(one, ()) if other not in came]
+            came |= dict.fromkeys(new, one)
+            todo += new
+            if self.trace in came:
+                break
+        back: list[ClockKey] = []
+        at: ClockKey | None = self.trace if self.trace in came else None
+        while at is not None:
+            back.append(at)
+            at = came[at]
+        return back[::-1] or None
+
+    def converted(self, clock: ClockKey, time_ns: Array) -> Array | None:
+        """Times of a clock as those of the trace's; None where nothing ties them together."""
+        path = self.path(clock)
+        if path is None:
+            return None
+        for one, other in pairwise(path):
+            fewer = min(self._with[one], self._with[other], key=len)
+            both = sorted((shown[one], shown[other]) for shown in fewer if one in shown and other in shown)
+            of, to = np.array(both, np.int64).T
+            at = np.maximum(np.searchsorted(of, time_ns, "right") - 1, 0)
+            time_ns = time_ns + (to[at] - of[at])
+        return time_ns
+
+    @property
+    def epoch(self) -> int | None:
+        """What is to be added to the trace's time for one since the epoch."""
+        both = [shown for shown in self._with.get(self.trace, ()) if (0, REALTIME) in shown]
+        return both[0][0, REALTIME] - both[0][self.trace] if both else None
+
+
+def clocks_of(packets: Packets) -> Clocks:
+    """What snapshots tell of clocks."""
+    found = Clocks()
+    rows, spans = packets.all.inner(CLOCKS)
+    data = packets.all.data
+    shown: list[dict[ClockKey, int]] = [{} for _ in rows]
+    damaged = set()
+    snapshots = messages(data, spans, (), (), (1, 2))
+    given = snapshots.listed[1].contents()
+    clocks = messages(data, given.spans, (), (), (1, 2, 3, 4))
+    # Of what comes twice the last.
+    said = [
+        dict(zip(numbers.row.tolist(), numbers.value.tolist(), strict=True))
+        for numbers in (clocks.listed[part].numbers() for part in (1, 2, 3, 4))
+    ]
+    sequences = packets.sequence[rows].tolist()
+    packet = rows.tolist()
+    for at, (row, bad) in enumerate(zip(given.row.tolist(), clocks.bad.tolist(), strict=True)):
+        if bad or row in damaged:
+            # What follows the damage in a snapshot is lost.
+            damaged.add(row)
+            continue
+        number, time, counts, unit = (
+            of.get(at, default) & UNSIGNED for of, default in zip(said, (0, 0, 0, 1), strict=True)
+        )
+        key = _key(sequences[row], number)
+        unit = min(max(unit, 1), 10**9)
+        time = min(time, (1 << 62) // unit)
+        shown[row][key] = time * unit
+        if key[0]:
+            found.counting.setdefault(key, {})[packet[row]] = time, unit, bool(counts)
+    for one in shown:
+        found.add(one)
+    known = {key for one in shown for key in one}
+    primary = 0
+    primaries = snapshots.listed[2].numbers()
+    for row, value in zip(primaries.row.tolist(), primaries.value.tolist(), strict=True):
+        primary = primary if row in damaged or value not in COMMON else value
+    if primary:
+        found.trace = (0, primary)
+    elif known and found.trace not in known:
+        found.trace = min((key for key in known if not key[0] and key[1] != REALTIME), default=found.trace)
+    return found
+
+
+def _key(sequence: int, clock: int) -> ClockKey:
+    return (sequence + 1, clock) if clock in SCOPED else (0, clock)
+
+
+def default_clocks(packets: Packets) -> Array:
+    """The clock that each packet's sequence has set for it, 0 for none."""
+    found = np.zeros(len(packets.all) + 1, np.int64)
+    rows, spans = packets.all.inner(DEFAULTS)
+    found[rows] = messages(packets.all.data, spans, (CLOCK,)).number(CLOCK)
+    return found[packets.carried(found[:-1] != 0)]
+
+
+def times_of(packets: Packets, clocks: Clocks, lost: Lost) -> Array:
+    """The time of each packet in ns of the trace's clock, MISSING where it has none."""
+    all_ = packets.all
+    time = np.where(all_.has(TIME), all_.number(TIME), MISSING)
+    timed = np.flatnonzero(all_.has(TIME))
+    clock = np.where(all_.has(CLOCK), all_.number(CLOCK), default_clocks(packets))[timed]
+    clock[clock == 0] = clocks.trace[1]
+    scope = np.where((clock >= SCOPED.start) & (clock < SCOPED.stop), packets.sequence[timed] + 1, 0)
+    pairs, which = distinct(scope, clock)
+    if pairs == [clocks.trace] and clocks.trace not in clocks.counting:
+        return time
+    order = np.argsort(which.astype(np.uint16) if len(pairs) < 1 << 16 else which, kind="stable")
+    bounds = np.searchsorted(which[order], np.arange(len(pairs) + 1))
+    for at, (of_scope, of_clock) in enumerate(pairs):
+        key = (of_scope, of_clock)
+        rows = timed[order[bounds[at] : bounds[at + 1]]]
+        shown = time[rows]
+        if key in clocks.counting:
+            shown = _counted(shown, rows, clocks.counting[key])
+        converted = shown if key == clocks.trace else clocks.converted(key, shown)
+        if converted is None:
+            first = rows[packets.sequence[rows].argmin()]
+            lost(NO_CLOCK, f"packet {int(first) + 1}, clock {key[1]}", len(rows))
+        time[rows] = shown if converted is None else converted
+    return time
+
+
+def _counted(time: Array, packet: Array, told: dict[int, tuple[int, int, bool]]) -> Array:
+    """Times in ns of a clock that has a unit of its own or counts from the packet before. told: as in `counting`."""
+    found = np.empty(len(time), np.int64)
+    cuts = np.searchsorted(packet, list(told)).tolist()
+    for (shown, unit, counts), first, last in zip(told.values(), cuts, [*cuts[1:], len(time)], strict=True):
+        part = time[first:last]
+        found[first:last] = (shown + np.cumsum(part) if counts else part) * unit
+    # What comes before anything is known of the clock.
+    found[: cuts[0]] = time[: cuts[0]] * next(iter(told.values()))[1]
+    return found

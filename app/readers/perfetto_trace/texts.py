@@ -1,0 +1,37 @@
+"""Texts of a trace as numbers: each distinct one is decoded once."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..loops.compiled import COMPILED
+from ..trace.events import Array
+
+Place = Callable[[str], int]
+
+
+def texts_at(data: bytes, spans: Array, place: Place) -> Array:
+    """The texts between these places (int32), as the numbers that `place` gives them. data: with packets.PAD."""
+    if not COMPILED:
+        return _plainly(data, spans, place)
+    from .known import known
+
+    codes, texts = known(np.frombuffer(data, np.uint8), spans)
+    return np.array([place(decoded(text)) for text in texts] or [0], np.int32)[codes]
+
+
+def decoded(raw: bytes) -> str:
+    """What is no UTF-8 is shown as the numbers of its bytes."""
+    return raw.decode("utf-8", "backslashreplace")
+
+
+def _plainly(data: bytes, spans: Array, place: Place) -> Array:
+    found: dict[bytes, int] = {}
+    numbers = []
+    for begin, end in spans.T.tolist():
+        raw = data[begin:end]
+        number = found.get(raw)
+        if number is None:
+            number = found[raw] = place(decoded(raw))
+        numbers.append(number)
+    return np.array(numbers, np.int32)
