@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from jinja2.bccache import Bucket, BytecodeCache
 
 from perfloom.config import Settings
 from perfloom.domain.builder import ProfileBuilder
@@ -77,9 +79,23 @@ def settings(tmp_path: Path) -> Settings:
     return Settings.load(tmp_path / "data", environ={}, token=TOKEN, runtime=tmp_path / "run")
 
 
+class Compiled(BytecodeCache):
+    """What templates were compiled to, for the next application: each test has its own."""
+
+    kept: ClassVar[dict[str, bytes]] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        if bucket.key in self.kept:
+            bucket.bytecode_from_string(self.kept[bucket.key])
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self.kept[bucket.key] = bucket.bytecode_to_string()
+
+
 @pytest.fixture
 def app(settings: Settings) -> Iterator[Flask]:
     made = create_app(settings)
+    made.jinja_env.bytecode_cache = Compiled()
     yield made
     made.extensions["perfloom"].queue.close()
     made.extensions["perfloom"].store.close()
