@@ -12,7 +12,7 @@ from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
 from perfloom.readers import perf_data, perf_sched, perf_script, recognise
 from perfloom.readers.perf_sched.assembly import NO_LINE, NOT_UNDERSTOOD, UNUSED_STACK
-from perfloom.readers.trace.scheduling import BY_WAKER, RUNNABLE, RUNNING, SINCE_WHEN, SLEEPING, SWITCHES
+from perfloom.readers.trace.scheduling import BY_WAKER, RUNNABLE, RUNNING, SINCE_WHEN, SLEEPING, SWITCHES, WHERE
 from tests.readers.made import events_of, losses, slices
 from tests.readers.samples import samples_of
 
@@ -64,6 +64,8 @@ def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> Non
         + event("b     9/9", "50.000150", "sched:sched_waking: comm=app pid=7 prio=120 target_cpu=000")
         + FRAMES
         + event("b     9/9", "50.000160", switch("b", 9, "R", "app", 7))
+        + event("app     5/7", "50.000165", "sched:sched_migrate_task: comm=c pid=8 prio=120 orig_cpu=0 dest_cpu=1")
+        + FRAMES
         + event("app     5/7", "50.000170", "sched:sched_switch: what is that")
         + "what is this\n"
     )
@@ -88,6 +90,7 @@ def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> Non
     # Of which process, what it did, and where; or who woke it, and where that was.
     assert stacks(profile, SLEEPING) == [("app", 30 * US, "sleeping [app] wait_for_it")]
     assert stacks(profile, BY_WAKER) == [("app", 30 * US, "woken by b [b] wait_for_it")]
+    assert stacks(profile, WHERE) == [("app", 10, "running [app] wait_for_it")]
     assert [stack for _, _, stack in stacks(profile, SWITCHES)] == [
         "sleeping [app] wait_for_it",
         "runnable (preempted) [b]",
@@ -97,7 +100,7 @@ def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> Non
         NOT_UNDERSTOOD: 1,
         UNUSED_STACK: 1,
     }
-    assert profile.meta.facts["hostname"] == "node7" and not len(profile.instants)
+    assert profile.meta.facts["hostname"] == "node7" and len(profile.instants) == 1
     assert records(TABLES["summary"].rows(profile, Selection()))[0]["threads"] == 2
     # A program may be called as bytes are written, and a thread that is gone has no number.
     ghost = event(":-1     7/-1", "50.000180", "sched:sched_stat_runtime: comm=app pid=7 runtime=10 [ns]")

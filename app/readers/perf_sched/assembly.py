@@ -1,6 +1,7 @@
 """From the lines that perf prints of the scheduler to a Profile."""
 
 import re
+from dataclasses import replace
 from itertools import dropwhile
 
 import numpy as np
@@ -8,13 +9,16 @@ import numpy as np
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
+from ...domain.rank_notes import INCOMPLETE
 from ...domain.tables import FrameKind
-from ..perf_script.grammar import kind_of, parse_frame
+from ..perf_script.assembly import LOST_IN_KERNEL
+from ..perf_script.grammar import Frame, kind_of, parse_frame, record
 from ..trace.assembly import Dialect
 from ..trace.assembly import assembled as of_events
 from ..trace.atrace import Markers
 from ..trace.made import NONE, MadeEvents
-from ..trace.scheduling import Scheduling
+from ..trace.scheduling import INTERRUPT as INTERRUPTED
+from ..trace.scheduling import LEFT, RAN, Scheduling
 from ..trace.scheduling import what as of_scheduling
 from ..trace.slices import Meaning, What
 from ..trace.thread_states import READY, RUN, UNKNOWN_TASK, WAITING, Stretches, state_of
@@ -25,7 +29,7 @@ SHOWN = 160
 EVENT = "events"
 NO_LINE = "line that tells nothing of the scheduler"
 NOT_UNDERSTOOD = "event of the scheduler whose text cannot be understood"
-UNUSED_STACK = "call stack of an event that is neither switch nor wakeup, which is not shown"
+UNUSED_STACK = "call stack of an event that tells nothing of where a thread ran or waited, which is not shown"
 SCHEDULER = frozenset({"schedule", "__schedule", "preempt_schedule"})
 """The innermost functions of all that leaves a CPU, without which perf sched timehist shows call stacks, too."""
 _STACKS = re.compile(rb"(?:^\t++ *+[0-9a-f]++ [^\n]*\)$\n?)++", re.MULTILINE)
@@ -43,6 +47,7 @@ class Collected:
         self.sched = SchedTexts(self.scheduling, self.events, OF_PERF)
         self.markers = Markers(self.events, self.scheduling.processes)
         self.facts: dict[str, str] = {}
+        self.reasons: list[str] = []
         self.last_ns = 0
         self._lost: dict[str, tuple[int, str]] = {}
         self._history = _History(self.scheduling)
@@ -109,9 +114,15 @@ class Collected:
                 self.lost(UNUSED_STACK, f"line {number}: {decoded(bare[:SHOWN])}")
             self._in_stack = True
         elif bare.startswith(b"#"):
-            name, colon, value = decoded(bare.lstrip(b"# ")[:1000]).partition(":")
-            if colon and value.strip() and len(self.facts) < 100:
-                self.facts.setdefault(name.strip(), value.strip())
+            name, _, value = (part.strip() for part in decoded(bare.lstrip(b"# ")[:1000]).partition(":"))
+            if name == INCOMPLETE and value:
+                self.reasons.append(value)
+            elif value and len(self.facts) < 100:
+                self.facts.setdefault(name, value)
+        elif found := record(bare):
+            # Forks and the like tell nothing more.
+            if found[1]:
+                self.lost(LOST_IN_KERNEL, f"line {number}: {decoded(bare[:SHOWN])}", found[1])
         elif bare == b"Runtime summary":
             # What is summed up is in the lines before.
             self._summary = True
@@ -125,15 +136,14 @@ class Collected:
         """Everything has been taken in."""
         self.sched.finish()
         if self.sched.unused_stacks:
-            self.lost(UNUSED_STACK, "of sched_stat_runtime", self.sched.unused_stacks)
+            self.lost(UNUSED_STACK, "of sched_stat_runtime, for another thread", self.sched.unused_stacks)
         self.markers.finish(self.scheduling.process)
         for task in sorted(self.markers.threads):
             self.events.about("thread_name", str(task), self.scheduling.process(task), name=self.scheduling.name(task))
         self._history.finish()
 
-    def frames(self, builder: ProfileBuilder, stack: int, interrupt: bool) -> list[int]:
-        """The frames of a stack, outermost first, without those of the scheduler. interrupt: only those of one, as what
-        it interrupted has nothing to do with it."""
+    def frames(self, builder: ProfileBuilder, stack: int, part: str) -> list[int]:
+        """The frames of a part of a stack, outermost first; see `scheduling.Frames`."""
         if not self._stacks:
             self._stacks = {number: raw for raw, number in self.sched.stacks.items()} | self._history.stacks
         raw = self._stacks.get(stack, b"")
@@ -141,18 +151,27 @@ class Collected:
             # Of timehist: names alone, of the kernel.
             names = [decoded(name).strip() for name in raw.split(b"<-") if name.strip()]
             return [builder.frame(builder.function(name), kind=FrameKind.KERNEL) for name in reversed(names)]
-        lines = raw.split(b"\n")
-        if interrupt:
-            entries = [place for place, line in enumerate(lines) if INTERRUPT.search(line)]
-            lines = lines[: entries[-1] + 1] if entries else lines
-        frames = [frame for line in lines if line and (frame := parse_frame(line))]
-        outside = dropwhile(lambda frame: frame.symbol in SCHEDULER, frames)
+        frames = [frame for line in raw.split(b"\n") if line and (frame := parse_frame(line))]
         found = []
-        for frame in reversed(list(outside)):
+        for frame in reversed(_part(frames, part)):
             kind = kind_of(frame.symbol, frame.module)
             function = builder.function(frame.symbol, frame.module)
             found.append(builder.frame(function, kind=kind, address=frame.address, symbol_offset=frame.offset))
         return found
+
+
+def _part(frames: list[Frame], part: str) -> list[Frame]:
+    """Of the frames of a stack, innermost first, without those of the scheduler itself: those of an interrupt, without
+    what it interrupted, or what ran, without what interrupted it or made it leave."""
+    if part == LEFT:
+        return list(dropwhile(lambda frame: frame.symbol in SCHEDULER, frames))
+    entries = [place for place, frame in enumerate(frames) if INTERRUPT.search(frame.symbol.encode())]
+    if part == INTERRUPTED:
+        return frames[: entries[-1] + 1] if entries else frames
+    if part == RAN:
+        left = [place for place, frame in enumerate(frames) if frame.symbol in SCHEDULER]
+        return frames[max(entries[-1:] + left[-1:], default=-1) + 1 :]
+    return frames
 
 
 class _History:
@@ -215,8 +234,16 @@ def assembled(found: Collected, source: str, defect: str | None) -> Profile:
             f"In {source} nothing ran: there is no switch that can be read. Record with perf sched record -- PROGRAM, "
             "and import what perf script or perf sched timehist prints."
         )
-    more = found.scheduling.add(found.events, found.last_ns, found.lost, found.frames)
+    samples = found.scheduling.add(found.events, found.last_ns, found.lost, found.frames)
+    command, host = found.facts.get("cmdline"), found.facts.get("hostname")
+
+    def more(builder: ProfileBuilder, zero: int) -> None:
+        builder.of_run(0, command=command, host=host)
+        samples(builder, zero)
+
     dialect = Dialect(
         FORMAT, Meaning(lambda category, name: of_scheduling(category, name) or _PLAIN), "", found.facts, more
     )
-    return of_events(found.events.finish(found.losses()), source, defect, dialect)
+    profile = of_events(found.events.finish(found.losses()), source, defect, dialect)
+    reasons = (*profile.meta.reasons, *found.reasons)
+    return replace(profile, meta=replace(profile.meta, command=command, complete=not reasons, reasons=reasons))

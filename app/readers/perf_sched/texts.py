@@ -116,7 +116,7 @@ class SchedTexts:
             if found is None or len(found[1]) > 18:
                 return False
             runner = int(found[1])
-            self._ran.extend((time_ns, runner, int(found[2]), cpu if runner == task else NONE))
+            self._ran.extend((time_ns, runner, int(found[2]), cpu if runner == task else NONE, NONE))
             return True
         found = _WOKEN.match(told)
         if found is None or len(found[2] or found[4]) > 18:
@@ -186,11 +186,13 @@ class SchedTexts:
             wakes.frombytes(rows[sorts == kind].tobytes())
 
     def _most_runs(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
-        tasks, cpu = _numbers(of["ran"]), _numbers(of["cpu"])
-        cpu = np.where(tasks == _numbers(of["tid"]), cpu, NONE)
-        columns = (time_ns, tasks, np.array(of["length"], "S18").astype(np.int64), cpu)
+        tasks, cpu, stacks = _numbers(of["ran"]), _numbers(of["cpu"]), self._chains(of["chain"])
+        # One may be accounted for by another, on whose CPU and in whose stack it is not.
+        own = tasks == _numbers(of["tid"])
+        self.unused_stacks += int(np.count_nonzero(stacks[~own] >= 0))
+        lengths = np.array(of["length"], "S18").astype(np.int64)
+        columns = (time_ns, tasks, lengths, np.where(own, cpu, NONE), np.where(own, stacks, NONE))
         self._ran.frombytes(np.stack(columns, axis=1).tobytes())
-        self.unused_stacks += sum(map(bool, of["chain"]))
 
     def _chains(self, raw: list[bytes]) -> Array:
         """The numbers of call stacks."""
@@ -228,7 +230,7 @@ class SchedTexts:
             if len(wakes):
                 self._scheduling.wakes(*np.frombuffer(wakes, np.int64).reshape(-1, 4).T)
         if len(self._ran):
-            self._scheduling.ran(*np.frombuffer(self._ran, np.int64).reshape(-1, 4).T)
+            self._scheduling.ran(*np.frombuffer(self._ran, np.int64).reshape(-1, 5).T)
 
 
 def _numbers(raw: list[bytes]) -> Array:

@@ -8,6 +8,7 @@ once more, by who ended them, and each switch by itself.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,8 @@ RUNNING, RUNNABLE, SLEEPING = "running time", "runnable time", "sleeping time"
 """The events: how long threads ran, waited for a CPU, and waited for anything else, in ns."""
 BY_WAKER = "sleeping time by waker"
 """The sleeps that something in the trace ended, by what did."""
+WHERE = "running time by stack"
+"""The times that a kernel accounts threads for having run, at switches and ticks of its clock, by where they were."""
 SWITCHES = "switches"
 """How often threads left a CPU, in which state."""
 _KINDS = {STATES[RUN]: FrameKind.USER, STATES[READY]: FrameKind.ANNOTATION, STATES[PREEMPTED]: FrameKind.ANNOTATION}
@@ -35,8 +38,10 @@ STATE, ON_CPU, CPUS = "state of a thread", "what a CPU ran", "CPUs"
 """The categories of the two sorts of slices, and the process in which the CPUs stand."""
 NOT_THERE = "switch away from a thread that did not run there: switches before it were lost"
 SINCE_WHEN = "time of a thread of which nothing tells since when or how long it ran, as only some threads were recorded"
-Frames = Callable[[ProfileBuilder, int, bool], list[int]]
-"""The frames of a stack by its number, outermost first; true: only those of the interrupt in it."""
+Frames = Callable[[ProfileBuilder, int, str], list[int]]
+"""The frames of a stack by its number, outermost first: where a thread LEFT a CPU, what it RAN, or what an INTERRUPT
+that woke another did."""
+LEFT, RAN, INTERRUPT, WOKE = "left", "ran", "interrupt", "woke"
 
 
 def what(category: str, name: str) -> What | None:
@@ -84,9 +89,10 @@ class Scheduling:
         stack from which it did."""
         self._wakes.append(_block(time_ns, task, waker, stack))
 
-    def ran(self, until_ns: Array, task: Array, length_ns: Array, cpu: Array) -> None:
-        """Add times up to which threads are known to have run, for how long, and where (-1: not told)."""
-        self._ran.append(_block(until_ns, task, length_ns, cpu))
+    def ran(self, until_ns: Array, task: Array, length_ns: Array, cpu: Array, stack: Array) -> None:
+        """Add times up to which threads are known to have run, for how long, on which CPU (-1: not told), and the stack
+        at the end."""
+        self._ran.append(_block(until_ns, task, length_ns, cpu, stack))
 
     def ended(self, time_ns: int, task: int) -> None:
         """Add the end of a thread."""
@@ -112,11 +118,11 @@ class Scheduling:
         Returns what adds the samples, for `Dialect.more`.
         """
         found = self._stretches
-        switches = _joined(self._switches, 7)
+        switches, ran = _joined(self._switches, 7), _joined(self._ran, 5)
         switches = switches[:, np.argsort(switches[0], kind="stable")]
         if found is None:
             ends = np.array(self._ends, np.int64).reshape(-1, 2).T
-            told = Told(switches, _joined(self._wakes, 4), _joined(self._ran, 4), ends)
+            told = Told(switches, _joined(self._wakes, 4), ran[:4], ends)
             self._switches, self._wakes, self._ran, self._ends = [], [], [], []
             found, unknown = stretches_of(told, last_ns)
             if told.of_few():
@@ -130,7 +136,7 @@ class Scheduling:
         self._add_states(events, found)
 
         def samples(builder: ProfileBuilder, zero: int) -> None:
-            _Samples(builder, zero, self, frames).add(found, switches)
+            _Samples(builder, zero, self, frames).add(found, switches, ran)
 
         return samples
 
@@ -149,8 +155,10 @@ class Scheduling:
         return self.comms.get(task) or f"thread {task}"
 
     def program(self, task: int) -> str:
-        """What the process of a thread is called: by its main thread, where that is known."""
-        return self.comms.get(self.processes.get(task, task)) or self.name(task)
+        """What the process of a thread is called: by its main thread, where that is known. Those of kernels in
+        brackets, as ps shows them, where they look like paths."""
+        name = self.comms.get(self.processes.get(task, task)) or self.name(task)
+        return f"[{name}]" if "/" in name else name
 
     def process(self, task: int) -> str:
         """The text that stands for the process of a thread: where it is not known, the thread's name tells."""
@@ -233,8 +241,8 @@ class _Samples:
     scheduling: Scheduling
     frames: Frames | None
 
-    def add(self, found: Stretches, switches: Array) -> None:
-        """Add all of them."""
+    def add(self, found: Stretches, switches: Array, ran: Array) -> None:
+        """Add all of them: of stretches, of switches, and of what threads are known to have run."""
         length = found.stop_ns - found.start_ns
         stacks = self._nodes(found.task, found.state, found.stack, self._left)
         asleep = found.state >= ASLEEP
@@ -248,6 +256,9 @@ class _Samples:
         stacks = np.zeros(len(asleep), np.int64)
         stacks[woken] = self._nodes(found.waker[woken], found.waker[woken] * 0, found.call[woken], self._woken)
         self._add(BY_WAKER, "ns", woken, found.start_ns, found.task, found.cpu, stacks, length)
+        until, task, length, cpu, stack = ran[:, (ran[4] >= 0) & (ran[2] > 0) & (ran[2] < FARTHEST_NS)]
+        stacks = self._nodes(task, task * 0 + RUN, stack, self._left)
+        self._add(WHERE, "ns", np.arange(len(task)), until - length, task, cpu, stacks, length)
         time_ns, cpu, left, state, _, _, stack = switches
         stacks = self._nodes(left, state, stack, self._left)
         self._add(SWITCHES, "count", np.flatnonzero(left > 0), time_ns, left, cpu, stacks, np.ones(len(left), np.int64))
@@ -262,7 +273,8 @@ class _Samples:
         good = np.flatnonzero((thread >= 0) & (start >= 0) & (start < 2 * FARTHEST_NS))
         rows = rows[good]
         if len(rows):
-            event = np.full(len(rows), self.builder.event(name, unit, weighted=unit == "ns"))
+            every: dict[str, Any] = {} if unit == "ns" else {"weighted": False, "sampling": "period", "rate": 1.0}
+            event = np.full(len(rows), self.builder.event(name, unit, **every))
             self.builder.samples(start[good], thread[good], cpu[rows], event, stack[rows], weight[rows])
 
     def _nodes(self, task: Array, state: Array, stack: Array, made: Callable[[int, int, int], int]) -> Array:
@@ -278,19 +290,19 @@ class _Samples:
 
     def _left(self, task: int, state: int, stack: int) -> int:
         """What a thread did, of which program, and where it was."""
-        name = STATES[state]
-        return self._node(name, self.scheduling.program(task), _KINDS.get(name, FrameKind.UNKNOWN), stack, False)
+        name, part = STATES[state], RAN if state == RUN else LEFT
+        return self._node(name, self.scheduling.program(task), _KINDS.get(name, FrameKind.UNKNOWN), stack, part)
 
     def _woken(self, waker: int, _: int, stack: int) -> int:
         """Who woke a thread, and where that was."""
         if waker == NOBODY:
-            return self._node("woken by an interrupt", "", FrameKind.ANNOTATION, stack, True)
+            return self._node("woken by an interrupt", "", FrameKind.ANNOTATION, stack, INTERRUPT)
         called = f"woken by {self.scheduling.name(waker)}"
-        return self._node(called, self.scheduling.program(waker), FrameKind.ANNOTATION, stack, False)
+        return self._node(called, self.scheduling.program(waker), FrameKind.ANNOTATION, stack, WOKE)
 
-    def _node(self, name: str, program: str, kind: FrameKind, stack: int, interrupt: bool) -> int:
+    def _node(self, name: str, program: str, kind: FrameKind, stack: int, part: str) -> int:
         root = self.builder.frame(self.builder.function(name, program), kind=kind)
-        inner = self.frames(self.builder, stack, interrupt) if self.frames is not None and stack >= 0 else []
+        inner = self.frames(self.builder, stack, part) if self.frames is not None and stack >= 0 else []
         return self.builder.stack([root, *inner])
 
 
