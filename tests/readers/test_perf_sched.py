@@ -85,6 +85,7 @@ def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> Non
         RUNNABLE: 20 * US,
         SLEEPING: 30 * US,
         BY_WAKER: 30 * US,
+        WHERE: 10,
         SWITCHES: 2,
     }
     # Of which process, what it did, and where; or who woke it, and where that was.
