@@ -90,7 +90,7 @@ def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> Non
     }
     # Of which process, what it did, and where; or who woke it, and where that was.
     assert stacks(profile, SLEEPING) == [("app", 30 * US, "sleeping [app] wait_for_it")]
-    assert stacks(profile, BY_WAKER) == [("app", 30 * US, "woken by b [b] wait_for_it")]
+    assert stacks(profile, BY_WAKER) == [("app", 30 * US, "woken by b [b] wait_for_it schedule")]
     assert stacks(profile, WHERE) == [("app", 10, "running [app] wait_for_it")]
     assert [stack for _, _, stack in stacks(profile, SWITCHES)] == [
         "sleeping [app] wait_for_it",
