@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
@@ -145,7 +146,10 @@ class Browser:
     def __init__(self, client: FlaskClient) -> None:
         self.client = client
         assert client.get(f"/?token={TOKEN}").status_code == 303
-        self.csrf = self.page("/").split('name="csrf-token" content="')[1].split('"')[0]
+
+    @cached_property
+    def csrf(self) -> str:
+        return self.page("/").split('name="csrf-token" content="')[1].split('"')[0]
 
     def page(self, path: str, status: int = 200) -> str:
         response = self.client.get(path)
