@@ -12,6 +12,7 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.readers.trace import decode as decoding
 from perfloom.readers.trace import documents as documents
 from perfloom.readers.trace import grammar as grammar
+from perfloom.readers.trace import window
 from perfloom.readers.trace.decode import decode
 from perfloom.readers.trace.scan import scanned
 from perfloom.readers.trace.sniff import looks_like_trace, top_keys
@@ -84,7 +85,7 @@ def test_what_is_cut_off_is_read_up_to_there() -> None:
     assert read(whole[:-5]).lost[documents.CUT_OFF] == (1, f"byte {len(whole) - 5:,}")
 
 
-def test_damaged_events_cost_no_others() -> None:
+def test_damaged_events_cost_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
     bad = [
         '{"ph":"X","name":"a" "b":1}',
         '{"ph":"X","name":"a,"b":1}',
@@ -101,8 +102,18 @@ def test_damaged_events_cost_no_others() -> None:
         assert found.top == {"traceName": "n"}
         at_end = read(f'{{"traceEvents":[{EVENT},{text}],"traceName":"n"}}')
         assert (at_end.names, at_end.top) == (["aten::add"], {"traceName": "n"})
-    many = read(f"[{','.join(f'{text},{EVENT}' for text in bad * 10)}]", 1000)
-    assert (many.events, many.lost[documents.DAMAGED][0]) == ([ONE] * 50, 50)
+    returns: list[int] = []
+    put_back = window.Window.put_back
+    monkeypatch.setattr(
+        window.Window,
+        "put_back",
+        lambda *given: (returns.append(given[1]), put_back(*given))[1],  # type: ignore[func-returns-value]
+    )
+    for pieces in (1000, 1 << 16):
+        many = read(f"[{','.join(f'{text},{EVENT}' for text in bad * 10)}]", pieces)
+        assert (many.events, many.lost[documents.DAMAGED][0]) == ([ONE] * 50, 50)
+    # What is damaged is passed over where it is found: each piece is gone through once.
+    assert len(returns) < 10
 
 
 @pytest.mark.parametrize(

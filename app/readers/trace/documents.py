@@ -13,7 +13,6 @@ from .grammar import (
     BETWEEN,
     PLAUSIBLE_BYTES,
     Damaged,
-    Hopeless,
     More,
     is_event,
     seeming,
@@ -21,7 +20,7 @@ from .grammar import (
     shown_json,
     straightened,
 )
-from .window import LONGEST_BYTES, LONGEST_EVENT, Window
+from .window import LONGEST_BYTES, LONGEST_EVENT, Piece, Window
 
 SHOWN = 160
 EVENTS = b"traceEvents"
@@ -38,6 +37,9 @@ _BLANK = re.compile(rb"[\s\x00\x1e]*+")
 _CLOSE = re.compile(rb'\}\s*+(\])\s*+(?:,\s*+"(?:traceName|displayTimeUnit|baseTimeNanoseconds|otherData)"|\}\s*+\Z)')
 _LIST = re.compile(rb'"traceEvents"\s*+:\s*+\[')
 _DOCUMENT = re.compile(rb"[\[{]")
+_ENDING = re.compile(rb"\}\s*+\]")
+SOON = 64 << 10
+"""How far behind something damaged an event is looked for within a piece."""
 
 
 class Block(Protocol):
@@ -90,6 +92,29 @@ class _Closed:
     found: tuple[int, int] | None
 
 
+def event_behind(sight: Window | Piece, start: int, end: int) -> int | None:
+    """Where the first event in data[start:end] begins that is whole."""
+    for at in seeming(sight.data, start, end):
+        if is_event(sight.data, at, sight.place, sight.no_events, at_end=sight.at_end, longest=PLAUSIBLE_BYTES):
+            return at
+    return None
+
+
+def passed_over(piece: Piece, damaged: int, losses: Losses) -> int | None:
+    """Where the next event begins behind a damaged one, which is noted; None where that is not told within a piece, and
+    `Documents` has to see what follows. It finds the same one."""
+    data, start = piece.data, damaged + 1
+    found = event_behind(piece, start, min(len(data), start + SOON))
+    if found is None or not (piece.at_end or found + PLAUSIBLE_BYTES <= len(data)):
+        return None
+    if piece.place + found in piece.hopeless.damaged:
+        return None
+    if any(_CLOSE.match(data, ending.start()) for ending in _ENDING.finditer(data, start, found)):
+        return None
+    losses.note(DAMAGED, piece.place + damaged, bytes(data[damaged : damaged + 4 * SHOWN]))
+    return found
+
+
 class Documents:
     """Goes through the documents of a file, and has what stands in their lists of events taken in."""
 
@@ -99,7 +124,6 @@ class Documents:
         self._top: dict[str, Any] = {}
         self._shifts: list[tuple[int, int]] = []
         self._losses = Losses()
-        self._no_events = Hopeless()
         self._closed = _Closed(-1, -1, None)
 
     def read(self) -> TraceEvents:
@@ -300,10 +324,8 @@ class Documents:
         window = self._window
         close = self._close(start)
         end = len(window.data) if close is None else close
-        for at in seeming(window.data, start, end):
-            if is_event(window.data, at, window.place, self._no_events, at_end=window.at_end, longest=PLAUSIBLE_BYTES):
-                return at
-        return close
+        found = event_behind(window, start, end)
+        return close if found is None else found
 
     def _close(self, start: int) -> int | None:
         """Where the list ends behind `start`, as far as can be told."""

@@ -19,6 +19,8 @@ TOO_DEEP = 1000
 """What is nested deeper is not followed to its end."""
 FARTHEST_NS = 2**62
 """Times are nearer to zero than this, so that sums and differences of two fit into 64 bits."""
+SHORT = 4 << 10
+"""In so many bytes an event is looked for at first."""
 LONGEST_NUMBER = 40
 """Numbers of fewer characters and without an exponent are finite."""
 
@@ -27,6 +29,17 @@ BETWEEN = re.compile(rb"[\s,\x00\x1e]*+")
 
 _START = re.compile(rb'\}\s*+,?\s*+(\{\s*+")')
 _TOKEN = re.compile(rb'\s*+(?:("(?:[^"\\]++|\\.)*+("?))|([][{}:,])|[^]\s"[{}:,]++)', re.DOTALL)
+_PLAIN = rb'(?:"[^"\\\x00-\x1f]*+"|-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]{1,17}+)?|true|false|null)'
+_MEMBERS = re.compile(rb'(?:\s*+"[^"\\\x00-\x1f]*+"\s*+:\s*+' + _PLAIN + rb"\s*+,)*+")
+_ELEMENTS = re.compile(rb"(?:\s*+" + _PLAIN + rb"\s*+,)*+")
+_TIGHT = re.compile(rb'(?:"[^"\\\x00-\x1f]*+":' + _PLAIN + rb",)*+")
+"""Members of an object, elements of a list, and members without blanks, each with a comma behind it and nothing odd in
+it: many tokens at once."""
+_MEMBER = re.compile(
+    rb'[\s,]*+("(?:[^"\\]++|\\.)*+")\s*+:\s*+(?:("(?:[^"\\]++|\\.)*+")|([^]\s"[{}:,]++))',
+    re.DOTALL,
+)
+"""A member of a strict object that is no list and no object."""
 _ODD = re.compile(rb'[\x00-\x1f]|(?<!\\)(?:\\\\)*+\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _ESCAPES = re.compile(rb'[\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?+')
 _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?")
@@ -78,6 +91,10 @@ def value(data: Text, start: int, deepest: int = TOO_DEEP) -> Value:
     expected, comma = "value", False
     begin, position = -1, start
     while True:
+        if expected == "key" or (expected == "value" and closers[-1:] == b"]"):
+            simple = (_MEMBERS if expected == "key" else _ELEMENTS).match(data, position)
+            if simple is not None and simple.end() > position:
+                position, comma = simple.end(), True
         found = _TOKEN.match(data, position)
         if found is None or found[2] == b"":
             raise More(opened)
@@ -183,6 +200,10 @@ def members(data: bytes, start: int) -> Iterator[tuple[bytes, bytes, bytes, int]
     `start`."""
     position = data.index(b"{", start) + 1
     while True:
+        while found := _MEMBER.match(data, position):
+            position, name = found.end(), found[1][1:-1]
+            text = found[2] or found[3]
+            yield (content(name) if b"\\" in name else name), data[found.start(1) : position], text, 0
         found = _TOKEN.match(data, position)
         assert found is not None
         position = found.end()
@@ -214,6 +235,10 @@ def is_event(data: Text, start: int, place: int, hopeless: Hopeless, *, at_end: 
 
     hopeless: of what is asked here, and nowhere else. place, at_end: see `Hopeless`.
     """
+    if place + start in hopeless.damaged or place + start in hopeless.cut_off:
+        return False
+    if (strict := _strict_object(bytes(data[start : start + min(longest, SHORT)]))) is not None:
+        return "ph" in strict
     part = data[start : start + longest]
     at_end = at_end and start + longest >= len(data)
     try:
@@ -222,6 +247,23 @@ def is_event(data: Text, start: int, place: int, hopeless: Hopeless, *, at_end: 
         return False
     raw = bytes(part[: one.end])
     return any(name == b"ph" for name, *_ in members(straightened(raw, 0, one.end)[0] if one.bent else raw, 0))
+
+
+def _strict_object(text: bytes) -> dict[str, object] | None:
+    """The object that `text` begins with, where it is strict JSON that is not nested too deep; its texts are not those
+    of the file. None where only `value` can tell."""
+    try:
+        found, end = _DECODER.raw_decode(text.decode("latin-1"))
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and text.count(b"{", 0, end) + text.count(b"[", 0, end) <= DEEPEST else None
+
+
+def _refused(word: str) -> None:
+    raise ValueError(word)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refused)
 
 
 def content(raw: bytes) -> bytes:
@@ -235,6 +277,10 @@ def straightened(data: bytes, start: int, end: int) -> tuple[bytes, int]:
     lost = 0
     position = start
     while position < end:
+        found = _TIGHT.match(data, position, end)
+        if found is not None and found.end() > position:
+            parts += found[0][:-1], b","
+            position = found.end()
         found = _TOKEN.match(data, position, end)
         if found is None:
             break

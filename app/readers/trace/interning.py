@@ -188,9 +188,12 @@ def forget(table: Table, code: int, at: Array) -> None:
 
 
 @lean
-def put(data: Array, length: int, place: int, table: Table, at: Array) -> int:
-    """The number of the text at the beginning of `data`; see `interned`."""
-    return interned(data, 0, length, place, table, at)
+def put(data: Array, lengths: Array, place: int, table: Table, at: Array, codes: Array) -> None:
+    """Into codes the numbers of the texts that lie one behind the other in `data`; see `interned`."""
+    p = 0
+    for i in range(len(lengths)):
+        codes[i] = interned(data, p, lengths[i], place, table, at)
+        p += max(lengths[i], 0)
 
 
 def clear(table: Table) -> None:

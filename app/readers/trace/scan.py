@@ -7,6 +7,7 @@ another end, whatever was made of the pieces behind is thrown away.
 
 import os
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -16,7 +17,7 @@ import numpy as np
 from ...domain.tables import NUMBERED
 from .columns import Growing
 from .decode import Event, event_at, finished_texts, shifted, small_id
-from .documents import Documents, Losses
+from .documents import Documents, Losses, passed_over
 from .events import ID_TEXT, Array, Numbers, TraceEvents
 from .grammar import Damaged, More
 from .interning import Table, clear, grown, put, table
@@ -84,11 +85,16 @@ class Scanner:
             self._table = grown(self._table, int(self._at[2]), int(self._at[3]), *sizes)
 
     def _odd(self, piece: Piece, losses: Losses) -> bool:
-        """Take in the event that the scan stopped at, by the decoder; False where it is no whole event."""
+        """Take in the event that the scan stopped at, by the decoder, or pass over what is damaged; False where neither
+        can be done here."""
         start = int(self._at[1])
         try:
             event, end = event_at(piece, start, losses)
-        except (Damaged, More):
+        except Damaged:
+            behind = passed_over(piece, start, losses)
+            self._at[1] = start if behind is None else behind
+            return behind is not None
+        except More:
             return False
         if event is not None:
             self._add(event, start)
@@ -105,12 +111,11 @@ class Scanner:
         ):
             self._grow()
         row = int(self._at[0])
-        for name, text in zip(_CODES, texts, strict=True):
-            getattr(self._rows, name)[row] = self._code(text, start)
-        id_ = small_id(event.id)
-        if id_ is None:
-            id_ = -1 if event.id is None else ID_TEXT + self._code(event.id, start)
-        self._rows.id[row] = id_
+        small = small_id(event.id)
+        *codes, id_ = self._numbered((*texts, event.id if small is None else None), start)
+        for name, code in zip(_CODES, codes, strict=True):
+            getattr(self._rows, name)[row] = code
+        self._rows.id[row] = small if small is not None else ID_TEXT + id_ if id_ >= 0 else -1
         self._rows.phase[row] = event.phase
         self._rows.time_ns[row] = event.time_ns
         self._rows.duration_ns[row] = event.duration_ns
@@ -122,11 +127,14 @@ class Scanner:
             self._rows.counts[which] = count + 1
         self._at[0] = row + 1
 
-    def _code(self, text: bytes | None, start: int) -> int:
-        if text is None:
-            return -1
-        padded = np.frombuffer(bytearray(text + bytes(PAD)), np.uint8)
-        return int(put(padded, len(text), start, self._table, self._at))
+    def _numbered(self, texts: Sequence[bytes | None], start: int) -> list[int]:
+        """The numbers of texts, -1 of what is none."""
+        padded = np.frombuffer(bytearray(b"".join(text or b"" for text in texts) + bytes(PAD)), np.uint8)
+        lengths = np.array([-1 if text is None else len(text) for text in texts])
+        codes = np.empty(len(texts), np.int64)
+        put(padded, lengths, start, self._table, self._at, codes)
+        found: list[int] = codes.tolist()
+        return found
 
 
 class Scan:

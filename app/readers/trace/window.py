@@ -35,7 +35,8 @@ NEAR_BYTES = 4 << 10, 64 << 10, 1 << 20
 class Piece:
     """A part of a file: array[start:stop]. Up to `end` it goes on as the file does. place: of array[0] in the file.
 
-    at_end: whether the file ends at `end`. hopeless: where in the file no value is to be looked for.
+    at_end: whether the file ends at `end`. hopeless: where in the file no value is to be looked for; no_events: nor an
+    event behind something damaged.
     """
 
     array: Array
@@ -45,6 +46,7 @@ class Piece:
     place: int
     at_end: bool
     hopeless: Hopeless
+    no_events: Hopeless
 
     @property
     def data(self) -> memoryview:
@@ -71,7 +73,7 @@ class Window:
     """What is in sight of a file.
 
     data: the text, of which data[at:] is still to be gone through. place: of data[0] in the file, in UTF-8 and without
-    a mark at its beginning. hopeless: where values were begun for nothing.
+    a mark at its beginning. hopeless: where values were begun for nothing; no_events: events, behind what is damaged.
     """
 
     def __init__(self, stream: BinaryIO, piece_bytes: int, pool: ThreadPoolExecutor) -> None:
@@ -83,7 +85,7 @@ class Window:
         self._coming: deque[Future[tuple[Array, int, int]]] = deque()
         self._ended = False
         self._boundary_before: tuple[int, int | None] = (-1, None)
-        self.hopeless = Hopeless()
+        self.hopeless, self.no_events = Hopeless(), Hopeless()
         self.at = 0
         self.place = 0
         self._show(np.zeros(PAD, np.uint8), 0)
@@ -178,7 +180,8 @@ class Window:
         stop = self._end if stop is None else stop
         if self.at == self._end:
             return None
-        piece = Piece(self._array, self.at, stop, self._end, self.place, self._ended, self.hopeless)
+        facts = (self._ended, self.hopeless, self.no_events)
+        piece = Piece(self._array, self.at, stop, self._end, self.place, *facts)
         self.at = stop
         return piece
 
