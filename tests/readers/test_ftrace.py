@@ -4,8 +4,11 @@ import io
 
 import pytest
 
+from perfloom.analysis.timeline.sources import opened, prepared
+from perfloom.analysis.timeline.tracks import tracks
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
+from perfloom.domain.selection import Selection
 from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
 from perfloom.readers import ftrace, recognise
@@ -128,6 +131,14 @@ def test_marks_and_system_calls_are_slices_counters_and_lanes() -> None:
         LOST: 12,
         NO_LINE: 1,
     }
+
+
+def test_the_states_of_a_thread_stand_below_what_it_ran() -> None:
+    profile = read(
+        SCHEDULED + line("b-2-9", 195, "tracing_mark_write: B|5|work") + line("b-2-9", 199, "tracing_mark_write: E|5")
+    )
+    shown, _ = tracks(profile, opened(profile, prepared(profile)), Selection())
+    assert [track.name for track in shown] == ["b-2 9", "b-2 9 states", "my app 7", "CPU 0", "CPU 1", "c 11"]
 
 
 def test_calls_in_the_kernel_are_nested() -> None:

@@ -199,6 +199,7 @@ def _of_threads(profile: Profile, timeline: Timeline, selection: Selection) -> l
     often = Counter(threads.key)
     process = groups_of(profile, Group.PROCESS)
     found = []
+    running = {key for key, kind in zip(threads.key, threads.kind, strict=True) if kind == "thread"}
     shown = np.ones(len(threads.key), bool) if chosen is None else chosen
     for t in np.flatnonzero(shown).tolist():
         of = int(event[t])
@@ -206,12 +207,14 @@ def _of_threads(profile: Profile, timeline: Timeline, selection: Selection) -> l
         if not (sampled or slices[t] or instants[t]):
             continue
         kind = {"gpu_stream": "stream", "track": "track"}.get(threads.kind[t], "thread")
+        name = _name(threads.name[t] or threads.process[t], threads.tid[t], kind)
         found.append(
             Track(
                 id=f"t{t}",
                 key=threads.key[t] if often[threads.key[t]] == 1 else f"{threads.key[t]}/{t}",
                 kind=kind,
-                name=_name(threads.name[t] or threads.process[t], threads.tid[t], kind),
+                # What a scheduler tells of a thread, beside what the thread ran.
+                name=f"{name} states" if kind == "track" and threads.key[t] in running else name,
                 group=_group(process.labels[process.of_thread[t]], int(threads.rank[t])),
                 thread=threads.key[t],
                 rows=int(timeline.depths[t]),
@@ -272,10 +275,18 @@ def _in_order(found: list[Track], profile: Profile) -> list[Track]:
         busiest[track.group] += track.weight
     place = {group: n for n, group in enumerate(dict.fromkeys(t.group for t in found))}
     kinds = ("stream", "counter", "thread", "track")
+    # What is told of the states of a thread stands below what it ran.
+    threads = {track.thread: n for n, track in enumerate(found) if track.kind == "thread"}
+    together: Counter[int] = Counter()
+    for track in found:
+        together[threads.get(track.thread, -1)] += track.weight
 
     def key(track: Track) -> tuple[Any, ...]:
         of_group = (_rank_of(track) if ranked else 0, -busiest[track.group], place[track.group])
-        return (*of_group, kinds.index(track.kind), -track.weight if track.kind in ("thread", "track") else 0)
+        thread = threads.get(track.thread, -1) if track.kind in ("thread", "track") else -1
+        if thread >= 0:
+            return (*of_group, kinds.index("thread"), -together[thread], thread, kinds.index(track.kind))
+        return (*of_group, kinds.index(track.kind), -track.weight if track.kind == "track" else 0)
 
     return sorted(found, key=key)
 
