@@ -28,23 +28,24 @@ TABS = ("", "/timeline", "/hotspots", "/counts", "/threads", "/losses", "/export
 PATHS = ("/", "/import", "/nothing", *(f"/results/{{id}}{tab}" for tab in (*TABS, "/edit", "/delete")))
 
 
-@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("which", ["ordinary", "evil"])
-def test_no_name_becomes_markup(browser_client: Browser, request: pytest.FixtureRequest, path: str, which: str) -> None:
+def test_no_name_becomes_markup(browser_client: Browser, request: pytest.FixtureRequest, which: str) -> None:
     id = request.getfixturevalue(which)
-    text = browser_client.client.get(path.format(id=id)).text
-    page = read(text)
-    assert page.faults == []
-    assert "\u202e" not in text
-    assert "49" not in re.findall(r"\b\d+\b", page.text[0]) and "{{" not in re.sub("</?span>", "", text).replace(
-        "{{ 7*7 }}", ""
-    )
+    for path in PATHS:
+        text = browser_client.client.get(path.format(id=id)).text
+        page = read(text)
+        assert page.faults == [], path
+        assert "\u202e" not in text, path
+        assert "49" not in re.findall(r"\b\d+\b", page.text[0]), path
+        assert "{{" not in re.sub("</?span>", "", text).replace("{{ 7*7 }}", ""), path
 
 
 @pytest.mark.parametrize("tab", TABS)
 def test_hostile_words_of_a_query_come_back_as_text(browser_client: Browser, ordinary: str, tab: str) -> None:
+    short = [name for name in HOSTILE if len(name) < 1000]
+    names = ("".join(short), "".join(reversed(short)), *(name for name in HOSTILE if name not in short))
     for word in ("search", "sort", "page", "by", "event", "thread", "focus", "ignore", "hide", "start-ms", "x"):
-        for name in HOSTILE:
+        for name in names:
             response = browser_client.client.get(f"/results/{ordinary}{tab}", query_string={word: name})
             assert response.status_code in (200, 400), (word, name)
             assert read(response.text).faults == [], (word, name)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from flask import Flask
-from jinja2 import nodes
+from jinja2 import Environment, nodes
 
 import perfloom.views
 from perfloom import failures, security
+from perfloom.config import Settings
 from perfloom.rendering import Page, Shell
+from perfloom.web import create_app
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = sorted(str(path.relative_to(ROOT / "templates")) for path in (ROOT / "templates").rglob("*.html"))
@@ -34,11 +36,22 @@ def pages() -> list[type[Page]]:
     return sorted(found, key=lambda kind: kind.__module__ + kind.__name__)
 
 
-def sources(app: Flask, name: str) -> Iterator[nodes.Template]:
+@pytest.fixture(scope="module")
+def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
+    app = create_app(Settings.load(tmp_path_factory.mktemp("templates"), environ={}))
+    yield app.jinja_env
+    app.extensions["perfloom"].queue.close()
+    app.extensions["perfloom"].store.close()
+
+
+@functools.cache
+def tree_of(env: Environment, name: str) -> nodes.Template:
+    return env.parse(env.loader.get_source(env, name)[0], name)  # type: ignore[union-attr]
+
+
+def sources(env: Environment, name: str) -> Iterator[nodes.Template]:
     """The syntax tree of a template, of what it extends and of what it includes."""
-    env = app.jinja_env
-    source = env.loader.get_source(env, name)[0]  # type: ignore[union-attr]
-    tree = env.parse(source, name)
+    tree = tree_of(env, name)
     yield tree
     for node in tree.find_all((nodes.Extends, nodes.Include)):
         if isinstance(node.template, nodes.Const):
@@ -47,20 +60,20 @@ def sources(app: Flask, name: str) -> Iterator[nodes.Template]:
             except Exception:
                 assert isinstance(node, nodes.Include) and node.ignore_missing, node.template.value
                 continue
-            yield from sources(app, node.template.value)
+            yield from sources(env, node.template.value)
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_it_compiles(app: Flask, name: str) -> None:
-    app.jinja_env.get_template(name)
+def test_it_compiles(env: Environment, name: str) -> None:
+    env.get_template(name)
 
 
 @pytest.mark.parametrize("kind", pages(), ids=lambda kind: f"{kind.__module__.rsplit('.', 1)[-1]}.{kind.__name__}")
-def test_its_page_has_all_it_asks_for(app: Flask, kind: type[Page]) -> None:
+def test_its_page_has_all_it_asks_for(env: Environment, kind: type[Page]) -> None:
     assert dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
     assert kind.template in TEMPLATES
     has = {"page": kind, "shell": Shell}
-    for tree in sources(app, kind.template):
+    for tree in sources(env, kind.template):
         for node in tree.find_all(nodes.Getattr):
             owner = has.get(node.node.name) if isinstance(node.node, nodes.Name) else None
             if owner is not None:
@@ -68,10 +81,10 @@ def test_its_page_has_all_it_asks_for(app: Flask, kind: type[Page]) -> None:
                 assert node.attr in names, f"{kind.template} asks for {node.node.name}.{node.attr}"
 
 
-def test_every_template_belongs_to_a_page_or_to_another_template(app: Flask) -> None:
+def test_every_template_belongs_to_a_page_or_to_another_template(env: Environment) -> None:
     used = {kind.template for kind in pages()}
     for name in TEMPLATES:
-        for tree in sources(app, name):
+        for tree in sources(env, name):
             for node in tree.find_all((nodes.Extends, nodes.Include, nodes.Import, nodes.FromImport)):
                 if isinstance(node.template, nodes.Const):
                     used.add(node.template.value)
