@@ -1,10 +1,13 @@
 """What perf prints of the scheduler: texts of perf script and of timehist, by hand, and what is none of them."""
 
 import io
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from perfloom.analysis.tables import TABLES, records
+from perfloom.config import Settings
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
@@ -13,9 +16,12 @@ from perfloom.domain.validity import fault
 from perfloom.readers import perf_data, perf_sched, perf_script, recognise
 from perfloom.readers.perf_sched.assembly import NO_LINE, NOT_UNDERSTOOD, UNUSED_STACK
 from perfloom.readers.trace.scheduling import BY_WAKER, RUNNABLE, RUNNING, SINCE_WHEN, SLEEPING, SWITCHES, WHERE
+from perfloom.workers import reading
+from tests.parts import require
 from tests.readers.made import events_of, losses, slices
 from tests.readers.samples import samples_of
 
+DATA = Path(__file__).parents[1] / "data" / "perf"
 US = 1_000
 FRAMES = "\tffffffff81000010 schedule+0x10 ([kernel.kallsyms])\n\t  401000 wait_for_it+0x5 (/bin/app)\n\n"
 
@@ -159,6 +165,26 @@ def test_what_was_recorded_of_some_threads_alone_is_what_is_known_of_them() -> N
     assert {thread for thread, *_ in slices(profile)} == {"app", "CPU 0", "CPU 1"}
     assert stacks(profile, BY_WAKER) == [("app", 48 * US, "woken by an interrupt [] handle_softirqs try_to_wake_up")]
     assert events_of(profile)[SWITCHES] == 6 and losses(profile) == {SINCE_WHEN: (2, "at 50000602000 ns")}
+
+
+def test_a_perf_data_of_the_scheduler_is_what_ran_when(tmp_path: Path) -> None:
+    """A real one, of a program with threads that wait (tests/data/perf/waits.c)."""
+    require("perf")
+    settings = Settings.load(tmp_path, environ={}, reserve_bytes=0)
+    profile = reading.read_profile(settings, [DATA / "waits.perf.data.zst"])
+    assert (profile.meta.format, profile.meta.main_event) == ("perf-data", RUNNING)
+    assert profile.meta.complete and "perf record" in (profile.meta.command or "")
+    # How long a thread ran is what the kernel accounted for, but for its last moments.
+    ran, accounted = Counter[str | None](), Counter[str | None]()
+    for one in samples_of(profile):
+        ran[one.comm] += one.weight * (one.event == RUNNING)
+        accounted[one.comm] += one.weight * (one.event == WHERE)
+    assert set(ran) == {"waits", "lock-a", "lock-b", "consumer", "producer"}
+    assert all(abs(ran[name] - accounted[name]) < 500 * US for name in ran)
+    assert sum(weight for _, weight, _ in stacks(profile, BY_WAKER)) > 1_000 * US
+    # Threads sleep in functions, as deep as they were recorded.
+    assert all(stack.startswith("sleeping [waits] ") for _, _, stack in stacks(profile, SLEEPING))
+    assert {thread for thread, _, stack in stacks(profile, BY_WAKER) if "woken by producer" in stack} == {"consumer"}
 
 
 HISTORY = """Samples of sched_switch event do not have callchains.

@@ -258,7 +258,9 @@ class _Samples:
         self._add(BY_WAKER, "ns", woken, found.start_ns, found.task, found.cpu, stacks, length)
         until, task, length, cpu, stack = ran[:, (ran[4] >= 0) & (ran[2] > 0) & (ran[2] < FARTHEST_NS)]
         stacks = self._nodes(task, task * 0 + RUN, stack, self._left)
-        self._add(WHERE, "ns", np.arange(len(task)), until - length, task, cpu, stacks, length)
+        # What ran before the recording begun is not of it.
+        start = np.maximum(until - length, self.zero)
+        self._add(WHERE, "ns", np.flatnonzero(until > start), start, task, cpu, stacks, until - start)
         time_ns, cpu, left, state, _, _, stack = switches
         stacks = self._nodes(left, state, stack, self._left)
         self._add(SWITCHES, "count", np.flatnonzero(left > 0), time_ns, left, cpu, stacks, np.ones(len(left), np.int64))

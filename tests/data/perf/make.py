@@ -14,6 +14,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 WORK = Path(tempfile.gettempdir(), "perfloom-fixture")
 SWITCHES = ("pid", "tid", "kernel", "jit", "all", "addrs")
+SCHEDULER = ",".join(f"sched:sched_{name}" for name in ("switch", "waking", "stat_runtime", "process_exit"))
 FIELDS = "comm,pid,tid,cpu,time,period,event,ip,sym,symoff,dso"
 
 
@@ -43,6 +44,9 @@ def main() -> None:
     run(*record, "-F", "99", "-o", "flat.perf.data", "--", "./spin")
     run("perf", "script", "-i", "flat.perf.data", "--header", out=HERE / "flat.script.txt")
     run("zstd", "-q", "-19", "-f", "spin.perf.data", "-o", str(HERE / "spin.perf.data.zst"))
+    run("gcc", "-O1", "-g", "-fno-omit-frame-pointer", "-pthread", "-o", "waits", str(HERE / "waits.c"))
+    run(*record, "-g", "-c", "1", "-m", "64", "-e", SCHEDULER, "-o", "waits.perf.data", "--", "./waits")
+    run("zstd", "-q", "-19", "-f", "waits.perf.data", "-o", str(HERE / "waits.perf.data.zst"))
     if len(sys.argv) > 1:
         for name in ("spin", "events", "dwarf"):
             for switch in SWITCHES:
