@@ -356,7 +356,7 @@ def test_every_loss_is_explained() -> None:
             *(scheduling.NOT_THERE, perf_sched_assembly.NO_LINE, perf_sched_assembly.NOT_UNDERSTOOD),
             perf_sched_assembly.UNUSED_STACK,
         ],
-        "perf-lock": [perf_lock.NO_LINE, perf_lock.NO_TOTAL],
+        "perf-lock": [perf_lock.NO_LINE, perf_lock.NO_TOTAL, perf_lock.BAD],
         "perf-trace": [
             *(perf_trace_assembly.NO_LINE, perf_trace_assembly.NO_BEGIN, perf_trace_assembly.NO_END),
             *(perf_trace_assembly.STACK, perf_trace_assembly.LOST),

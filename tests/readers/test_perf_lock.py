@@ -9,7 +9,7 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
 from perfloom.readers import perf_lock, recognise
-from perfloom.readers.perf_lock import ACQUIRED, CONTENDED, NO_LINE, NO_TOTAL, WAIT
+from perfloom.readers.perf_lock import ACQUIRED, BAD, CONTENDED, NO_LINE, NO_TOTAL, WAIT
 from tests.readers.made import losses
 
 CALLERS = """Looking at the vmlinux_path (8 entries long)
@@ -35,6 +35,7 @@ THREADS = """ contended   total wait     max wait     avg wait          pid   co
 LOCKS = """ contended   total wait     max wait     avg wait            address   symbol
 
          6     22.17 us     11.00 us      3.70 us   ffff9f4140059000   cgroup_mutex (mutex)
+         1      1.00 us      1.00 us      1.00 us   00009f4140059001    (spinlock)
 """
 CSV = """# output: contended, total wait, max wait, avg wait, type, caller
 194, 1627541, 54589, 8389, spinlock, __srcu_read_lock+0x2
@@ -79,7 +80,11 @@ def test_each_table_is_waits_and_counts() -> None:
     profile = read(THREADS)
     assert samples(profile) == {(WAIT, "lock", 323), (CONTENDED, "lock", 9)}
     assert [(row["tid"], row["name"]) for row in profile.threads.to_pylist() if row["tid"]] == [(29036, "my app")]
-    assert samples(read(LOCKS)) == {(WAIT, "cgroup_mutex (mutex)", 22_170), (CONTENDED, "cgroup_mutex (mutex)", 6)}
+    locks = {
+        *((WAIT, "cgroup_mutex;mutex", 22_170), (CONTENDED, "cgroup_mutex;mutex", 6)),
+        *((WAIT, "lock at 0x9f4140059001;spinlock", 1_000), (CONTENDED, "lock at 0x9f4140059001;spinlock", 1)),
+    }
+    assert samples(read(LOCKS)) == locks
     profile = read(CSV)
     assert samples(profile) == {
         (WAIT, "__srcu_read_lock;spinlock", 1_627_541),
@@ -90,6 +95,32 @@ def test_each_table_is_waits_and_counts() -> None:
         (WAIT, "exit to mod...", 328_690),
         (CONTENDED, "exit to mod...", 6),
         (ACQUIRED, "exit to mod...", 7),
+    }
+
+
+def test_what_is_printed_for_programs_is_read_with_any_mark() -> None:
+    """As print_header_csv and print_lock_stat_csv of perf's builtin-lock.c write it."""
+    by_lock = "# output: contended, total wait, address, symbol, type\n6, 22170, ffff9f, cgroup_mutex, mutex\n1, 9, 1a, , mutex\n"
+    for mark in (",", ";", "\t", "||", " "):
+        assert samples(read(by_lock.replace(",", mark))) == {
+            *((WAIT, "cgroup_mutex;mutex", 22_170), (CONTENDED, "cgroup_mutex;mutex", 6)),
+            *((WAIT, "lock at 0x1a;mutex", 9), (CONTENDED, "lock at 0x1a;mutex", 1)),
+        }
+    profile = read(
+        "# output: total wait, type, caller, stacktrace\n"
+        "50, mutex, f+0x1, 0xffff1 slow+0x10: 0xffff2 : 0xffff3 f+0x1\n"
+        "60, rwsem:W, g+0x2\n"
+        "# debug: total=12, bad=3, bad_acquire=3\n"
+    )
+    assert samples(profile) == {(WAIT, "f;[unknown];slow;mutex", 50), (WAIT, "g;rwsem:W", 60)}
+    assert losses(profile) == {BAD: (3, "line 4: # debug: total=12, bad=3, bad_acquire=3")}
+    profile = read("# output: contended, total wait, pid, owner\n3, 99, 17, my app\n1, 5, -1, Unknown\n")
+    assert {one for one in samples(profile) if one[0] == WAIT} == {
+        (WAIT, "held by my app", 99),
+        (WAIT, "held by Unknown", 5),
+    }
+    assert samples(read("  total wait     max wait   cgroup\n\n     1.00 us      1.00 us   /user.slice\n")) == {
+        (WAIT, "/user.slice", 1_000)
     }
 
 
