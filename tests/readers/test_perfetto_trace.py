@@ -16,7 +16,7 @@ from perfloom.readers import perfetto_trace, recognise
 from perfloom.readers.perfetto_trace.clocks import NO_CLOCK
 from perfloom.readers.perfetto_trace.packets import BAD_PACKED, BAD_PACKET, CUT_OFF, DEPENDENT
 from perfloom.readers.perfetto_trace.samples import EVENT, NO_STACK, SKIPPED
-from perfloom.readers.trace.scheduling import RUNNABLE, RUNNING, SLEEPING
+from perfloom.readers.trace.scheduling import BY_WAKER, RUNNABLE, RUNNING, SLEEPING, SWITCHES
 from tests.readers.made import events_of, losses, slices
 
 DATA = Path(__file__).parents[1] / "data/perfetto"
@@ -100,7 +100,8 @@ def test_what_the_kernel_tells_is_what_ran_where_and_states_of_threads() -> None
         ("render", "running", 10_000, 6_000, 0),
     ]
     # What a CPU ran counts once, as its threads' time; the mark is the only host time.
-    assert events_of(profile) == {"host time": 1_000, RUNNING: 15_000, RUNNABLE: 6_000, SLEEPING: 7_000, "switches": 4}
+    of_states = {RUNNING: 15_000, RUNNABLE: 6_000, SLEEPING: 7_000, BY_WAKER: 1_000, SWITCHES: 4}
+    assert events_of(profile) == {"host time": 1_000} | of_states
     assert {row["cpu"] for row in profile.samples.to_pylist()} == {-1, 0, 1}
     assert texts(profile.series, "name") == ["queue", "CPU 0 frequency (kHz)"]
 

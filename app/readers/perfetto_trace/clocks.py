@@ -13,7 +13,7 @@ from .packets import CLOCK, CLOCKS, DEFAULTS, TIME, Lost, Packets
 from .wire_columns import distinct, messages
 
 UNSIGNED = 0xFFFF_FFFF_FFFF_FFFF
-REALTIME, BOOTTIME, SCOPED, COMMON = 1, 6, range(64, 128), range(1 << 31)
+REALTIME, BOOTTIME, SCOPED, COMMON = 1, 6, range(64, 128), range(1 << 63)
 """Numbers of clocks: of the date, of traces, those that each sequence has for itself, and all that there can be."""
 NO_CLOCK = "time of a clock that nothing ties to the others: taken as it is"
 

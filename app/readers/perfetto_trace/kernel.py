@@ -1,19 +1,21 @@
 """The events of the kernel in a Perfetto trace: what ran where, marks of programs, and frequencies of CPUs."""
 
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 
-from ...domain.wire import Damaged, fields, signed, unpacked
+from ..loops.hashing import coded
 from ..trace.atrace import Markers
 from ..trace.events import Array
 from ..trace.made import MadeEvents
-from ..trace.scheduling import PREEMPTED, UNKNOWN_TASK, Scheduling, state_of_bits
+from ..trace.scheduling import Scheduling
+from ..trace.thread_states import UNKNOWN_TASK, state_of_bits
+from .compact import compact_of
 from .packets import FTRACE, Lost, Packets
 from .texts import texts_at
 from .tracks import Names
-from .wire_columns import Messages, messages
+from .wire_columns import Messages, distinct, messages
 
 TIME, TASK, PRINT, SWITCH, FREQUENCY, IDLE, WAKEUP, WAKING, NEW, RENAME = 1, 2, 3, 4, 11, 13, 17, 20, 114, 236
 _WANTED = (TIME, TASK, PRINT, SWITCH, FREQUENCY, IDLE, WAKEUP, WAKING, NEW, RENAME)
@@ -75,9 +77,11 @@ class KernelEvents:
 
     def _called(self, tasks: Array, names: Array) -> None:
         """Take note of the names of threads, the last of each."""
-        keys, first = np.unique(tasks[::-1], return_index=True)
+        code, first = coded(tasks)
+        last = np.zeros(len(first), np.int64)
+        last[code] = np.arange(len(code))
         texts = self.made.texts()
-        for task, place in zip(keys.tolist(), names[::-1][first].tolist(), strict=True):
+        for task, place in sorted(zip(tasks[first].tolist(), names[last].tolist(), strict=True)):
             if texts[place]:
                 self.scheduling.comms[task] = texts[place]
 
@@ -86,12 +90,10 @@ class KernelEvents:
         if not len(rows):
             return
         of = messages(events.data, spans, (1, 2, 4, 5, 6))
-        bits, inverse = np.unique(of.number(4), return_inverse=True)
-        states = np.array([state_of_bits(one) for one in bits.tolist()], np.int64)
         comm, before = self._texts(of, 5), self._texts(of, 1)
         left, taken = of.number(2), of.number(6)
         self._called(np.concatenate((left, taken)), np.concatenate((before, comm)))
-        self.scheduling.switches(time[rows], cpu[rows], left, states[inverse], taken, comm)
+        self.scheduling.switches(time[rows], cpu[rows], left, _states(of.number(4)), taken, comm)
 
     def _wakes(self, events: Messages, time: Array) -> None:
         # What is about to be woken is told before it is, and in both cases by the same thread's number.
@@ -99,35 +101,37 @@ class KernelEvents:
         for kind in kinds:
             rows, spans = events.inner(kind)
             if len(rows):
-                self.scheduling.wakes(time[rows], messages(events.data, spans, (2,)).number(2))
+                woken = messages(events.data, spans, (2,)).number(2)
+                self.scheduling.wakes(time[rows], woken, events.number(TASK, UNKNOWN_TASK)[rows])
 
     def _marks(self, events: Messages, time: Array) -> None:
         rows, spans = events.inner(PRINT)
         if not len(rows):
             return
-        of, (begin, end) = messages(events.data, spans, (2,)).inner(2)
-        columns = time[rows[of]], events.number(TASK)[rows[of]], begin, end
-        strange, example = 0, ""
-        for when, task, first, last in zip(*(column.tolist() for column in columns), strict=True):
-            mark = self.packets.data[first:last].rstrip(b"\n\0").decode("utf-8", "backslashreplace")
-            if not self.markers.take(when, task, mark):
-                strange, example = strange + 1, example or mark[:160]
-        if strange:
-            self.lost(NO_MARK, example, strange)
+        of, spans = messages(events.data, spans, (2,)).inner(2)
+        rows = rows[of]
+        texts: dict[str, int] = {}
+        codes = texts_at(self.packets.data, spans, lambda text: texts.setdefault(text.rstrip("\n\0"), len(texts)))
+        marks = list(texts)
+        none = self.markers.take_many(time[rows], events.number(TASK)[rows], codes, marks)
+        if len(none):
+            example = next((mark for code in codes[none].tolist() if (mark := marks[code])), "")
+            self.lost(NO_MARK, example[:160], len(none))
 
     def _cpus(self, events: Messages, time: Array) -> None:
         for kind, name in ((FREQUENCY, "frequency (kHz)"), (IDLE, "idle state")):
             rows, spans = events.inner(kind)
-            if not len(rows):
-                continue
             of = messages(events.data, spans, (1, 2))
-            value = np.where(of.number(1) == ACTIVE, -1, of.number(1)) if kind == IDLE else of.number(1)
-            distinct, inverse = np.unique(value, return_inverse=True)
-            told = np.array([self.made.arguments({"": one}) for one in distinct.tolist()])
-            for cpu in np.unique(of.number(2)).tolist():
-                mine = np.flatnonzero(of.number(2) == cpu)
+            value = of.number(1)
+            if kind == IDLE:
+                value[value == ACTIVE] = -1
+            cpus, which = distinct(of.number(2))
+            order = np.argsort(which, kind="stable")
+            bounds = np.searchsorted(which[order], np.arange(len(cpus) + 1)).tolist()
+            for (cpu,), (first, last) in zip(cpus, pairwise(bounds), strict=True):
+                mine = order[first:last]
                 label = self.made.text(f"CPU {cpu} {name}")
-                self.made.many("C", time[rows[mine]], label, -1, arguments=told[inverse[mine]])
+                self.made.many("C", time[rows[mine]], label, -1, value=value[mine].astype(np.float64))
 
     def _renamed(self, events: Messages) -> None:
         rows, spans = events.inner(RENAME)
@@ -136,52 +140,32 @@ class KernelEvents:
             self._called(of.number(1), self._texts(of, 3))
 
     def _compact(self, bundles: Messages, offset: Array) -> None:
-        """Switches and wakeups that stand in columns, without what was left, which is what was taken before."""
-        before: dict[int, int] = {}
+        """Switches and wakeups that stand in columns."""
         rows, spans = bundles.inner(4)
-        broken = 0
-        for row, begin, end in zip(rows.tolist(), *spans.tolist(), strict=True):
-            cpu = int(bundles.number(1)[row])
-            try:
-                self._one_compact(cpu, int(offset[row]), _columns(self.packets.data, begin, end), before)
-            except (Damaged, ValueError, IndexError, TypeError):
-                broken += 1
-        if broken:
-            self.lost(DAMAGED, "a bundle in columns", broken)
+        if not len(rows):
+            return
+        cpu, offset = bundles.number(1)[rows], offset[rows]
+        found = compact_of(self.packets.data, spans, cpu, self.made.text)
+        if found.broken:
+            self.lost(DAMAGED, "a bundle in columns", found.broken)
+        if len(found.taken):
+            time = found.time_ns + offset[found.bundle]
+            states = _states(found.state_bits)
+            named = found.comm != self.made.text("")
+            self._called(found.taken[named], found.comm[named])
+            self.scheduling.switches(time, cpu[found.bundle], found.left, states, found.taken, found.comm)
+            self._until(time, found.bundle)
+        if len(found.woken):
+            woken = found.wake_ns + offset[found.wake_bundle]
+            self.scheduling.wakes(woken, found.woken)
+            self._until(woken, found.wake_bundle)
 
-    def _one_compact(self, cpu: int, offset: int, of: dict[int, Any], before: dict[int, int]) -> None:
-        comms = np.array([self.made.text(text) for text in of[5]] or [self.made.text("")], np.int64)
-        none = np.zeros(0, np.int64)
-        times, taken = np.cumsum(of.get(1, none)) + offset, of.get(3, none)
-        names = comms[of.get(6, none)]
-        if len(times) != len(taken) or len(times) != len(names) or len(times) != len(of.get(2, none)):
-            raise ValueError("columns of several lengths")
-        if len(times):
-            left = np.append(before.get(cpu, UNKNOWN_TASK), taken[:-1])
-            before[cpu] = int(taken[-1])
-            states = [state_of_bits(bits) if bits else PREEMPTED for bits in of[2].tolist()]
-            self._called(taken, names)
-            self.scheduling.switches(times, np.full(len(times), cpu), left, states, taken, names)
-            self.last_ns = max(self.last_ns, int(times[-1]))
-        woken = np.cumsum(of.get(7, none)) + offset
-        if len(woken):
-            tasks = of.get(8, none)
-            if len(tasks) != len(woken):
-                raise ValueError("columns of several lengths")
-            self.scheduling.wakes(woken, tasks)
-            self.last_ns = max(self.last_ns, int(woken[-1]))
+    def _until(self, time: Array, bundle: Array) -> None:
+        """Take note of when the last thing was, which in each bundle comes last."""
+        self.last_ns = max(self.last_ns, int(time[np.append(bundle[1:] != bundle[:-1], True)].max()))
 
 
-def _columns(data: bytes, begin: int, end: int) -> dict[int, Any]:
-    """The columns of a bundle, by their numbers: 5 texts, the others numbers, packed or not. Raises Damaged."""
-    texts: list[str] = []
-    found: dict[int, list[Array]] = {}
-    for number, _, content in fields(data, begin, end):
-        if number == 5 and not isinstance(content, int):
-            texts.append(bytes(content).decode("utf-8", "backslashreplace"))
-        elif isinstance(content, int):
-            found.setdefault(number, []).append(np.array([signed(content)], np.int64))
-        else:
-            found.setdefault(number, []).append(unpacked(content))
-    columns: dict[int, Any] = {number: np.concatenate(parts) for number, parts in found.items()}
-    return columns | {5: texts}
+def _states(bits: Array) -> Array:
+    """The states in which threads were left, by the kernel's bits."""
+    code, first = coded(bits)
+    return np.array([state_of_bits(one) for one in bits[first].tolist()], np.int64)[code]

@@ -20,6 +20,8 @@ NAME_ID, BOOL, UINT, INT, DOUBLE, TEXT, POINTER, NESTED, JSON, NAME, DICT, ARRAY
     *(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 17),
 )
 """Fields of a DebugAnnotation."""
+OBJECT, LIST = 32, 33
+"""Kinds of a NestedValue that has others in it."""
 DEEPEST = 20
 """Arguments in arguments are read so deep."""
 MOST_MEMBERS = 64
@@ -49,12 +51,14 @@ class Quoted(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What is being written. out: the text. at, end, kind, members: of each argument that others are in, where its next
-    field is, where it ends, DICT or ARRAY, and how many were in it. keys: where the keys of these begin and end in
-    `out`. bits, real: one number, as an int64 and as a double."""
+    """What is being written. out: the text. at, key_at, end, kind, members: of each argument that others are in, where
+    its next field is, and the next key where these stand apart, where it ends, DICT, ARRAY, OBJECT or LIST, and how
+    many were in it. keys: where the keys of these begin and end in `out`. bits, real: one number, as an int64 and as a
+    double."""
 
     out: Array
     at: Array
+    key_at: Array
     end: Array
     kind: Array
     members: Array
@@ -157,7 +161,7 @@ def _shape(data: Array, at: int, end: int) -> tuple[int, int, int, int, int, int
         if at < 0 or number <= 0:
             return BY_HAND, 0, 0, 0, 0, 0
         found, length, at = content(data, at, end, tag & 7)
-        if at < 0 or number in (NESTED, JSON):
+        if at < 0 or number == JSON:
             return BY_HAND, 0, 0, 0, 0, 0
         if number in (NAME_ID, NAME):
             if named or (number == NAME) != (length >= 0):
@@ -167,12 +171,53 @@ def _shape(data: Array, at: int, end: int) -> tuple[int, int, int, int, int, int
             if length < 0 or (kind and kind != number):
                 return BY_HAND, 0, 0, 0, 0, 0
             kind = number
-        elif number <= POINTER or number == TEXT_ID:
-            wanted = 2 if number == TEXT else 1 if number == DOUBLE else 0
+        elif number <= NESTED or number == TEXT_ID:
+            wanted = 2 if number in (TEXT, NESTED) else 1 if number == DOUBLE else 0
             if kind or tag & 7 != wanted:
                 return BY_HAND, 0, 0, 0, 0, 0
             kind, value, size = number, found, length
     return kind, value, size, named, name, name_size
+
+
+@compiled
+def _nested_shape(data: Array, at: int, end: int) -> tuple[int, int, int]:
+    """(its kind, 0 without a value, or BY_HAND; the value and its size) of a NestedValue."""
+    kind = value = size = keys = inner = 0
+    while at < end:
+        tag, at = varint(data, at, end)
+        number = tag >> 3
+        if at < 0 or number <= 0:
+            return BY_HAND, 0, 0
+        found, length, at = content(data, at, end, tag & 7)
+        if at < 0:
+            return BY_HAND, 0, 0
+        if number == 1 or number > 8:
+            continue
+        wanted = 0 if number in (5, 7) else 1 if number == 6 else 2
+        if tag & 7 != wanted or (kind and number >= 5):
+            return BY_HAND, 0, 0
+        if number == 2:
+            keys += 1
+        elif number < 5:
+            inner += 1
+        else:
+            kind = INT if number == 5 else DOUBLE if number == 6 else BOOL if number == 7 else TEXT
+            value, size = found, length
+    if keys or inner:
+        return BY_HAND if kind or (keys and keys != inner) else OBJECT if keys else LIST, 0, 0
+    return kind, value, size
+
+
+@compiled
+def _next(data: Array, at: int, end: int, least: int, most: int) -> tuple[int, int, int]:
+    """(where the next field of these numbers begins and ends, and where it goes on; -1 without one) of a message that
+    is whole."""
+    while at < end:
+        tag, at = varint(data, at, end)
+        begin, length, at = content(data, at, end, tag & 7)
+        if least <= tag >> 3 <= most:
+            return begin, begin + length, at
+    return -1, -1, -1
 
 
 @compiled
@@ -233,17 +278,24 @@ def _member(
     out = work.out
     level = 0
     while True:
-        kind, value, size, named, name, name_size = _shape(data, begin, end)
+        above = work.kind[level - 1] if level else 0
+        if above < OBJECT:
+            kind, value, size, named, name, name_size = _shape(data, begin, end)
+        else:
+            kind, value, size = _nested_shape(data, begin, end)
+            named, name, name_size = 0, 0, 0
         if kind == BY_HAND or to + 8 > LONGEST:
             return BY_HAND
-        if not level or work.kind[level - 1] == DICT:
+        if above not in (ARRAY, LIST):
             key = to
-            if named == NAME:
+            if above == OBJECT:
+                name, name_end, work.key_at[level - 1] = _next(data, work.key_at[level - 1], work.end[level - 1], 2, 2)
+                to = _text(data, name, name_end, out, to)
+            elif named == NAME:
                 to = _text(data, name, name + name_size, out, to)
             else:
                 # An argument that is not in another has the name of the number 0 where it says none.
-                number = name if named or not level else -1
-                to = _named(keys, quoted, generation, number, out, to, factor)
+                to = _named(keys, quoted, generation, name if named or not level else -1, out, to, factor)
             if to < 0:
                 return BY_HAND
             if level:
@@ -253,11 +305,18 @@ def _member(
                 work.keys[level - 1, count, 0], work.keys[level - 1, count, 1] = key, to
             out[to], out[to + 1] = _COLON, _BLANK
             to += 2
-        if kind in (DICT, ARRAY):
-            if level == DEEPEST:
+        if kind == NESTED:
+            begin, end = value, value + size
+            kind, value, size = _nested_shape(data, begin, end)
+            if kind == BY_HAND:
                 return BY_HAND
-            work.at[level], work.end[level], work.kind[level], work.members[level] = begin, end, kind, 0
-            out[to] = _OPEN if kind == DICT else _OPEN_LIST
+        if kind in (DICT, ARRAY, OBJECT, LIST):
+            # A NestedValue lies one deeper than what it is the value of.
+            if level >= (DEEPEST if kind in (DICT, ARRAY) else DEEPEST - 1):
+                return BY_HAND
+            work.at[level], work.key_at[level], work.end[level] = begin, begin, end
+            work.kind[level], work.members[level] = kind, 0
+            out[to] = _OPEN if kind in (DICT, OBJECT) else _OPEN_LIST
             to += 1
             level += 1
         else:
@@ -268,14 +327,10 @@ def _member(
         while level:
             if to + 8 > LONGEST:
                 return BY_HAND
-            at, last = work.at[level - 1], work.end[level - 1]
-            found = False
-            while at < last and not found:
-                tag, at = varint(data, at, last)
-                begin, length, at = content(data, at, last, tag & 7)
-                found = tag >> 3 == work.kind[level - 1]
-                end = begin + length
-            if found:
+            kind = work.kind[level - 1]
+            least, most = (kind, kind) if kind < OBJECT else (3, 4)
+            begin, end, at = _next(data, work.at[level - 1], work.end[level - 1], least, most)
+            if at >= 0:
                 work.at[level - 1] = at
                 if work.members[level - 1]:
                     out[to], out[to + 1] = _COMMA, _BLANK
@@ -283,7 +338,7 @@ def _member(
                 work.members[level - 1] += 1
                 break
             level -= 1
-            out[to] = _CLOSE if work.kind[level] == DICT else _CLOSE_LIST
+            out[to] = _CLOSE if kind in (DICT, OBJECT) else _CLOSE_LIST
             to += 1
         if not level:
             return to
@@ -344,9 +399,9 @@ def written(
     room = given.shape[1] + more.shape[1]
     rows, codes = np.empty(room, np.int64), np.empty(room, np.int32)
     bits = np.zeros(1, np.int64)
-    at_, end, kind, members = np.zeros((4, DEEPEST), np.int64)
+    stack = np.zeros((5, DEEPEST), np.int64)
     keys_at = np.zeros((DEEPEST, MOST_MEMBERS, 2), np.int64)
-    work = Work(np.empty(LONGEST + PAD, np.uint8), at_, end, kind, members, keys_at, bits, bits.view(np.float64))
+    work = Work(np.empty(LONGEST + PAD, np.uint8), *stack, keys_at, bits, bits.view(np.float64))
     texts, at = table(TEXTS, TEXT_BYTES), np.zeros(6, np.int64)
     array = np.frombuffer(data, np.uint8)
     while not _written(

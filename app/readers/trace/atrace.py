@@ -5,17 +5,21 @@ G|1234|track|name|cookie   H|1234|track|cookie   N|1234|track|name
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .events import MISSING
+from ..loops.hashing import coded
+from .events import MISSING, Array
 from .made import NONE, MadeEvents
 from .scheduling import CPUS
 
 LETTERS = frozenset("BECISFGHN")
 MARK = "marks"
 """The category of slices of threads that programs told of themselves."""
+COUNTER = ord("C")
+OF_TASK, LARGEST = -(1 << 63), (1 << 63) - 1
+"""In place of a process: that of the thread. No number of a process is as far from zero."""
 CPU_TASK = -2
 """The number in place of a thread's for what is known to be of a CPU alone: this less the CPU's."""
 
@@ -26,40 +30,98 @@ class Markers:
     def __init__(self, events: MadeEvents, processes: dict[int, int]) -> None:
         self._events, self._processes = events, processes
         self._rows: list[tuple[int, ...]] = []
+        self._blocks: list[Array] = []
         self._ids: dict[tuple[str, ...], int] = {}
         self.threads: set[int] = set()
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._rows) + sum(len(block[0]) for block in self._blocks)
 
     def take(self, time_ns: int, task: int, mark: str) -> bool:
         """Take in a mark of a thread; False for what is none."""
+        meant = self._meant(mark)
+        if meant is None:
+            return False
+        letter, name, category, process, id, owner, value = meant
+        if letter == COUNTER:
+            self._events.counter(self._events.texts()[name], time_ns, value, process=process)
+            return True
+        if owner > 0:
+            self._processes.setdefault(task, owner)
+        if process == OF_TASK:
+            self.threads.add(task)
+        row = (task, category, NONE) if process == OF_TASK else (NONE, category, process)
+        self._rows.append((letter, time_ns, name, *row, id, MISSING, NONE))
+        return True
+
+    def take_many(self, time_ns: Array, task: Array, code: Array, marks: Sequence[str]) -> Array:
+        """Take in marks of threads: code says which of `marks`, each of which is looked at once. Returns which are
+        none."""
+        meant = [self._meant(mark) for mark in marks]
+        none = np.flatnonzero(np.array([one is None for one in meant], bool)[code])
+        columns = np.array([one[:-1] if one else [0] * 6 for one in meant], np.int64).reshape(-1, 6).T[:, code]
+        letter, name, category, process, id, owner = columns
+        counted = np.flatnonzero(letter == COUNTER)
+        if len(counted):
+            value = np.array([one[-1] if one else 0.0 for one in meant])[code[counted]]
+            self._events.many("C", time_ns[counted], name[counted], NONE, process=process[counted], value=value)
+        owned = np.flatnonzero(owner > 0)
+        _, first = coded(task[owned])
+        for one, pid in zip(task[owned[first]].tolist(), owner[owned[first]].tolist(), strict=True):
+            self._processes.setdefault(one, pid)
+        rows = np.flatnonzero((letter != 0) & (letter != COUNTER))
+        of_task = process[rows] == OF_TASK
+        self.threads.update(np.unique(task[rows[of_task]]).tolist())
+        same = np.full(len(rows), NONE)
+        self._blocks.append(
+            np.stack(
+                (
+                    *(letter[rows], time_ns[rows], name[rows], np.where(of_task, task[rows], NONE), category[rows]),
+                    *(np.where(of_task, NONE, process[rows]), id[rows], np.full(len(rows), MISSING), same),
+                )
+            )
+        )
+        return none
+
+    def _meant(self, mark: str) -> tuple[int, int, int, int, int, int, float] | None:
+        """(letter, place of the name, that of the category, the process of what is on no thread (of a counter the place
+        of its text) or OF_TASK, id, the process of the thread or 0, what a counter counts) of a mark."""
         letter, _, rest = mark.partition("|")
         if letter not in LETTERS or (not rest and letter != "E"):
-            return False
+            return None
         owner, _, told = rest.partition("|")
         try:
             pid = int(owner) if owner else 0
         except ValueError:
-            return False
-        if pid > 0 and letter in "BEI":
-            self._processes.setdefault(task, pid)
+            return None
+        if abs(pid) > LARGEST:
+            return None
         text = self._events.text
         if letter == "B":
-            self.add("B", time_ns, told or "unnamed", task, text(MARK))
-        elif letter == "E":
-            self.add("E", time_ns, None, task, text(MARK))
-        elif letter == "I":
-            self.add("i", time_ns, told, task, text(MARK))
-        elif letter == "N":
+            return ord("B"), text(told or "unnamed"), text(MARK), OF_TASK, NONE, pid, 0.0
+        if letter == "E":
+            return ord("E"), NONE, text(MARK), OF_TASK, NONE, pid, 0.0
+        if letter == "I":
+            return ord("i"), text(told), text(MARK), OF_TASK, NONE, pid, 0.0
+        if letter == "N":
             track, _, name = told.partition("|")
-            self.add("i", time_ns, name or track, task, text(track))
-        elif letter == "C":
+            return ord("i"), text(name or track), text(track), OF_TASK, NONE, 0, 0.0
+        if letter == "C":
             name, _, number = told.rpartition("|")
-            return self._counter(time_ns, name, number, pid)
-        else:
-            self._asynchronous(letter, time_ns, pid, told)
-        return True
+            try:
+                value = float(number)
+            except ValueError:
+                return None
+            if not math.isfinite(value):
+                return None
+            return COUNTER, text(name), NONE, text(str(pid)) if pid > 0 else NONE, NONE, 0, value
+        head, _, cookie = told.rpartition("|")
+        track, _, name = head.partition("|") if letter == "G" else (head, "", head)
+        if letter == "H":
+            name = ""
+        id = self._ids.setdefault((str(pid), track, cookie), len(self._ids))
+        phase = ord("b" if letter in "SG" else "e")
+        return phase, text(name) if name else NONE, text(track or "unnamed"), pid, id, 0, 0.0
 
     def add(
         self,
@@ -77,32 +139,10 @@ class Markers:
         place = NONE if name is None else self._events.text(name)
         self._rows.append((ord(phase), time_ns, place, task, category, NONE, NONE, duration_ns, arguments))
 
-    def _counter(self, time_ns: int, name: str, number: str, pid: int) -> bool:
-        try:
-            value = float(number)
-        except ValueError:
-            return False
-        if not math.isfinite(value):
-            return False
-        process = self._events.text(str(pid)) if pid > 0 else NONE
-        self._events.counter(name, time_ns, value, process=process)
-        return True
-
-    def _asynchronous(self, letter: str, time_ns: int, pid: int, told: str) -> None:
-        head, _, cookie = told.rpartition("|")
-        track, _, name = head.partition("|") if letter == "G" else (head, "", head)
-        if letter == "H":
-            name = ""
-        id = self._ids.setdefault((str(pid), track, cookie), len(self._ids))
-        phase = "b" if letter in "SG" else "e"
-        place = self._events.text(name) if name else NONE
-        category = self._events.text(track or "unnamed")
-        self._rows.append((ord(phase), time_ns, place, NONE, category, pid, id, MISSING, NONE))
-
     def finish(self, process: Callable[[int], str]) -> None:
         """Give all that was taken in to the events. process: the text of the process of a thread."""
-        rows = np.array(self._rows, np.int64).reshape(-1, 9).T
-        self._rows = []
+        rows = np.concatenate((np.array(self._rows, np.int64).reshape(-1, 9).T, *self._blocks), axis=1)
+        self._rows, self._blocks = [], []
         phase, time_ns, name, task, category, pid, id, duration_ns, arguments = rows
         tasks, inverse = np.unique(task, return_inverse=True)
         texts = [(process(one), str(one)) if one >= 0 else (CPUS, f"CPU {CPU_TASK - one}") for one in tasks.tolist()]

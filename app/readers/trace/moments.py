@@ -16,7 +16,7 @@ from .lines import STREAM, THREAD, TRACK
 from .phases import ARROW
 from .slices import Meaning, Rows, described, possible
 from .tables import table
-from .words import parsed, real, whole
+from .words import MOST, parsed, real, whole
 
 Array = np.ndarray[Any, Any]
 ARROWS = {ord("s"): 0, ord("t"): 1, ord("f"): 2}
@@ -207,7 +207,7 @@ def _counted(events: TraceEvents, found: Array) -> _Counted:
     chosen[found] = True
     parts: list[tuple[Array, Array, Array]] = []
     for name, given in events.numbers.items():
-        mine = chosen[given.event]
+        mine = chosen[given.event] & (np.abs(given.value) < MOST)
         if mine.any():
             key = np.full(int(mine.sum()), keys.setdefault(name, len(keys)))
             parts.append((given.event[mine], key, given.value[mine].astype(np.float64)))

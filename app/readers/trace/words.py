@@ -6,6 +6,8 @@ from typing import Any
 import orjson
 
 INT64 = 1 << 63
+MOST = 1e300
+"""Numbers as far from zero are none."""
 
 
 def parsed(text: str) -> dict[str, Any]:
@@ -36,6 +38,6 @@ def whole(value: Any, limit: int = INT64) -> int | None:
 
 def real(value: Any) -> float | None:
     """A number that is one, else None."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < MOST:
         return None
     return float(value)

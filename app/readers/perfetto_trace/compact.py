@@ -1,0 +1,134 @@
+"""Switches and wakeups of a scheduler that a Perfetto trace has in columns, bundle by bundle.
+
+Of a switch the thread that was left is not told: it is the one that its CPU took before.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..loops.compiled import compiled
+from ..loops.hashing import coded
+from ..trace.events import Array
+from ..trace.thread_states import UNKNOWN_TASK
+from .texts import Place, texts_at
+from .wire_columns import Places, messages, varint
+
+SWITCH_TIME, SWITCH_STATE, SWITCH_TASK, COMMS, SWITCH_COMM, WAKE_TIME, WAKE_TASK = 1, 2, 3, 5, 6, 7, 8
+_COLUMNS = (SWITCH_TIME, SWITCH_STATE, SWITCH_TASK, 4, SWITCH_COMM, WAKE_TIME, WAKE_TASK, 9, 10, 11)
+"""Fields of CompactSched that are numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Compact:
+    """What bundles have, in their order. bundle: which of them. comm: the place of the name of the thread that was
+    taken. broken: how many bundles are damaged, or have columns of several lengths: of these nothing is read, or all
+    but wakeups."""
+
+    bundle: Array
+    time_ns: Array
+    left: Array
+    state_bits: Array
+    taken: Array
+    comm: Array
+    wake_bundle: Array
+    wake_ns: Array
+    woken: Array
+    broken: int
+
+
+@compiled
+def _unpacked(data: Array, row: Array, begin: Array, size: Array, damaged: Array, rows: Array, values: Array) -> int:
+    """Fill in the numbers of packed fields, and of those that are not packed, as far as there is room. Returns how many
+    there are."""
+    count = 0
+    for i in range(len(row)):
+        if size[i] < 0:
+            if count < len(rows):
+                rows[count], values[count] = row[i], begin[i]
+            count += 1
+            continue
+        at, end = begin[i], begin[i] + size[i]
+        while at < end:
+            value, at = varint(data, at, end)
+            if at < 0:
+                damaged[row[i]] = True
+                break
+            if count < len(rows):
+                rows[count], values[count] = row[i], value
+            count += 1
+    return count
+
+
+def _numbers(data: Array, found: Places, damaged: Array) -> tuple[Array, Array]:
+    """The numbers of a column, and which bundle each is of. Notes which bundles are damaged."""
+    rows, values = np.empty(0, np.int32), np.empty(0, np.int64)
+    count = _unpacked(data, found.row, found.value, found.size, damaged, rows, values)
+    rows, values = np.empty(count, np.int32), np.empty(count, np.int64)
+    _unpacked(data, found.row, found.value, found.size, damaged, rows, values)
+    return rows, values
+
+
+def compact_of(data: bytes, spans: Array, cpu: Array, place: Place) -> Compact:
+    """What stands in these bundles, each of a CPU. place: of a text."""
+    array = np.frombuffer(data, np.uint8)
+    bundles = messages(array, spans, (), (), (*_COLUMNS, COMMS))
+    count = len(bundles)
+    damaged = bundles.bad != 0
+    columns = {field: _numbers(array, bundles.listed[field], damaged) for field in _COLUMNS}
+    counts = {field: np.bincount(rows, minlength=count) for field, (rows, _) in columns.items()}
+    names = bundles.listed[COMMS].contents()
+    # Where a bundle has no names at all the first is the empty one.
+    places = np.append(texts_at(data, names.spans, place), np.int32(place("")))
+    of_names = np.bincount(names.row, minlength=count)
+    first_name = np.cumsum(of_names) - of_names
+    several = np.maximum(of_names, 1)
+    rows, index = columns[SWITCH_COMM]
+    outside = (index >= several[rows]) | (index < -several[rows])
+    damaged[rows[outside]] = True
+    for field in (SWITCH_STATE, SWITCH_TASK, SWITCH_COMM):
+        damaged |= counts[field] != counts[SWITCH_TIME]
+    uneven = (counts[WAKE_TIME] != counts[WAKE_TASK]) & (counts[WAKE_TIME] > 0)
+
+    def kept(field: int, bundle: Array) -> tuple[Array, Array]:
+        rows, values = columns[field]
+        good = bundle[rows]
+        return rows[good], values[good]
+
+    bundle, delta = kept(SWITCH_TIME, ~damaged)
+    _, taken = kept(SWITCH_TASK, ~damaged)
+    _, index = kept(SWITCH_COMM, ~damaged)
+    index = np.where(index < 0, index + several[bundle], index)
+    wake_bundle, wake_delta = kept(WAKE_TIME, ~damaged & ~uneven)
+    return Compact(
+        bundle=bundle,
+        time_ns=_added(delta, bundle),
+        left=_before(taken, cpu[bundle]),
+        state_bits=kept(SWITCH_STATE, ~damaged)[1],
+        taken=taken,
+        comm=places[np.where(of_names[bundle] > 0, first_name[bundle] + index, len(places) - 1)],
+        wake_bundle=wake_bundle,
+        wake_ns=_added(wake_delta, wake_bundle),
+        woken=kept(WAKE_TASK, ~damaged & ~uneven & (counts[WAKE_TIME] > 0))[1],
+        broken=int(np.count_nonzero(damaged | uneven)),
+    )
+
+
+def _added(values: Array, bundle: Array) -> Array:
+    """What the values of each bundle come to up to each of them."""
+    total = np.cumsum(values)
+    new = np.ones(len(bundle), bool)
+    new[1:] = bundle[1:] != bundle[:-1]
+    before = (total - values)[new]
+    added: Array = total - before[np.cumsum(new) - 1]
+    return added
+
+
+def _before(taken: Array, cpu: Array) -> Array:
+    """The thread that the same CPU took before each."""
+    code, _ = coded(cpu)
+    order = np.argsort(code, kind="stable")
+    found = np.full(len(taken), UNKNOWN_TASK, np.int64)
+    same = code[order[1:]] == code[order[:-1]]
+    found[order[1:][same]] = taken[order[:-1][same]]
+    return found
