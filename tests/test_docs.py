@@ -22,7 +22,7 @@ from perfloom.config import SETTINGS, Settings
 from perfloom.domain.builder import TOO_HEAVY
 from perfloom.domain.tables import DEVICE_TIME, HOST_TIME
 from perfloom.exporters import EXPORTERS, exporter_of
-from perfloom.readers import READERS, austin, callgrind, collapsed, memray_csv, perf_lock, perf_script
+from perfloom.readers import READERS, austin, callgrind, collapsed, memray_csv, perf_script
 from perfloom.readers.austin import mojo as austin_mojo
 from perfloom.readers.austin import samples as austin_samples
 from perfloom.readers.ftrace import assembly as ftrace_assembly
@@ -33,6 +33,8 @@ from perfloom.readers.memory_snapshot import stacks as snapshot_stacks
 from perfloom.readers.memory_timeline import tables as memory_timeline_tables
 from perfloom.readers.nsight_compute import pages as nsight_pages
 from perfloom.readers.nsight_compute import report as nsight_report
+from perfloom.readers.perf_lock import events as perf_lock_events
+from perfloom.readers.perf_lock import tables as perf_lock_tables
 from perfloom.readers.perf_sched import assembly as perf_sched_assembly
 from perfloom.readers.perf_script import assembly as perf_assembly
 from perfloom.readers.perf_trace import assembly as perf_trace_assembly
@@ -356,7 +358,10 @@ def test_every_loss_is_explained() -> None:
             *(scheduling.NOT_THERE, perf_sched_assembly.NO_LINE, perf_sched_assembly.NOT_UNDERSTOOD),
             perf_sched_assembly.UNUSED_STACK,
         ],
-        "perf-lock": [perf_lock.NO_LINE, perf_lock.NO_TOTAL, perf_lock.BAD],
+        "perf-lock": [
+            *(perf_lock_tables.NO_LINE, perf_lock_tables.NO_TOTAL, perf_lock_tables.BAD),
+            *(perf_lock_events.NO_EVENT, perf_lock_events.NO_BEGIN, perf_lock_events.NO_END),
+        ],
         "perf-trace": [
             *(perf_trace_assembly.NO_LINE, perf_trace_assembly.NO_BEGIN, perf_trace_assembly.NO_END),
             *(perf_trace_assembly.STACK, perf_trace_assembly.LOST),

@@ -23,7 +23,7 @@ import zstandard
 from perfloom.domain.errors import Unavailable, UnreadableInput
 from perfloom.domain.rank_notes import INCOMPLETE
 from perfloom.readers import perf_data as format
-from perfloom.recorders.perf_script import FIELDS, OPTIONS, of_scheduler
+from perfloom.recorders.perf_script import FIELDS, OPTIONS, with_told
 from perfloom.store.disk import disk_errors
 
 NEEDED = frozenset({"comm", "event"})
@@ -58,9 +58,9 @@ class Attempt:
 
     def for_what(self, begun: bytes) -> "Attempt":
         """What to ask for, knowing what perf printed first."""
-        if not format.of_scheduler(begun):
+        if not format.told_by(begun):
             return self
-        return replace(self, fields=of_scheduler(self.fields, stacks=b"|CALLCHAIN" in begun))
+        return replace(self, fields=with_told(self.fields, stacks=b"|CALLCHAIN" in begun))
 
     def less(self, complaint: str) -> "Attempt | None":
         """The attempt without what perf complains of; None where nothing can be left out."""

@@ -105,7 +105,7 @@ class Reading:
         limit = self.request.limits.unpacked_bytes
         if self.wanted.script is not None:
             with open_plain(Path(self.wanted.script), limit) as text:
-                self._prepare(bool(perf_data.of_scheduler(text.peek(perf_data.HEAD_BYTES))))
+                self._prepare(perf_data.told_by(text.peek(perf_data.HEAD_BYTES)) == perf_data.SCHEDULER)
                 return self._profile(perf_data.read, text)
         with open_plain(sys.stdin.buffer if self.wanted.path == "-" else Path(self.wanted.path), limit) as stream:
             head = stream.peek(HEAD_BYTES)
@@ -203,7 +203,7 @@ class Reading:
                     disk_errors(out),
                     perf_tool.packed(out) as copy,
                 ):
-                    self._prepare(bool(perf_data.of_scheduler(stream.begun)))
+                    self._prepare(perf_data.told_by(stream.begun) == perf_data.SCHEDULER)
                     profile = read(cast(BinaryIO, Watched(stream, self._looks_up, copy)), self.wanted.name)
         self.written.append(out)
         return profile

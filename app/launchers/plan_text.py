@@ -16,8 +16,8 @@ from ..domain.rank_notes import INCOMPLETE
 from ..domain.targets import Target
 from ..recorders import Injection, recorder_of
 from ..recorders.base import program
-from ..recorders.events import only_of_scheduler, to_sample
-from ..recorders.perf_script import FIELDS, OPTIONS, of_scheduler
+from ..recorders.events import telling, to_sample
+from ..recorders.perf_script import FIELDS, OPTIONS, with_told
 from .around import function
 from .filling import VARIABLE, filled
 from .mpi import Words, starter_of
@@ -97,8 +97,8 @@ def plan_text(
 
 
 def _fields(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
-    if spec.recorder is RecorderName.PERF_RECORD and only_of_scheduler(to_sample(spec, facts)):
-        return of_scheduler(FIELDS, stacks=spec.call_graph is not CallGraph.NONE)
+    if spec.recorder is RecorderName.PERF_RECORD and telling(to_sample(spec, facts)):
+        return with_told(FIELDS, stacks=spec.call_graph is not CallGraph.NONE)
     return FIELDS
 
 

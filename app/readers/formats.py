@@ -66,6 +66,7 @@ READERS: dict[str, Reader] = {
         Reader(perf_data.FORMAT, "perf.data", perf_data.sniff, perf_data.read, needs_perf=True),
         Reader(ftrace.FORMAT, "text of ftrace", ftrace.sniff, ftrace.read, compiled=True),
         Reader(perf_sched.FORMAT, "text of perf sched", perf_sched.sniff, perf_sched.read, compiled=True),
+        Reader(perf_lock.FORMAT, "waits of perf lock", perf_lock.sniff, perf_lock.read),
         Reader(perf_script.FORMAT, "perf script text", perf_script.sniff, perf_script.read),
         Reader(
             *(nsight_compute.FORMAT, "a report of Nsight Compute", nsight_compute.sniff_report),
@@ -73,7 +74,6 @@ READERS: dict[str, Reader] = {
             by_ncu=True,
         ),
         Reader(nsight_compute.CSV_FORMAT, "CSV of Nsight Compute", nsight_compute.sniff, nsight_compute.read),
-        Reader(perf_lock.FORMAT, "a table of perf lock", perf_lock.sniff, perf_lock.read),
         Reader(perf_trace.FORMAT, "output of perf trace", perf_trace.sniff, perf_trace.read, compiled=True),
         Reader(perf_stat.FORMAT, "perf stat output", perf_stat.sniff, perf_stat.read),
         Reader(pytorch.FORMAT, "a trace of PyTorch's profiler", pytorch.sniff, pytorch.read, compiled=True),

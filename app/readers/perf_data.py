@@ -1,8 +1,8 @@
 """perf's own recording, perf.data: recognised here, and read by way of perf script's text.
 
 What perf writes depends on its version and on the machine that was recorded; perf itself knows it best. So the shell
-side runs `perf script` (workers/perf_tool.py) and hands its text to the reader of that: perf_sched where nothing but
-the scheduler's events was recorded, else perf_script.
+side runs `perf script` (workers/perf_tool.py) and hands its text to the reader of that: perf_sched or perf_lock where
+nothing but the events of these was recorded, else perf_script.
 """
 
 import re
@@ -18,8 +18,9 @@ SWAPPED_MAGIC = b"2ELIFREP"
 PIPE_HEADER_BYTES = 16
 EVENT_FACT = "event "
 """How the names of the facts begin that the heading's lines on events become."""
-SCHEDULER = "sched:"
-SWITCHES = "sched:sched_switch"
+SCHEDULER, LOCKS = "sched:", "lock:"
+"""Groups of tracepoints that tell more than samples do, where nothing else was recorded."""
+_NEEDED = {SCHEDULER: "sched:sched_switch", LOCKS: "lock:contention_end"}
 HEAD_BYTES = 256 << 10
 _EVENT = re.compile(rb"^# event : name = ([^,\n]{1,200}),", re.MULTILINE)
 _SILENT = ("dummy", "dummy:")
@@ -36,22 +37,26 @@ def is_piped(head: bytes) -> bool:
     return int.from_bytes(head[8:16], "little" if head.startswith(MAGIC) else "big") == PIPE_HEADER_BYTES
 
 
-def of_scheduler(text: bytes) -> bool | None:
-    """Whether the heading in what `perf script --header` printed names the scheduler's switches and nothing but events
-    of the scheduler; None where it names none."""
+def told_by(text: bytes) -> str | None:
+    """SCHEDULER or LOCKS, where the heading in what `perf script --header` printed names events of that group and no
+    others; empty where it names others, None where it names none."""
     names = [name for raw in _EVENT.findall(text) if not (name := raw.decode(errors="replace")).startswith(_SILENT)]
-    return SWITCHES in names and all(name.startswith(SCHEDULER) for name in names) if names else None
+    if not names:
+        return None
+    return next((g for g, one in _NEEDED.items() if one in names and all(name.startswith(g) for name in names)), "")
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> "Profile":
     """The profile in the text that `perf script` printed of a perf.data file. Raises UnreadableInput."""
     # Here, as who only has perf print a file does not need it, nor what it imports.
-    from . import perf_sched, perf_script
+    from . import perf_lock, perf_sched, perf_script
 
-    text = cast(BinaryIO, _Begun(stream))
-    if perf_sched.sniff(cast(_Begun, text).head):
-        profile = perf_sched.read(text, source)
-        return replace(profile, meta=replace(profile.meta, format=FORMAT))
+    begun = _Begun(stream)
+    text = cast(BinaryIO, begun)
+    for sniffed, by in ((perf_sched.sniff, perf_sched.read), (perf_lock.sniff, perf_lock.read)):
+        if sniffed(begun.head):
+            profile = by(text, source)
+            return replace(profile, meta=replace(profile.meta, format=FORMAT))
     profile = perf_script.read(text, source)
     return replace(profile, meta=replace(profile.meta, format=FORMAT, main_event=_first_asked_for(profile)))
 

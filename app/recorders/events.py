@@ -144,9 +144,14 @@ def only_tracepoints(events: Sequence[str], facts: HostFacts | None) -> bool:
     return all(group_of(part, facts) == "tracepoint" for event in events for part in parts(event))
 
 
-def only_of_scheduler(events: Sequence[str]) -> bool:
-    """Whether there is nothing but tracepoints of the scheduler, its switches among them."""
+TELLING = {"sched:": "sched:sched_switch", "lock:": "lock:contention_end"}
+"""Groups of tracepoints of which is read what they tell, where nothing else is recorded, and one that must be there."""
+
+
+def telling(events: Sequence[str]) -> bool:
+    """Whether of such events is read what they tell."""
     names = [part for event in events for part in parts(event)]
-    return all(name.startswith("sched:") for name in names) and any(
-        fnmatchcase("sched:sched_switch", name) for name in names
+    return any(
+        all(name.startswith(group) for name in names) and any(fnmatchcase(needed, name) for name in names)
+        for group, needed in TELLING.items()
     )

@@ -7,7 +7,7 @@ TRACEPOINT = "trace"
 _PLACES = frozenset({"ip", "sym", "symoff", "dso"})
 
 
-def of_scheduler(fields: tuple[str, ...], stacks: bool) -> tuple[str, ...]:
-    """What to ask for of a recording of the scheduler's events alone: also what they tell. stacks: whether there are
-    call stacks; else all that could be printed is the same place in the scheduler, again and again."""
+def with_told(fields: tuple[str, ...], stacks: bool) -> tuple[str, ...]:
+    """What to ask for of a recording of tracepoints alone of which a reader wants to know what they tell. stacks:
+    whether there are call stacks; else all that could be printed is the same place in the kernel, again and again."""
     return (*(field for field in fields if stacks or field not in _PLACES), TRACEPOINT)

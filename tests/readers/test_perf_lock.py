@@ -8,8 +8,9 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
-from perfloom.readers import perf_lock, recognise
-from perfloom.readers.perf_lock import ACQUIRED, BAD, CONTENDED, NO_LINE, NO_TOTAL, WAIT
+from perfloom.readers import perf_data, perf_lock, perf_script, recognise
+from perfloom.readers.perf_lock.events import NO_BEGIN, NO_END, NO_EVENT
+from perfloom.readers.perf_lock.tables import ACQUIRED, BAD, CONTENDED, NO_LINE, NO_TOTAL, WAIT
 from tests.readers.made import losses
 
 CALLERS = """Looking at the vmlinux_path (8 entries long)
@@ -122,6 +123,44 @@ def test_what_is_printed_for_programs_is_read_with_any_mark() -> None:
     assert samples(read("  total wait     max wait   cgroup\n\n     1.00 us      1.00 us   /user.slice\n")) == {
         (WAIT, "/user.slice", 1_000)
     }
+
+
+def test_the_events_themselves_are_waits_with_their_stacks() -> None:
+    def event(task: str, us: int, told: str) -> str:
+        return f"{task} [001] 50.{us:06}: lock:contention_{told}\n\tff10 slow+0x1 ([kernel.kallsyms])\n\t  40 work+0x1 (/a)\n\n"
+
+    text = (
+        "# cmdline : perf lock record ./a\n"
+        + event("a     5/7", 1, "end: 0xff01 (ret=0)")
+        + event("a     5/7", 10, "begin: 0xff02 (flags=SPIN|MUTEX)")
+        + event("dd     5/8", 11, "begin: 0xff02 (flags=WRITE)")
+        + event("a     5/7", 12, "begin: 0xff03 (flags=SPIN)")
+        + event("a     5/7", 14, "end: 0xff03 (ret=0)")
+        # First spun for, then slept for.
+        + event("a     5/7", 15, "begin: 0xff02 (flags=MUTEX)")
+        + event("a     5/7", 20, "end: 0xff02 (ret=0)")
+        + "nonsense\n"
+    )
+    profile = read(text)
+    assert samples(profile) == {
+        *((WAIT, "work;slow;mutex", 10_000), (CONTENDED, "work;slow;mutex", 1)),
+        *((WAIT, "work;slow;spinlock", 2_000), (CONTENDED, "work;slow;spinlock", 1)),
+    }
+    assert [(row["pid"], row["tid"], row["name"]) for row in profile.threads.to_pylist()] == [(5, 7, "a"), (5, 8, "dd")]
+    assert profile.meta.command == "perf lock record ./a" and profile.samples["time_ns"].to_pylist() == [
+        0,
+        0,
+        2_000,
+        2_000,
+    ]
+    assert losses(profile) == {
+        NO_BEGIN: (1, "lock 0xff01 of thread 7"),
+        NO_END: (1, "lock 0xff02 of thread 8"),
+        NO_EVENT: (1, "line 30: nonsense"),
+    }
+    assert perf_data.read(io.BytesIO(text.encode())).meta.main_event == WAIT
+    # With anything else in it, a text of perf script is one of samples.
+    assert recognise((text + "a 7 [001] 50.000001: 1 cycles: 40 f (a)\n").encode()).name == perf_script.FORMAT
 
 
 def test_what_is_missing_is_told() -> None:

@@ -45,8 +45,8 @@ def sniff(head: bytes) -> bool:
         return True
     if _SWITCH.search(head) is None:
         return False
-    headed = perf_data.of_scheduler(head)
-    return headed if headed is not None else _OTHER.search(head) is None
+    headed = perf_data.told_by(head)
+    return headed == perf_data.SCHEDULER if headed is not None else _OTHER.search(head) is None
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:

@@ -9,10 +9,9 @@ import numpy as np
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
-from ...domain.rank_notes import INCOMPLETE
 from ...domain.tables import FrameKind
-from ..perf_script.assembly import LOST_IN_KERNEL
-from ..perf_script.grammar import Frame, kind_of, parse_frame, record
+from ..perf_script.chains import Remarks, chain_of, framed
+from ..perf_script.grammar import Frame, parse_frame
 from ..trace.assembly import Dialect
 from ..trace.assembly import assembled as of_events
 from ..trace.atrace import Markers
@@ -46,10 +45,9 @@ class Collected:
         self.scheduling = Scheduling()
         self.sched = SchedTexts(self.scheduling, self.events, OF_PERF)
         self.markers = Markers(self.events, self.scheduling.processes)
-        self.facts: dict[str, str] = {}
-        self.reasons: list[str] = []
         self.last_ns = 0
         self._lost: dict[str, tuple[int, str]] = {}
+        self.remarks = Remarks(self.lost)
         self._history = _History(self.scheduling)
         self._event = self.events.text(EVENT)
         self._summary = False
@@ -113,16 +111,8 @@ class Collected:
             if not self._in_stack:
                 self.lost(UNUSED_STACK, f"line {number}: {decoded(bare[:SHOWN])}")
             self._in_stack = True
-        elif bare.startswith(b"#"):
-            name, _, value = (part.strip() for part in decoded(bare.lstrip(b"# ")[:1000]).partition(":"))
-            if name == INCOMPLETE and value:
-                self.reasons.append(value)
-            elif value and len(self.facts) < 100:
-                self.facts.setdefault(name, value)
-        elif found := record(bare):
-            # Forks and the like tell nothing more.
-            if found[1]:
-                self.lost(LOST_IN_KERNEL, f"line {number}: {decoded(bare[:SHOWN])}", found[1])
+        elif self.remarks.take(number, line):
+            return
         elif bare == b"Runtime summary":
             # What is summed up is in the lines before.
             self._summary = True
@@ -151,13 +141,7 @@ class Collected:
             # Of timehist: names alone, of the kernel.
             names = [decoded(name).strip() for name in raw.split(b"<-") if name.strip()]
             return [builder.frame(builder.function(name), kind=FrameKind.KERNEL) for name in reversed(names)]
-        frames = [frame for line in raw.split(b"\n") if line and (frame := parse_frame(line))]
-        found = []
-        for frame in reversed(_part(frames, part)):
-            kind = kind_of(frame.symbol, frame.module)
-            function = builder.function(frame.symbol, frame.module)
-            found.append(builder.frame(function, kind=kind, address=frame.address, symbol_offset=frame.offset))
-        return found
+        return framed(builder, _part(chain_of(raw), part))
 
 
 def _part(frames: list[Frame], part: str) -> list[Frame]:
@@ -235,15 +219,15 @@ def assembled(found: Collected, source: str, defect: str | None) -> Profile:
             "and import what perf script or perf sched timehist prints."
         )
     samples = found.scheduling.add(found.events, found.last_ns, found.lost, found.frames)
-    command, host = found.facts.get("cmdline"), found.facts.get("hostname")
+    command, host = found.remarks.facts.get("cmdline"), found.remarks.facts.get("hostname")
 
     def more(builder: ProfileBuilder, zero: int) -> None:
         builder.of_run(0, command=command, host=host)
         samples(builder, zero)
 
     dialect = Dialect(
-        FORMAT, Meaning(lambda category, name: of_scheduling(category, name) or _PLAIN), "", found.facts, more
+        FORMAT, Meaning(lambda category, name: of_scheduling(category, name) or _PLAIN), "", found.remarks.facts, more
     )
     profile = of_events(found.events.finish(found.losses()), source, defect, dialect)
-    reasons = (*profile.meta.reasons, *found.reasons)
+    reasons = (*profile.meta.reasons, *found.remarks.reasons)
     return replace(profile, meta=replace(profile.meta, command=command, complete=not reasons, reasons=reasons))

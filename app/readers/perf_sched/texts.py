@@ -73,13 +73,14 @@ OF_FTRACE = patterns(
     b"",
     b"",
 )
-OF_PERF = patterns(
-    rb"^(?!\t)[^\n\[]{1,60}?(?:(?P<pid>\d++)/)?(?P<tid>\d{1,10}+) ++\[(?P<cpu>\d{1,5}+)\] ++"
-    rb"(?P<flags>)(?:[A-Za-z.]{1,8} ++)?(?P<seconds>\d{1,12}+)\.(?P<part>\d{9}|\d{6}): ++(?:\d++ ++)?",
-    b"sched:",
-    # A program may be called "dd", and its number stands behind it.
-    rb"(?:\n[ \t]++[0-9a-f]++ (?![^\n]* \[\d{1,5}\] )[^\n]*+)*+",
+BEFORE_PERF = (
+    rb"^(?!\t)(?P<task>[^\n\[]{1,60}?)(?:(?P<pid>\d++)/)?(?P<tid>\d{1,10}+) ++\[(?P<cpu>\d{1,5}+)\] ++"
+    rb"(?P<flags>)(?:[A-Za-z.]{1,8} ++)?(?P<seconds>\d{1,12}+)\.(?P<part>\d{9}|\d{6}): ++(?:\d++ ++)?"
 )
+"""What perf script prints before an event."""
+# A program may be called "dd", and its number stands behind it.
+STACK_PERF = rb"(?:\n[ \t]++[0-9a-f]++ (?![^\n]* \[\d{1,5}\] )[^\n]*+)*+"
+OF_PERF = patterns(BEFORE_PERF, b"sched:", STACK_PERF)
 
 
 def waker(task: int, flags: bytes | None) -> int:
@@ -156,10 +157,10 @@ class SchedTexts:
             width = form.groups + 1
             if len(parts) > 1:
                 columns = {name: parts[place::width] for name, place in form.groupindex.items()}
-                time_ns = _times(columns["seconds"], columns["part"])
+                time_ns = times_of(columns["seconds"], columns["part"])
                 last_ns = max(last_ns, int(time_ns.max()))
                 take(time_ns, columns)
-                text = _joined(parts, width, columns["chain"])
+                text = left_of(parts, width, columns["chain"])
         return text, last_ns
 
     def _most_switches(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
@@ -238,13 +239,14 @@ def _numbers(raw: list[bytes]) -> Array:
     return found
 
 
-def _times(seconds: list[bytes], part: list[bytes]) -> Array:
+def times_of(seconds: list[bytes], part: list[bytes]) -> Array:
+    """Times in ns, of seconds and six or nine digits of their fraction."""
     whole: Array = np.array(seconds, "S12").astype(np.int64) * 1_000_000_000
     fraction = np.array(part, "S9")
     return whole + fraction.astype(np.int64) * np.where(np.char.str_len(fraction) == 9, 1, 1_000)
 
 
-def _joined(parts: list[bytes], width: int, chain: list[bytes]) -> bytes:
+def left_of(parts: list[bytes], width: int, chain: list[bytes]) -> bytes:
     """What is left of a text, with as many lines as it had."""
     rest = parts[::width]
     if any(chain):

@@ -19,6 +19,7 @@ from ...domain.rank_notes import INCOMPLETE
 from ...domain.tables import ROOT, FrameKind
 from ...domain.validity import impossible
 from .blocks import Tokens, calling_tree
+from .chains import LOST_IN_KERNEL
 from .grammar import (
     MAX_WEIGHT,
     Frame,
@@ -53,7 +54,6 @@ FIRST_SAMPLE = "clock of first sample"
 
 NO_SAMPLE = "line that belongs to no sample"
 NO_FRAME = "line inside a sample that is no frame"
-LOST_IN_KERNEL = "samples lost while recording"
 TOO_HEAVY = "sample with a period of 2^63 or more"
 UNKNOWN_FIELDS = "text behind the event of a sample"
 _COLUMNS = {

@@ -1,4 +1,4 @@
-"""Reader of what `perf lock contention` and `perf lock report` print: how often and how long locks were waited for.
+"""What `perf lock contention` and `perf lock report` print: how often and how long locks were waited for.
 
      contended   total wait     max wait     avg wait         type   caller
 
@@ -13,13 +13,11 @@ own printing (tools/perf/builtin-lock.c of Linux).
 
 import re
 from decimal import Decimal
-from typing import BinaryIO
 
-from ..domain.builder import ProfileBuilder
-from ..domain.errors import UnreadableInput
-from ..domain.profile import Meta, Profile
-from ..domain.tables import FrameKind
-from .ftrace import numbered_pieces
+from ...domain.builder import ProfileBuilder
+from ...domain.errors import UnreadableInput
+from ...domain.profile import Meta, Profile
+from ...domain.tables import FrameKind
 
 FORMAT = "perf-lock"
 SHOWN = 160
@@ -56,16 +54,9 @@ def sniff(head: bytes) -> bool:
     return any(_HEADER.fullmatch(line) or _CSV.fullmatch(line) for line in lines)
 
 
-def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
-    """The profile in a table. `source` names it in messages. Raises UnreadableInput where no lock was waited for."""
-    reading = _Reading()
-    for number, text in numbered_pieces(stream):
-        for at, line in enumerate(text.decode("utf-8", "backslashreplace").split("\n"), number):
-            reading.take(at, line)
-    return reading.finish(source, getattr(stream, "defect", None))
+class Table:
+    """Collects the lines of a table."""
 
-
-class _Reading:
     def __init__(self) -> None:
         self._builder = ProfileBuilder(FORMAT)
         self._columns: list[str] = []
@@ -75,8 +66,12 @@ class _Reading:
         self._traced = ""
         self._taken = 0
 
-    def take(self, number: int, line: str) -> None:
-        """Take in a line."""
+    def take(self, number: int, text: bytes) -> None:
+        """Take in lines, the first of which has the number `number`."""
+        for at, line in enumerate(text.decode("utf-8", "backslashreplace").split("\n"), number):
+            self._line(at, line)
+
+    def _line(self, number: int, line: str) -> None:
         line = line[:LONGEST]
         if found := _CSV.fullmatch(line):
             self._mark, self._columns = found[2], found[1].split(found[2])
@@ -194,7 +189,7 @@ class _Reading:
         return self._builder.frame(function, kind=FrameKind.KERNEL, address=address, symbol_offset=place)
 
     def finish(self, source: str, defect: str | None) -> Profile:
-        """The profile of all that was taken in."""
+        """The profile of all that was taken in. Raises UnreadableInput where no lock was waited for."""
         self._close(0)
         if not self._taken:
             raise UnreadableInput(

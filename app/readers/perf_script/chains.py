@@ -1,0 +1,54 @@
+"""What stands beside samples in the text of perf script, for readers of what tracepoints tell: remarks, call stacks."""
+
+from collections.abc import Callable, Sequence
+
+from ...domain.builder import ProfileBuilder
+from ...domain.rank_notes import INCOMPLETE
+from .grammar import Frame, kind_of, parse_frame, record, shown, text
+
+LOST_IN_KERNEL = "samples lost while recording"
+MOST_FACTS, MOST_FACT = 100, 1000
+
+
+class Remarks:
+    """What a text says of itself. facts: of the recording. reasons: why it is not complete. lost: is told a reason, an
+    example and how many."""
+
+    def __init__(self, lost: Callable[[str, str, int], None]) -> None:
+        self.facts: dict[str, str] = {}
+        self.reasons: list[str] = []
+        self._lost = lost
+
+    def take(self, number: int, line: bytes) -> bool:
+        """Take in a line, the number of which is given; False for one that is no remark."""
+        bare = line.strip()
+        if bare.startswith(b"#"):
+            name, _, value = (part.strip() for part in text(bare.lstrip(b"# ")[:MOST_FACT]).partition(":"))
+            if name == INCOMPLETE and value:
+                self.reasons.append(value)
+            elif value and len(self.facts) < MOST_FACTS:
+                self.facts.setdefault(name, value)
+            return True
+        found = record(bare)
+        if found is not None and found[1]:
+            self._lost(LOST_IN_KERNEL, shown(bare, number), found[1])
+        # Forks and the like tell nothing more.
+        return found is not None
+
+
+def chain_of(raw: bytes) -> list[Frame]:
+    """The frames in the lines of a call stack, innermost first."""
+    return [frame for line in raw.split(b"\n") if line and (frame := parse_frame(line))]
+
+
+def framed(builder: ProfileBuilder, frames: Sequence[Frame]) -> list[int]:
+    """Frames given innermost first as those of a profile, outermost first."""
+    return [
+        builder.frame(
+            builder.function(frame.symbol, frame.module),
+            kind=kind_of(frame.symbol, frame.module),
+            address=frame.address,
+            symbol_offset=frame.offset,
+        )
+        for frame in reversed(frames)
+    ]
