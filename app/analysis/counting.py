@@ -166,6 +166,13 @@ def _threads_of(threads: Threads, inside: Iterable[int], rows: Iterable[Measured
     return len(own) + len(tracks.difference(threads.key[i] for i in own))
 
 
+def _processes_of(threads: Threads, inside: Iterable[int]) -> int:
+    """How many processes threads belong to. What has no pid, such as a track of a whole trace, is of none where others
+    have one."""
+    known = {(threads.host[i], int(threads.rank[i]), threads.pid[i]) for i in inside}
+    return len({one for one in known if one[2] is not None} or known)
+
+
 def summary(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row about the whole selection."""
     threads, chosen = threads_of(profile), threads_selected(profile, selection)
@@ -187,7 +194,7 @@ def summary(profile: Profile, selection: Selection) -> pd.DataFrame:
             "events": [len(events_selected(profile, selection))],
             "losses": [sum(profile.losses.column("count").to_pylist())],
             "counts": [sum(m.source == "counted" for m in rows)],
-            "processes": [len({(threads.host[i], int(threads.rank[i]), threads.pid[i]) for i in inside})],
+            "processes": [_processes_of(threads, inside)],
             "main_event": [event_names(profile)[main] if main != NO_ID else None],
             "unit": [texts(profile.events, "unit")[main] if main != NO_ID else None],
             "value": [total_of(m.value for m in mine)],

@@ -252,6 +252,11 @@ def _moves(profile: Profile) -> _Moves:
     return remembered(profile, "memory moves", build)
 
 
+def in_operators(profile: Profile, place: Place) -> bool:
+    """Whether anything was allocated there or freed in a call of an operator or annotation."""
+    return bool((_moves(profile).device == place.row).any())
+
+
 def memory_operators(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each operator or annotation, device and rank with anything allocated or freed in it; what grew most
     by itself first."""

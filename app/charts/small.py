@@ -15,10 +15,27 @@ from ..domain.units import axis_texts, count, percent, quantity
 from .bars import clean, element, fitting
 
 Array = np.ndarray[Any, Any]
-WIDTH, ROW, LABEL, LABEL_EM = 560, 22, 250, 20.0
+ROW = 22
 COLUMNS, HEIGHT, ROOM = 40, 110, 18
 WIDE = 30.0
 """From so many times the smallest value on, the classes of a distribution are as wide as they are large."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a drawing is. css: its class. width: in its units, CSS pixels where it is as wide. label, label_em: for
+    the labels of bars. values: for what stands behind them.
+    """
+
+    css: str
+    width: int
+    label: int
+    label_em: float
+    values: int
+
+
+SIZES = (Size("bars--wide", 560, 250, 20.0, 110), Size("bars--narrow", 340, 140, 11.0, 96))
+"""Each chart is drawn for wide and for narrow pages, of which static/css/bars.css shows the one that fits."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +59,14 @@ class Histogram:
 def top_bars(title: str, unit: str, bars: Sequence[Bar], most: float | None = None) -> str:
     """The rows as bars. most: the value of a bar of the whole length, which then is drawn pale behind each; by default
     the greatest."""
+    return "".join(_top_bars(title, unit, bars, most, size) for size in SIZES)
+
+
+def _top_bars(title: str, unit: str, bars: Sequence[Bar], most: float | None, size: Size) -> str:
     height = ROW * len(bars) + 4
-    svg = _svg(WIDTH, height, f"{title}: the first {len(bars)}")
+    svg = _svg(size, height, f"{title}: the first {len(bars)}")
     limited, most = most is not None, max((bar.value for bar in bars), default=0.0) if most is None else most
-    room = WIDTH - LABEL - 110
+    room = size.width - size.label - size.values
     for number, bar in enumerate(bars):
         y = ROW * number + 4
         group = element(svg, "g", {"class": "bars-row"})
@@ -53,18 +74,18 @@ def top_bars(title: str, unit: str, bars: Sequence[Bar], most: float | None = No
         shown = quantity(bar.value, unit).text
         element(group, "title", {}).text = clean(f"{bar.name}\n{shown}" + (f", {share}" if share else ""))
         label = element(
-            group, "text", {"x": str(LABEL - 8), "y": str(y + 13), "class": "bars-label", "text-anchor": "end"}
+            group, "text", {"x": str(size.label - 8), "y": str(y + 13), "class": "bars-label", "text-anchor": "end"}
         )
-        label.text = fitting(bar.label, LABEL_EM)
+        label.text = fitting(bar.label, size.label_em)
         length = room * min(1.0, max(0.0, bar.value) / most) if most else 0.0
-        box = {"x": str(LABEL), "y": str(y), "width": f"{length:.2f}", "height": str(ROW - 6)}
+        box = {"x": str(size.label), "y": str(y), "width": f"{length:.2f}", "height": str(ROW - 6)}
         if limited:
             element(group, "rect", box | {"width": str(room), "class": "bars-track"})
         element(group, "rect", box | {"class": "bars-part bars-plain"})
         text = element(
             group,
             "text",
-            {"x": f"{LABEL + (room if limited else length) + 6:.2f}", "y": str(y + 13), "class": "bars-scale"},
+            {"x": f"{size.label + (room if limited else length) + 6:.2f}", "y": str(y + 13), "class": "bars-scale"},
         )
         text.text = f"{shown}  {share}".rstrip()
     return ElementTree.tostring(svg, encoding="unicode")
@@ -93,9 +114,13 @@ def distribution(values: Array) -> Histogram | None:
 
 def draw_distribution(title: str, unit: str, histogram: Histogram, noun: str) -> str:
     """The classes as columns, as high as they are frequent. noun: what is counted, for one."""
-    svg = _svg(WIDTH, HEIGHT + ROOM + 12, f"{title}, {count(sum(histogram.counts))} {noun}s")
+    return "".join(_distribution(title, unit, histogram, noun, size) for size in SIZES)
+
+
+def _distribution(title: str, unit: str, histogram: Histogram, noun: str, size: Size) -> str:
+    svg = _svg(size, HEIGHT + ROOM + 12, f"{title}, {count(sum(histogram.counts))} {noun}s")
     most = max(histogram.counts)
-    step = WIDTH / len(histogram.counts)
+    step = size.width / len(histogram.counts)
     for number, times in enumerate(histogram.counts):
         low, high = histogram.edges[number], histogram.edges[number + 1]
         group = element(svg, "g", {"class": "bars-row"})
@@ -112,12 +137,12 @@ def draw_distribution(title: str, unit: str, histogram: Histogram, noun: str) ->
             "height": f"{high_px:.2f}",
         }
         element(group, "rect", box | {"class": "bars-part bars-plain"})
-    element(svg, "path", {"d": f"M0 {12 + HEIGHT}H{WIDTH}", "class": "bars-guide"})
+    element(svg, "path", {"d": f"M0 {12 + HEIGHT}H{size.width}", "class": "bars-guide"})
     middle = len(histogram.counts) // 2
     scale = dict(
         zip(places := (0, middle, -1), axis_texts([histogram.edges[edge] for edge in places], unit), strict=True)
     )
-    for at, anchor, edge in ((0.0, "start", 0), (middle * step, "middle", middle), (float(WIDTH), "end", -1)):
+    for at, anchor, edge in ((0.0, "start", 0), (middle * step, "middle", middle), (float(size.width), "end", -1)):
         if edge == middle and len(histogram.counts) < 5:
             continue
         place = {"x": f"{at:.2f}", "y": str(HEIGHT + ROOM + 8), "class": "bars-scale", "text-anchor": anchor}
@@ -126,8 +151,9 @@ def draw_distribution(title: str, unit: str, histogram: Histogram, noun: str) ->
     return ElementTree.tostring(svg, encoding="unicode")
 
 
-def _svg(width: int, height: int, title: str) -> Any:
-    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "bars bars--small", "role": "img"})
-    svg.set("viewBox", f"0 0 {width} {height}")
+def _svg(size: Size, height: int, title: str) -> Any:
+    css = f"bars bars--small {size.css}"
+    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": css, "role": "img"})
+    svg.set("viewBox", f"0 0 {size.width} {height}")
     element(svg, "title", {}).text = clean(title)
     return svg

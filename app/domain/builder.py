@@ -34,10 +34,10 @@ class _Thread:
 
 
 def display_name(name: str, module: str) -> str:
-    """What a page shows for a raw symbol: an unknown one is shown by its module, "[libc.so.6]"."""
+    """What a page shows for a raw symbol: an unknown one is shown by its module, "[libc.so.6]" or "[vdso]"."""
     if name in UNKNOWN_NAMES:
-        base = module.rsplit("/", 1)[-1]
-        return f"[{base}]" if base and base not in ("[unknown]", "unknown") else "[unknown]"
+        base = module.rsplit("/", 1)[-1].removeprefix("[").removesuffix("]")
+        return f"[{base or 'unknown'}]"
     return name
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
-from ..analysis.memory import live_by, memory, memory_events, memory_operators
+from ..analysis.memory import in_operators, live_by, memory, memory_events, memory_operators
 from ..analysis.memory_blocks import (
     allocation_rows,
     categories,
@@ -126,7 +126,8 @@ class _Table:
 def show(id: str) -> Response:
     """The page, of the memory `device`, with the table `show`."""
     frame, profile = open_frame(id, "memory")
-    place, kind = _place(frame, profile), _show(profile)
+    place = _place(frame, profile)
+    kind = _show(profile, place)
     table = _table(frame, profile, place, kind)
     events = records(memory_events(profile, frame.selection))
     mine = [one for one in events if place and (one["device"], one["rank"]) == (place.label, place.rank)]
@@ -157,8 +158,9 @@ def show(id: str) -> Response:
 def as_file(id: str, form: str) -> Response:
     """All rows of the table, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "memory")
-    kind = _show(profile)
-    table = _table(frame, profile, _place(frame, profile), kind)
+    place = _place(frame, profile)
+    kind = _show(profile, place)
+    table = _table(frame, profile, place, kind)
     return table_file(f"{frame.name} {_labels(profile)[kind].lower()}", form, table.whole())
 
 
@@ -174,9 +176,10 @@ def _labels(profile: Profile) -> dict[str, str]:
     return labels if told else {word: label for word, label in labels.items() if word != "operators"}
 
 
-def _show(profile: Profile) -> str:
+def _show(profile: Profile, place: Place | None) -> str:
     labels = _labels(profile)
-    word = request.args.get("show") or ("live" if _at_ns() is not None else next(iter(labels)))
+    told = place is None or in_operators(profile, place)
+    word = request.args.get("show") or (next(iter(labels)) if told and _at_ns() is None else "live")
     if word not in labels:
         raise InvalidRequest(f"show is one of {', '.join(labels)}, not {word[:40]!r}.", "show")
     return word

@@ -25,7 +25,7 @@ from ..services import services
 from ..store import Job
 from .caveats import caveat
 from .frame import Frame, open_frame
-from .functions import FunctionRow, function_rows, tells_modules
+from .functions import FunctionRow, function_rows
 from .run_notes import run_notes, stack_notes
 from .taking import Taking, hosts_text, taking
 from .trace_overview import TraceOverview, trace_overview
@@ -139,6 +139,7 @@ def show(id: str) -> Response:
     job = services().store.jobs.find(frame.result.job_id) if frame.result.job_id else None
     observed = _observed(job)
     started = profile.meta.start_epoch_ns
+    functions = function_rows(frame, top.head(TOP_FUNCTIONS)) if top is not None else ()
     reader = READERS.get(profile.meta.format)
     clock = profile.meta.facts.get("clock", "") if reader is not None and reader.by_clock else ""
     return render(
@@ -163,8 +164,8 @@ def show(id: str) -> Response:
             else (),
             events=_events(frame, profile),
             sampled=_rows_word(profile) if profile.samples.num_rows else "",
-            functions=function_rows(frame, top.head(TOP_FUNCTIONS)) if top is not None else (),
-            with_modules=tells_modules(profile),
+            functions=functions,
+            with_modules=any(row.module for row in functions),
             function_count=len(top) if top is not None else 0,
             threads=_threads(frame, threads[:TOP_THREADS]),
             thread_count=len(threads),

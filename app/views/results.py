@@ -103,6 +103,12 @@ class DeletePage(Page):
     originals: tuple[str, ...]
 
 
+@blueprint.get("/results")
+def listed() -> AnyResponse:
+    """The same list, where addresses of results begin."""
+    return redirect(f"/?{request.query_string.decode()}".rstrip("?"), 303)
+
+
 @blueprint.get("/")
 def index() -> AnyResponse:
     """All results, and the jobs that run."""

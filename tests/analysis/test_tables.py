@@ -192,6 +192,9 @@ def test_summary_of_a_window() -> None:
     part = rows_of("summary", profile, Selection(start_ns=1_000_000, end_ns=9_000_000))[0]
     assert (part["duration_ms"], part["samples"], part["value"]) == (8, 1, 3)
     assert (part["complete"], part["reasons"], part["processes"]) == (True, None, 1)
+    builder = ProfileBuilder("test")
+    builder.thread(pid=1, tid=1), builder.thread(kind="track")
+    assert rows_of("summary", builder.finish())[0]["processes"] == 1
 
 
 def perf_stat() -> Profile:

@@ -107,7 +107,8 @@ def test_an_empty_profile_is_whole() -> None:
 
 def test_unknown_symbols_are_shown_by_their_module() -> None:
     assert display_name("[unknown]", "/usr/lib/libc.so.6") == "[libc.so.6]"
-    assert display_name("[unknown]", "[unknown]") == "[unknown]"
+    assert display_name("[unknown]", "[unknown]") == display_name("", "") == "[unknown]"
+    assert display_name("[unknown]", "[kernel.kallsyms]") == "[kernel.kallsyms]"
     assert display_name("main", "/bin/x") == "main"
 
 

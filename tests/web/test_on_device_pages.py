@@ -95,6 +95,7 @@ def test_what_there_is_not_is_not_told(browser_client: Browser, stored: Callable
     assert "Operators called 4" in overview and "Threads 3" in overview
     for word in ("Advice", "Mean step", "Processes", "GPU", "memory of CPU"):
         assert word not in overview, word
+    assert "Nothing was allocated or freed in an operator" not in told(browser_client.page(f"/results/{id}/memory"))
     blocks = told(browser_client.page(f"/results/{id}/memory?device=cpu&show=allocations"))
     assert "1.00 10.000 never" in blocks and "4.00 0.000 90.000 90.000" in blocks
     assert "1.00 KiB, never freed" in browser_client.page(f"/results/{id}/timeline.svg")
