@@ -19,10 +19,7 @@ from .lines import TRACK
 from .made import NONE, MadeEvents
 from .phases import FARTHEST_NS
 from .slices import What
-from .thread_states import ASLEEP, NOBODY, READY, RUN, STATES, Stretches, Told, stretches_of
-from .thread_states import PREEMPTED as PREEMPTED
-from .thread_states import UNKNOWN_TASK as UNKNOWN_TASK
-from .thread_states import state_of_bits as state_of_bits
+from .thread_states import ASLEEP, NOBODY, PREEMPTED, READY, RUN, STATES, UNKNOWN_TASK, Stretches, Told, stretches_of
 
 RUNNING, RUNNABLE, SLEEPING = "running time", "runnable time", "sleeping time"
 """The events: how long threads ran, waited for a CPU, and waited for anything else, in ns."""
