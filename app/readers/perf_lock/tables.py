@@ -43,7 +43,6 @@ _BAD = re.compile(r"(?:# debug: total=\d+.{1,8}?bad=|bad: )([1-9]\d{0,17})\b.*")
 _TIME = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) (ns|us|ms|s|m|h)\b *")
 _FRAME = re.compile(r"\s+(0x[0-9a-f]{1,16})(?:\s+(\S.*)?)?")
 _TRACED = re.compile(r"(?:^|:) ?(0x[0-9a-f]{1,16}) ([^:]*)")
-_TYPED = re.compile(r"(.*?) ?\((\S+)\)")
 _QUIET = re.compile(r"\s*|=== output for debug ?===|bad: .*|bad rate: .*|histogram of .*|\s+\w+: \d+|# .*|-+", re.ASCII)
 _OFFSET = re.compile(r"\+0x[0-9a-f]+$")
 
@@ -170,8 +169,9 @@ class Table:
         kind = told.get("type") or ""
         if "address" in told:
             # Behind the lock's name, which many have not, its type may stand in brackets.
-            typed = _TYPED.fullmatch(told.get("symbol", ""))
-            name, kind = (typed[1], typed[2]) if typed and not kind else (told.get("symbol", ""), kind)
+            name = told.get("symbol", "")
+            if not kind and name.endswith(")"):
+                name, _, kind = (part.rstrip(" )") for part in name.rpartition("("))
             place = name or f"lock at 0x{told['address'].removeprefix('0x').lstrip('0') or '0'}"
         elif "owner" in told:
             place = f"held by {told['owner'] or 'nobody known'}"
