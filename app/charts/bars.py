@@ -301,7 +301,7 @@ def _legend(svg: Any, data: BarData, top: int, room: Room) -> None:
         element(svg, "rect", swatch)
         text = element(svg, "text", {"x": "24", "y": str(y + 10), "class": "bars-legend"})
         short, full = (
-            f"{series.name}  {module}" if module else series.name
+            f"{series.name} ({module})" if module else series.name
             for module in (last_part(series.module), series.module)
         )
         text.text = clean(shortened(short, room.characters))

@@ -132,6 +132,8 @@ def advice(job: Job) -> str:
     """What to do after an end that was not meant, where the reason does not say it."""
     if job.result_id:
         return "What was recorded until then is kept."
+    if (job.reason or "").endswith("submit it again."):
+        return ""
     return _ADVICE.get(job.state, "")
 
 

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 from flask import Blueprint, redirect, request
 from werkzeug.wrappers import Response
 
+from ..analysis.operator_parts import PARTS, parts_of
 from ..analysis.schema import records
 from ..analysis.tables import TABLES
 from ..domain.profile import Profile
@@ -208,14 +209,17 @@ def _form(frame: Frame, exporter: Exporter) -> Form:
 
 
 def _tables(frame: Frame, profile: Profile) -> tuple[Rows, ...]:
-    """The tables that this result can have rows in."""
+    """The tables that this result can have rows in; its operators by what they tell."""
     there = {page.key for page in RESULT_PAGES if page.has_data(profile)}
     missing = {table for key, tables in PAGES.items() if key not in there for table in tables}
+    untold = {("operators", part) for part in PARTS if "operators" not in missing and part not in parts_of(profile)}
     found = []
     for name, table in TABLES.items():
         if name in missing:
             continue
         for by in table.by or ("",):
+            if (name, by) in untold:
+                continue
             # The first is what the table is without the word.
             words = [("by", by)] if by and by != table.by[0] else []
             files = tuple((form, frame.url(f"tables/{name}.{form}", None, *words)) for form in ROW_FORMS)

@@ -159,10 +159,10 @@ def test_a_legend_names_the_last_part_of_a_module() -> None:
         builder.sample(n, thread, event, stack, 10 - n)
     root = parsed(draw(count_bars(builder.finish(), Selection(), "process")))
     legend = [text for text in root.iter(f"{SVG}text") if text.get("class") == "bars-legend"]
-    assert [text.text for text in legend] == ["work  libthing.so.1", "work  [kernel.kallsyms]"]
+    assert [text.text for text in legend] == ["work (libthing.so.1)", "work ([kernel.kallsyms])"]
     assert [title.text for text in legend for title in text.iter(f"{SVG}title")] == [
-        "work  /opt/a/very/long/way/to/libthing.so.1",
-        "work  [kernel.kallsyms]",
+        "work (/opt/a/very/long/way/to/libthing.so.1)",
+        "work ([kernel.kallsyms])",
     ]
 
 

@@ -109,12 +109,13 @@ def test_an_exit_status_is_told_once(browser_client: Browser, store: Store, ordi
     outcome = Outcome(exit_status=3, reasons=("The command ended with exit status 3.", "A process was left."))
     for state, reason, result in (
         (JobState.FAILED, "The command ended with exit status 3. No sample was taken until then.", None),
-        (JobState.FAILED, "perf record ended with exit status 3 and recorded nothing.", None),
+        (JobState.FAILED, "perf record ended with exit status 3. Correct the job and submit it again.", None),
         (JobState.STORED, "The command ended with exit status 3. A process was left.", ordinary),
     ):
         ended = job(store, state, reason=reason, outcome=outcome, result_id=result)
         text = text_of(browser_client.page(f"/jobs/{ended.id}"))
         assert text.count("exit status 3") == 1 and text.count("A process was left.") == 1, reason
+        assert "or retry as it was" not in text or "submit it again" not in text
 
 
 def test_live_answers_what_has_changed(browser_client: Browser, store: Store) -> None:
