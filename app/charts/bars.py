@@ -32,6 +32,8 @@ BY = ("process", "thread", "rank", "host")
 TOP = 8
 BARS = 24
 ROW, LEGEND_ROW, AXIS = 30, 20, 34
+SCALE_PX = 11
+"""The size of the marks' text, in static/css/bars.css."""
 CHARACTER_EM = 0.6
 """What pygal takes a character of a label to be wide."""
 
@@ -256,12 +258,17 @@ def _pygal() -> Any:
 
 
 def _guides(plot: Any, axis: Any, data: BarData, room: Room) -> None:
+    left = float(plot.get("transform", "").removeprefix("translate(").partition(",")[0] or 0)
     written = axis_texts(_marks(data, room), data.unit)
     for guide, words in zip(axis.iterfind("g"), written, strict=True):
         for path in guide.iterfind("path"):
             element(plot, "path", {"d": path.get("d", ""), "class": "bars-guide"})
         for text in guide.iterfind("text"):
-            element(plot, "text", _at(text) | {"class": "bars-scale", "text-anchor": "middle"}).text = words
+            place = _at(text) | {"class": "bars-scale", "text-anchor": "middle"}
+            # In the middle below its line, but not over the edge of the drawing.
+            if float(place["x"]) + left + width_em(words) * SCALE_PX / 2 > room.width:
+                place |= {"x": str(room.width - left), "text-anchor": "end"}
+            element(plot, "text", place).text = words
 
 
 def _bar_labels(plot: Any, axis: Any, data: BarData, room: Room) -> None:

@@ -167,16 +167,18 @@ def test_a_legend_names_the_last_part_of_a_module() -> None:
 
 
 def test_marks_of_a_scale_are_round_and_written_in_one_way() -> None:
-    for unit, weight, wide, narrow in (
-        ("count", 10_400, ["0", "2 k", "4 k", "6 k", "8 k", "10 k"], ["0", "5 k", "10 k"]),
-        ("bytes", 3 << 20, ["0", "0.5 MiB", "1.0 MiB", "1.5 MiB", "2.0 MiB", "2.5 MiB", "3.0 MiB"], None),
-    ):
+    def marks(unit: str, weight: int, room: Room) -> dict[str, str | None]:
         builder = ProfileBuilder("test")
         builder.sample(0, builder.thread(pid=1, tid=1), builder.event("x", unit), builder.stack([]), weight)
-        data = count_bars(builder.finish(), Selection())
-        for room, told in ((WIDE, wide), (NARROW, narrow)):
-            texts = [text for text in parsed(draw(data, room)).iter(f"{SVG}text") if text.get("class") == "bars-scale"]
-            assert told in (None, [(text.text or "").replace("\u00a0", " ") for text in texts])
+        root = parsed(draw(count_bars(builder.finish(), Selection()), room))
+        texts = [text for text in root.iter(f"{SVG}text") if text.get("class") == "bars-scale"]
+        return {(text.text or "").replace("\u00a0", " "): text.get("text-anchor") for text in texts}
+
+    assert list(marks("count", 10_400, WIDE)) == ["0", "2 k", "4 k", "6 k", "8 k", "10 k"]
+    assert list(marks("count", 10_400, NARROW)) == ["0", "5 k", "10 k"]
+    assert list(marks("bytes", 3 << 20, WIDE)) == ["0", *(f"{n / 2:.1f} MiB" for n in range(1, 7))]
+    # None is over the edge.
+    assert marks("count", 2_000, NARROW)["2,000"] == "end" and marks("count", 2_900, NARROW)["2,000"] == "middle"
 
 
 @pytest.mark.parametrize("name", ["W" * 40, "i" * 200, "\u5b57" * 40, "short", "e\u0301" * 300, "M" * 13 + "i" * 13])
