@@ -13,7 +13,7 @@ from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
 from ..perf_sched.texts import BEFORE_PERF, STACK_PERF, decoded, left_of, times_of
 from ..perf_script.assembly import FIRST_SAMPLE
-from ..perf_script.chains import Remarks, chain_of, framed
+from ..perf_script.chains import Chains, Remarks
 from .tables import CONTENDED, FORMAT, SHOWN, WAIT
 
 NO_EVENT = "line that is no begin and no end of a wait for a lock"
@@ -50,7 +50,7 @@ class Waits:
 
     def __init__(self) -> None:
         self._builder = ProfileBuilder(FORMAT)
-        self._remarks = Remarks(self._builder.lost)
+        self._remarks, self._chains = Remarks(self._builder.lost), Chains(self._builder)
         self._open: dict[tuple[int, bytes], tuple[int, int, int, int]] = {}
         self._stacks: dict[tuple[bytes, bytes], int] = {}
         self._threads: dict[tuple[bytes, bytes], int] = {}
@@ -96,7 +96,7 @@ class Waits:
         if stack is None:
             flags = decoded(told)
             kind = self._builder.function(TYPES.get(flags, flags or "lock"))
-            frames = framed(self._builder, chain_of(chain))
+            frames = self._chains.framed(self._chains.of(chain))
             stack = self._builder.stack([*frames, self._builder.frame(kind, kind=FrameKind.ANNOTATION)])
             self._stacks[chain, told] = stack
         return stack

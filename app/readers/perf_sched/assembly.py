@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import lru_cache
 from itertools import dropwhile
 
 import numpy as np
@@ -10,7 +11,7 @@ from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from ...domain.tables import FrameKind
-from ..perf_script.chains import Remarks, chain_of, framed
+from ..perf_script.chains import Chains, Remarks
 from ..perf_script.grammar import Frame, parse_frame
 from ..trace.assembly import Dialect
 from ..trace.assembly import assembled as of_events
@@ -53,6 +54,7 @@ class Collected:
         self._summary = False
         self._in_stack = False
         self._stacks: dict[int, bytes] = {}
+        self._chains: Chains | None = None
 
     def lost(self, reason: str, example: str, count: int = 1) -> None:
         """Note what could not be read."""
@@ -141,7 +143,9 @@ class Collected:
             # Of timehist: names alone, of the kernel.
             names = [decoded(name).strip() for name in raw.split(b"<-") if name.strip()]
             return [builder.frame(builder.function(name), kind=FrameKind.KERNEL) for name in reversed(names)]
-        return framed(builder, _part(chain_of(raw), part))
+        if self._chains is None:
+            self._chains = Chains(builder)
+        return self._chains.framed(_part(self._chains.of(raw), part))
 
 
 def _part(frames: list[Frame], part: str) -> list[Frame]:
@@ -149,13 +153,18 @@ def _part(frames: list[Frame], part: str) -> list[Frame]:
     what it interrupted, or what ran, without what interrupted it or made it leave."""
     if part == LEFT:
         return list(dropwhile(lambda frame: frame.symbol in SCHEDULER, frames))
-    entries = [place for place, frame in enumerate(frames) if INTERRUPT.search(frame.symbol.encode())]
+    entries = [place for place, frame in enumerate(frames) if _begins_interrupt(frame.symbol)]
     if part == INTERRUPTED:
         return frames[: entries[-1] + 1] if entries else frames
     if part == RAN:
         left = [place for place, frame in enumerate(frames) if frame.symbol in SCHEDULER]
         return frames[max(entries[-1:] + left[-1:], default=-1) + 1 :]
     return frames
+
+
+@lru_cache(maxsize=1 << 16)
+def _begins_interrupt(symbol: str) -> bool:
+    return INTERRUPT.search(symbol.encode()) is not None
 
 
 class _History:

@@ -36,19 +36,35 @@ class Remarks:
         return found is not None
 
 
-def chain_of(raw: bytes) -> list[Frame]:
-    """The frames in the lines of a call stack, innermost first."""
-    return [frame for line in raw.split(b"\n") if line and (frame := parse_frame(line))]
+class Chains:
+    """Call stacks of a text, in which the same lines stand again and again: each is read once."""
 
+    def __init__(self, builder: ProfileBuilder) -> None:
+        self._builder = builder
+        self._lines: dict[bytes, Frame | None] = {}
+        self._frames: dict[int, int] = {}
 
-def framed(builder: ProfileBuilder, frames: Sequence[Frame]) -> list[int]:
-    """Frames given innermost first as those of a profile, outermost first."""
-    return [
-        builder.frame(
-            builder.function(frame.symbol, frame.module),
+    def of(self, raw: bytes) -> list[Frame]:
+        """The frames in the lines of a call stack, innermost first."""
+        known, found = self._lines, []
+        for line in raw.split(b"\n"):
+            if line not in known:
+                known[line] = parse_frame(line)
+            if frame := known[line]:
+                found.append(frame)
+        return found
+
+    def framed(self, frames: Sequence[Frame]) -> list[int]:
+        """Such frames as those of the profile, outermost first."""
+        # Each line's frame is kept, and so is its identity.
+        known = self._frames
+        return [known[id(frame)] if id(frame) in known else self._new(frame) for frame in reversed(frames)]
+
+    def _new(self, frame: Frame) -> int:
+        found = self._frames[id(frame)] = self._builder.frame(
+            self._builder.function(frame.symbol, frame.module),
             kind=kind_of(frame.symbol, frame.module),
             address=frame.address,
             symbol_offset=frame.offset,
         )
-        for frame in reversed(frames)
-    ]
+        return found
