@@ -13,7 +13,7 @@ from ..trace.events import Array
 from ..trace.made import NONE, MadeEvents
 from .interned import KEYS, LOCATIONS, STRINGS, Interned
 from .packets import Lost, Packets
-from .texts import decoded, texts_at
+from .texts import decoded, real_text, texts_at
 from .wire_columns import CONTENT, Messages, Places, messages
 
 ANNOTATION, LOCATION, LOCATION_ID = 4, 33, 34
@@ -56,7 +56,7 @@ class Arguments:
 
     def _write(self, given: Places, more: Array, generation: Array, found: Array) -> Array:
         """Write what can be by compiled loops. Returns the events that are left."""
-        from .written import BY_HAND, Known, Quoted, written
+        from .written import Known, Quoted, written
 
         wanted = np.concatenate((self._keys.places, self._strings.places, *more[1:]))
         used, number = np.unique(wanted, return_inverse=True)
@@ -74,7 +74,7 @@ class Arguments:
             quoted,
         )
         places = np.array([self._made.text(text) for text in written_] or [NONE], np.int32)
-        done = codes != BY_HAND
+        done = codes >= 0
         found[rows[done]] = places[codes[done]]
         left: Array = rows[~done]
         return left
@@ -129,7 +129,7 @@ class Arguments:
         if kind == _BOOL:
             return "true" if number else "false"
         if kind == _DOUBLE:
-            return repr(real) if math.isfinite(real) else f'"{real}"'
+            return real_text(real)
         if kind in (_TEXT, _JSON) and length >= 0:
             raw = self._packets.data[number : number + length]
             return _json(raw) if kind == _JSON else json.dumps(decoded(raw))

@@ -1,5 +1,6 @@
 """Texts of a trace as numbers: each distinct one is decoded once."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -23,6 +24,11 @@ def texts_at(data: bytes, spans: Array, place: Place) -> Array:
 def decoded(raw: bytes) -> str:
     """What is no UTF-8 is shown as the numbers of its bytes."""
     return raw.decode("utf-8", "backslashreplace")
+
+
+def real_text(value: float) -> str:
+    """A number in JSON, which has no word for what is not finite."""
+    return repr(value) if math.isfinite(value) else f'"{value}"'
 
 
 def _plainly(data: bytes, spans: Array, place: Place) -> Array:

@@ -4,10 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...domain.wire import BYTES, Damaged, fields, signed
+from ...domain.wire import BYTES, Damaged, signed
+from ...domain.wire import fields as wire_fields
 from .packets import SYSTEM, THREAD, TRACK, TREE, Lost, Packets
 
 DEEPEST = 50
+LONGEST, MOST = 1 << 12, 1 << 16
+"""So long, and so many, are the messages whose fields are kept at hand."""
 UNITS = {1: "ns", 2: "count", 3: "bytes"}
 BAD_TRACK = "description of a track or of processes that is damaged"
 
@@ -79,14 +82,42 @@ class Names:
 def names_of(packets: Packets, lost: Lost) -> Names:
     """What the packets tell of tracks, processes and threads, the last where they differ."""
     found = Names()
+    fields = _Fields()
     for kind, take in ((TREE, _tree), (THREAD, _thread), (TRACK, _track), (SYSTEM, _system)):
         rows, spans = packets.all.inner(kind)
         for row, begin, end in zip(rows.tolist(), *spans.tolist(), strict=True):
             try:
-                take(found, packets.data, begin, end)
+                take(found, fields, packets.data[begin:end])
             except (Damaged, TypeError):
                 lost(BAD_TRACK, f"packet {row + 1}", 1)
     return found
+
+
+class _Fields:
+    """The fields of messages, as `wire.fields` gives them. Many come again and again: those are looked at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, tuple[list[tuple[int, int, Any]], Damaged | None]] = {}
+
+    def __call__(self, message: bytes | memoryview) -> Iterator[tuple[int, int, Any]]:
+        if len(message) > LONGEST:
+            yield from wire_fields(message)
+            return
+        key = bytes(message)
+        if key not in self._known:
+            if len(self._known) == MOST:
+                self._known.clear()
+            found: list[tuple[int, int, Any]] = []
+            damage = None
+            try:
+                found.extend(wire_fields(key))
+            except Damaged as error:
+                damage = error
+            self._known[key] = found, damage
+        found, damage = self._known[key]
+        yield from found
+        if damage is not None:
+            raise damage
 
 
 def _text(value: Any) -> str:
@@ -107,8 +138,8 @@ def _unsigned(value: Any) -> int:
     return _number(value) & 0xFFFF_FFFF_FFFF_FFFF
 
 
-def _tree(names: Names, data: bytes, begin: int, end: int) -> None:
-    for number, kind, value in fields(data, begin, end):
+def _tree(names: Names, fields: _Fields, data: bytes) -> None:
+    for number, kind, value in fields(data):
         if kind != BYTES or number not in (1, 2):
             continue
         of: dict[int, Any] = {}
@@ -126,8 +157,8 @@ def _tree(names: Names, data: bytes, begin: int, end: int) -> None:
                 names.threads[tid] = name
 
 
-def _thread(names: Names, data: Any, begin: int = 0, end: int | None = None, /) -> tuple[int | None, int | None]:
-    of = {number: value for number, _, value in fields(data, begin, end)}
+def _thread(names: Names, fields: _Fields, data: Any) -> tuple[int | None, int | None]:
+    of = {number: value for number, _, value in fields(data)}
     if not isinstance(of.get(1), int) or not isinstance(of.get(2), int):
         return None, None
     pid, tid = _number(of[1]), _number(of[2])
@@ -137,7 +168,7 @@ def _thread(names: Names, data: Any, begin: int = 0, end: int | None = None, /) 
     return pid, tid
 
 
-def _process(names: Names, data: Any) -> int | None:
+def _process(names: Names, fields: _Fields, data: Any) -> int | None:
     pid, name, command = None, "", ""
     for number, _, value in fields(data):
         if number == 1:
@@ -156,11 +187,9 @@ def _process(names: Names, data: Any) -> int | None:
     return pid
 
 
-def _track(names: Names, data: bytes, begin: int, end: int) -> None:
+def _track(names: Names, fields: _Fields, data: bytes) -> None:
     uuid, track = 0, Track()
-    said = set()
-    for number, kind, value in fields(data, begin, end):
-        said.add(number)
+    for number, kind, value in fields(data):
         if number == 1:
             uuid = _unsigned(value)
         elif number in (2, 10, 13):
@@ -168,11 +197,11 @@ def _track(names: Names, data: bytes, begin: int, end: int) -> None:
         elif number == 5:
             track.parent = _unsigned(value)
         elif number == 3 and kind == BYTES:
-            track.pid = _process(names, value)
+            track.pid = _process(names, fields, value)
         elif number == 4 and kind == BYTES:
-            track.pid, track.tid = _thread(names, value)
+            track.pid, track.tid = _thread(names, fields, value)
         elif number == 8 and kind == BYTES:
-            _counter(track, value)
+            _counter(track, fields, value)
     known = names.tracks.get(uuid)
     if known is not None:
         # What one description leaves out another may have told.
@@ -184,7 +213,7 @@ def _track(names: Names, data: bytes, begin: int, end: int) -> None:
     names.tracks[uuid] = track
 
 
-def _counter(track: Track, data: Any) -> None:
+def _counter(track: Track, fields: _Fields, data: Any) -> None:
     track.counter = True
     for number, _, value in fields(data):
         if number == 1:
@@ -200,8 +229,8 @@ def _counter(track: Track, data: Any) -> None:
             track.adds = bool(value)
 
 
-def _system(names: Names, data: bytes, begin: int, end: int) -> None:
-    for number, kind, value in fields(data, begin, end):
+def _system(names: Names, fields: _Fields, data: bytes) -> None:
+    for number, kind, value in fields(data):
         if number == 1 and kind == BYTES:
             of = {inner: _text(content) for inner, sort, content in fields(value) if sort == BYTES}
             names.facts["system"] = " ".join(filter(None, (of.get(part, "") for part in (1, 3, 4))))

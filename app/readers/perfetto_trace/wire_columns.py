@@ -186,7 +186,7 @@ def messages(
     # Where nothing is written to zeros, they take no memory.
     value, size = (np.zeros((len(fields), len(begin)), kind) for kind in (np.int64, np.int32))
     other, bad = (np.zeros(len(begin), np.int64) for _ in range(2))
-    found = np.empty((4, int((end - begin).sum()) // 64 + 16 if listed else 0), np.int64)
+    found = np.empty((4, int((end - begin).sum()) // 32 + 16 if listed else 0), np.int64)
     done = np.zeros(2, np.int64)
     while not _scan(data, begin, end, column, value, size, other, bad, found, done):
         more = np.empty((4, 4 * found.shape[1]), np.int64)

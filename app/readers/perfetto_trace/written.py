@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..loops.compiled import compiled, lean
-from ..loops.hashing import FACTOR, place
+from ..loops.hashing import FACTOR, Index, place
 from ..trace.events import Array
 from ..trace.interning import Table, grown, interned, table
 from ..trace.masks import PAD
 from .known import TEXT_BYTES, TEXTS, listed
+from .texts import real_text
 from .wire_columns import content, varint
 
 NAME_ID, BOOL, UINT, INT, DOUBLE, TEXT, POINTER, NESTED, JSON, NAME, DICT, ARRAY, TEXT_ID = (
@@ -28,7 +29,9 @@ MOST_MEMBERS = 64
 LARGEST = (1 << 31) - 1
 LONGEST = 1 << 14
 """Longer texts are written by hand."""
-BY_HAND = -1
+BY_HAND, AGAIN = -1, -2
+"""What becomes of an event whose arguments were not written; again, once there are texts of all doubles in them."""
+MOST_ASKED = 1 << 22
 _NUMBERS = (BOOL, UINT, INT, POINTER, TEXT_ID)
 _QUOTE, _ESCAPE, _COMMA, _COLON, _BLANK, _ZERO, _POINT, _MINUS, _X, _A = b'"\\,: 0.-xa'
 _OPEN, _CLOSE, _OPEN_LIST, _CLOSE_LIST = b"{}[]"
@@ -54,7 +57,8 @@ class Work(NamedTuple):
     """What is being written. out: the text. at, key_at, end, kind, members: of each argument that others are in, where
     its next field is, and the next key where these stand apart, where it ends, DICT, ARRAY, OBJECT or LIST, and how
     many were in it. keys: where the keys of these begin and end in `out`. bits, real: one number, as an int64 and as a
-    double."""
+    double. reals: texts of doubles, by their bits. asked: the bits of those that have none, of which there are
+    asks[0]."""
 
     out: Array
     at: Array
@@ -65,6 +69,9 @@ class Work(NamedTuple):
     keys: Array
     bits: Array
     real: Array
+    reals: Known
+    asked: Array
+    asks: Array
 
 
 @compiled
@@ -137,16 +144,20 @@ def _text(data: Array, begin: int, end: int, out: Array, to: int) -> int:
 
 
 @compiled
+def _found(known: Known, key: Any, factor: int) -> int:
+    """Which of `Quoted` a key stands for, 0 for none."""
+    mask = len(known.keys) - 1
+    at = place(key, factor, mask)
+    while known.rows[at] >= 0 and known.keys[at] != key:
+        at = (at + 1) & mask
+    return known.quoted[known.rows[at]] if known.rows[at] >= 0 else 0
+
+
+@compiled
 def _named(known: Known, quoted: Quoted, generation: int, number: int, out: Array, to: int, factor: int) -> int:
     text = 0
     if 0 <= number <= LARGEST:
-        key = (np.int64(generation) << 32) | number
-        mask = len(known.keys) - 1
-        at = place(key, factor, mask)
-        while known.rows[at] >= 0 and known.keys[at] != key:
-            at = (at + 1) & mask
-        if known.rows[at] >= 0:
-            text = known.quoted[known.rows[at]]
+        text = _found(known, (np.int64(generation) << 32) | number, factor)
     return _copied(quoted.text, quoted.bounds[text], quoted.bounds[text + 1], out, to)
 
 
@@ -263,7 +274,17 @@ def _plain(
         return to
     if kind == DOUBLE:
         work.bits[0] = value & 0x7FFFFFFFFFFFFFFF
-        return _real(out, to, work.real[0], value < 0)
+        end = _real(out, to, work.real[0], value < 0)
+        if end >= 0:
+            return end
+        text = _found(work.reals, value, factor)
+        if text:
+            return _copied(quoted.text, quoted.bounds[text], quoted.bounds[text + 1], out, to)
+        if work.asks[0] == len(work.asked):
+            return BY_HAND
+        work.asked[work.asks[0]] = value
+        work.asks[0] += 1
+        return to
     if kind == BOOL:
         return _copied(_TRUE, 0, 4, out, to) if value else _copied(_FALSE, 0, 5, out, to)
     return _copied(_NULL, 0, 4, out, to)
@@ -358,7 +379,7 @@ def _written(
         row = given[0, one] if one < given.shape[1] else more[0, other]
         if other < more.shape[1]:
             row = min(row, more[0, other])
-        to = 0
+        to, asks = 0, work.asks[0]
         while one < given.shape[1] and given[0, one] == row:
             if to >= 0:
                 out[to], out[to + 1] = _COMMA, _BLANK
@@ -377,8 +398,8 @@ def _written(
                 to = BY_HAND
             other += 1
         rows[at[0]] = row
-        codes[at[0]] = BY_HAND
-        if to >= 0:
+        codes[at[0]] = AGAIN if asks < work.asks[0] else BY_HAND
+        if to >= 0 and asks == work.asks[0]:
             out[1] = _OPEN
             out[to] = _CLOSE
             codes[at[0]] = interned(out, 1, to, 0, texts, at)
@@ -396,17 +417,63 @@ def written(
     them: the event, which of `quoted` is the key and which the value. generation: by event. keys, strings: what numbers
     of names and of values stand for.
     """
-    room = given.shape[1] + more.shape[1]
-    rows, codes = np.empty(room, np.int64), np.empty(room, np.int32)
     bits = np.zeros(1, np.int64)
+    nothing = np.zeros(0, np.int64)
     stack = np.zeros((5, DEEPEST), np.int64)
-    keys_at = np.zeros((DEEPEST, MOST_MEMBERS, 2), np.int64)
-    work = Work(np.empty(LONGEST + PAD, np.uint8), *stack, keys_at, bits, bits.view(np.float64))
-    texts, at = table(TEXTS, TEXT_BYTES), np.zeros(6, np.int64)
-    array = np.frombuffer(data, np.uint8)
-    while not _written(
-        array, given, more, generation, keys, strings, quoted, work, texts, rows, codes, at, FACTOR
-    ):  # fmt: skip
-        size = 2 * int(at[3]) + LONGEST + PAD
-        texts = grown(texts, int(at[2]), int(at[3]), 2 * len(texts.start), max(size, len(texts.text)))
-    return rows[: at[0]], codes[: at[0]], [text.decode() for text in listed(texts, at)]
+    work = Work(
+        *(np.empty(LONGEST + PAD, np.uint8), stack[0], stack[1], stack[2], stack[3], stack[4]),
+        *(np.zeros((DEEPEST, MOST_MEMBERS, 2), np.int64), bits, bits.view(np.float64)),
+        *(_reals(nothing, 0), np.empty(MOST_ASKED, np.int64), np.zeros(1, np.int64)),
+    )
+    texts = Texts()
+    rows, codes = texts.add(data, given, more, generation, keys, strings, quoted, work)
+    again = codes == AGAIN
+    if again.any():
+        asked = np.unique(work.asked[: work.asks[0]])
+        shown = [real_text(one).encode() for one in asked.view(np.float64).tolist()]
+        work = work._replace(reals=_reals(asked, len(quoted.bounds) - 1))
+        quoted = Quoted(
+            np.concatenate((quoted.text, np.frombuffer(b"".join(shown), np.uint8))),
+            np.concatenate((quoted.bounds, quoted.bounds[-1] + np.cumsum([len(one) for one in shown]))),
+        )
+        of = np.zeros(len(generation), bool)
+        of[rows[again]] = True
+        parts = given[:, of[given[0]]], more[:, of[more[0]]]
+        _, codes[again] = texts.add(data, *parts, generation, keys, strings, quoted, work)
+    return rows, codes, [text.decode() for text in listed(texts.table, texts.at)]
+
+
+def _reals(bits: Array, first: int) -> Known:
+    """Doubles whose texts are numbered from `first` on."""
+    index = Index(bits, np.arange(len(bits)))
+    return Known(index.keys, index.rows, np.arange(first, first + len(bits)))
+
+
+class Texts:
+    """The texts that were written, each once."""
+
+    def __init__(self) -> None:
+        self.table, self.at = table(TEXTS, TEXT_BYTES), np.zeros(6, np.int64)
+
+    def add(
+        self,
+        data: bytes,
+        given: Array,
+        more: Array,
+        generation: Array,
+        keys: Known,
+        strings: Known,
+        quoted: Quoted,
+        work: Work,
+    ) -> tuple[Array, Array]:
+        """Write the arguments of events: (the events, which text each has)."""
+        room = given.shape[1] + more.shape[1]
+        rows, codes = np.empty(room, np.int64), np.empty(room, np.int32)
+        at = self.at
+        at[0] = at[4] = at[5] = 0
+        array = np.frombuffer(data, np.uint8)
+        known = keys, strings, quoted, work
+        while not _written(array, given, more, generation, *known, self.table, rows, codes, at, FACTOR):
+            size = max(2 * int(at[3]) + LONGEST + PAD, len(self.table.text))
+            self.table = grown(self.table, int(at[2]), int(at[3]), 2 * len(self.table.start), size)
+        return rows[: at[0]], codes[: at[0]]
