@@ -107,8 +107,8 @@ def scale_for(largest: float | int | None, unit: str) -> Scale:
 
 
 def axis_texts(values: Sequence[float | int], unit: str) -> tuple[str, ...]:
-    """The marks of one axis, all in one unit and with as many digits: those that tell them exactly, else three of the
-    greatest. Where one is less than a thousandth of the greatest (a scale of ratios), each is written by itself."""
+    """The marks of one axis, all in one unit and with as many digits: those that tell round ones exactly, else three of
+    the greatest. Where one is less than a thousandth of the greatest (a scale of ratios), each is written by itself."""
     largest = max((abs(value) for value in values), default=0)
     least = min((abs(value) for value in values if value), default=0)
     if least < largest / 1000:
@@ -120,10 +120,10 @@ def axis_texts(values: Sequence[float | int], unit: str) -> tuple[str, ...]:
         divisor, label = 1000**power, _SI[power]
     most = round(math.log10(divisor)) if unit == "ns" else 9
     shown = [value / divisor for value in values]
-    decimals = next(
-        (n for n in range(4) if all(abs(round(one, n) - one) <= 1e-9 * abs(one) for one in shown)),
-        max(0, 2 - math.floor(math.log10(largest / divisor))) if largest else 0,
-    )
+    exactly = (n for n in range(4) if all(abs(round(one, n) - one) <= 1e-9 * abs(one) for one in shown))
+    decimals = next(exactly, None)
+    if decimals is None or round(least / divisor * 10**decimals) >= 1000:
+        decimals = max(0, 2 - math.floor(math.log10(largest / divisor))) if largest else 0
     suffix = f"{NO_BREAK}{label}" if label else ""
     return tuple(_signed(f"{one:,.{min(decimals, most)}f}") + suffix if one else "0" for one in shown)
 
