@@ -72,11 +72,11 @@ def test_switches_are_what_cpus_ran_and_states_of_threads() -> None:
         ("b-2", "running", 40 * US, 15 * US, 0),
         ("b-2", "uninterruptible sleep", 55 * US, 15 * US, 0),
         ("b-2", "runnable", 70 * US, 10 * US, 0),
-        ("b-2", "running", 80 * US, 20 * US, 0),
+        ("b-2", "running", 80 * US, 10 * US, 0),
         ("c", "sleeping", 90 * US, 10 * US, 0),
     ]
     assert events_of(profile) == {
-        RUNNING: 85 * US,
+        RUNNING: 75 * US,
         RUNNABLE: 35 * US,
         SLEEPING: 60 * US,
         BY_WAKER: 15 * US,

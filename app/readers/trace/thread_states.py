@@ -31,7 +31,7 @@ LETTERS = {
 UNKNOWN_TASK = -1
 NOBODY = 0
 """The number of the thread that stands for an idle CPU. What wakes in its place is an interrupt."""
-_IN, _WOKEN, _SEEN, _NOTHING = -1, -2, -3, -4
+_IN, _WOKEN, _SEEN, _NOTHING, _GONE = -1, -2, -3, -4, -5
 
 
 def state_of(letters: str) -> int:
@@ -98,6 +98,7 @@ def stretches_of(told: Told, last_ns: int) -> tuple[Stretches, Array]:
     before, switched = _before(task, kind), _before(task, kind, np.flatnonzero(kind != _WOKEN))
     idle = (kind == _WOKEN) & ((before == _IN) | (before == _WOKEN) | (before == _SEEN) | (before == PREEMPTED))
     idle |= (kind == _SEEN) & ((switched == _IN) | (switched == _SEEN))
+    idle |= (kind == _GONE) & (switched != _IN) & (switched != _SEEN)
     if few:
         idle |= switched == DEAD
     task, time, _, kind, on, stack, waker, call, begun = rows[:, ~idle]
@@ -110,7 +111,7 @@ def stretches_of(told: Told, last_ns: int) -> tuple[Stretches, Array]:
     after = np.where(more, np.roll(kind, -1), _NOTHING)
     stop = np.where(more, np.roll(time, -1), last_ns)
     state = np.where(kind == _IN, RUN, np.where(kind == _WOKEN, READY, kind))
-    lasting = (state != DEAD) & (state != ZOMBIE) & (stop > time)
+    lasting = (state != DEAD) & (state != ZOMBIE) & (kind != _GONE) & (stop > time)
     # It was left, and so it ran: since when? Or it was taken, and not left: how long did it run?
     unknown = lasting & few & np.where(kind == _IN, after == _NOTHING, after >= 0)
     woken = after == _WOKEN
@@ -137,6 +138,12 @@ def _rows(told: Told, few: bool) -> Array:
         known = np.concatenate((left, runner[where >= 0]))
         when, ended = told.ends
         blocks = [block[:, np.isin(block[0], known)] for block in (*blocks, _block(ended, when, -3, DEAD))]
+    else:
+        # Where another leaves than was taken, that one had left before.
+        order = np.lexsort((place, cpu))
+        before, then = order[:-1], order[1:]
+        other = (cpu[before] == cpu[then]) & (taken[before] != left[then]) & (left[then] != UNKNOWN_TASK)
+        blocks.append(_block(taken[before][other], time_ns[then][other], place[then][other], _GONE))
     rows = np.concatenate(blocks, axis=1)
     rows = rows[:, np.lexsort((rows[2], rows[1], rows[0]))]
     return rows[:, rows[0] > 0]
