@@ -194,7 +194,7 @@ class Index:
     """
 
     def __init__(self, keys: Array, rows: Array) -> None:
-        keys = keys.astype(np.int64, copy=False)
+        keys = np.ascontiguousarray(keys, np.int64)
         self.keys, self.rows, self.twice = _index(keys, rows.astype(np.int32, copy=False), FACTOR)
 
     def of(self, keys: Array) -> Array:

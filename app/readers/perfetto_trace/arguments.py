@@ -56,24 +56,17 @@ class Arguments:
 
     def _write(self, given: Places, more: Array, generation: Array, found: Array) -> Array:
         """Write what can be by compiled loops. Returns the events that are left."""
-        from .written import Known, Quoted, written
+        from .written import WORDS, Writer
 
         wanted = np.concatenate((self._keys.places, self._strings.places, *more[1:]))
         used, number = np.unique(wanted, return_inverse=True)
-        texts = [b'""', *(self.quoted(place).encode() for place in used.tolist())]
-        quoted = Quoted(np.frombuffer(b"".join(texts), np.uint8), np.cumsum([0, *map(len, texts)]))
         cuts = np.cumsum([len(self._keys.places), len(self._strings.places), more.shape[1]])
-        of_keys, of_strings, keys, values = np.split(number + 1, cuts)
-        rows, codes, written_ = written(
-            self._packets.data,
-            np.stack((given.row, given.value, given.end)),
-            np.stack((more[0], keys, values)),
-            generation,
-            Known(self._keys.index.keys, self._keys.index.rows, of_keys),
-            Known(self._strings.index.keys, self._strings.index.rows, of_strings),
-            quoted,
-        )
-        places = np.array([self._made.text(text) for text in written_] or [NONE], np.int32)
+        of_keys, of_strings, keys, values = np.split(number + len(WORDS), cuts)
+        writer = Writer(self._packets.data, generation, [self.quoted(place).encode() for place in used.tolist()])
+        writer.know(self._keys.index, of_keys)
+        writer.know(self._strings.index, of_strings)
+        rows, codes = writer.write(np.stack((given.row, given.value, given.end)), np.stack((more[0], keys, values)))
+        places = np.array([self._made.text(text.decode()) for text in writer.texts.texts()] or [NONE], np.int32)
         done = codes >= 0
         found[rows[done]] = places[codes[done]]
         left: Array = rows[~done]

@@ -30,7 +30,7 @@ class Interned:
         self._codes = Index(self._numbers, coded(self._numbers)[0]) if wide else None
         keys = self.keys(self._generations, self._numbers)
         # Of several the last counts.
-        self.index = Index(keys[::-1].copy(), np.arange(len(keys))[::-1])
+        self.index = Index(keys[::-1], np.arange(len(keys))[::-1])
 
     @property
     def direct(self) -> bool:

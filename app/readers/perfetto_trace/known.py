@@ -19,25 +19,31 @@ def _known(data: Array, begin: Array, end: Array, texts: Table, codes: Array, at
         if at[2] == len(texts.start) or at[3] + length + PAD > len(texts.text):
             at[0] = i
             return False
-        codes[i] = interned(data, begin[i], length, i, texts, at)
+        codes[i] = interned(data, begin[i], length, i, texts, at) if length >= 0 else length
     return True
 
 
-def known(data: Array, spans: Array) -> tuple[Array, list[bytes]]:
-    """The number of each text (int32), from 0 in the order in which they first come, and these texts. data: with PAD
-    bytes behind the last text."""
-    begin, end = np.ascontiguousarray(spans, np.int64)
-    codes = np.empty(len(begin), np.int32)
-    texts, at = table(TEXTS, TEXT_BYTES), np.zeros(4, np.int64)
-    while not _known(data, begin, end, texts, codes, at):
-        size = 2 * int(at[3]) + int(end[at[0]] - begin[at[0]]) + PAD
-        texts = grown(texts, int(at[2]), int(at[3]), 2 * len(texts.start), max(size, len(texts.text)))
-    return codes, listed(texts, at)
+class Known:
+    """The distinct texts that were seen, each with a number, from 0 in the order in which they first come."""
 
+    def __init__(self) -> None:
+        self._texts, self._at = table(TEXTS, TEXT_BYTES), np.zeros(4, np.int64)
 
-def listed(texts: Table, at: Array) -> list[bytes]:
-    """The texts of a table, by their numbers."""
-    count = int(at[2])
-    text = texts.text[: at[3]].tobytes()
-    pairs = zip(texts.start[:count].tolist(), texts.length[:count].tolist(), strict=True)
-    return [text[start : start + length] for start, length in pairs]
+    def add(self, data: Array, spans: Array) -> Array:
+        """The number of each text between these places (int32); what ends before it begins has its negative length.
+        data: with PAD bytes behind the last text, not to be written to."""
+        begin, end = np.ascontiguousarray(spans, np.int64)
+        codes = np.empty(len(begin), np.int32)
+        at = self._at
+        at[0] = 0
+        while not _known(data, begin, end, self._texts, codes, at):
+            size = max(2 * int(at[3]) + int(end[at[0]] - begin[at[0]]) + PAD, len(self._texts.text))
+            self._texts = grown(self._texts, int(at[2]), int(at[3]), 2 * len(self._texts.start), size)
+        return codes
+
+    def texts(self) -> list[bytes]:
+        """The texts, by their numbers."""
+        count = int(self._at[2])
+        text = self._texts.text[: self._at[3]].tobytes()
+        pairs = zip(self._texts.start[:count].tolist(), self._texts.length[:count].tolist(), strict=True)
+        return [text[start : start + length] for start, length in pairs]

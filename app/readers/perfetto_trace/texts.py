@@ -15,10 +15,11 @@ def texts_at(data: bytes, spans: Array, place: Place) -> Array:
     """The texts between these places (int32), as the numbers that `place` gives them. data: with packets.PAD."""
     if not COMPILED:
         return _plainly(data, spans, place)
-    from .known import known
+    from .known import Known
 
-    codes, texts = known(np.frombuffer(data, np.uint8), spans)
-    return np.array([place(decoded(text)) for text in texts] or [0], np.int32)[codes]
+    known = Known()
+    codes = known.add(np.frombuffer(data, np.uint8), spans)
+    return np.array([place(decoded(text)) for text in known.texts()] or [0], np.int32)[codes]
 
 
 def decoded(raw: bytes) -> str:

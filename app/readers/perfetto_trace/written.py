@@ -4,16 +4,14 @@ What is as writers make it is written here: each argument with one name and one 
 anything is otherwise is left to be written by hand (see `arguments`), which comes to the same.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..loops.compiled import compiled, lean
+from ..loops.compiled import lean
 from ..loops.hashing import FACTOR, Index, place
 from ..trace.events import Array
-from ..trace.interning import Table, grown, interned, table
-from ..trace.masks import PAD
-from .known import TEXT_BYTES, TEXTS, listed
+from .known import Known
 from .texts import real_text
 from .wire_columns import content, varint
 
@@ -27,109 +25,60 @@ DEEPEST = 20
 """Arguments in arguments are read so deep."""
 MOST_MEMBERS = 64
 LARGEST = (1 << 31) - 1
-LONGEST = 1 << 14
-"""Longer texts are written by hand."""
-BY_HAND, AGAIN = -1, -2
-"""What becomes of an event whose arguments were not written; again, once there are texts of all doubles in them."""
+ROOM, ROWS, LONGEST, MARGIN = 1 << 20, 1 << 15, 1 << 14, 128
+"""Bytes and events that are written at a time. An event begins only where there is room for LONGEST; where the room
+comes to an end, up to MARGIN, it is written by hand."""
 MOST_ASKED = 1 << 22
-_NUMBERS = (BOOL, UINT, INT, POINTER, TEXT_ID)
-_QUOTE, _ESCAPE, _COMMA, _COLON, _BLANK, _ZERO, _POINT, _MINUS, _X, _A = b'"\\,: 0.-xa'
+BY_HAND, AGAIN = -1, -2
+"""What becomes of an event whose arguments were not written; again, once there are texts of all doubles in it."""
+
+# Places in `at`: the next argument, the next of what stands behind them, events and bytes that were written, doubles
+# that have no text yet, and where in `known` the table of each sort begins and the mask of its slots.
+ONE, OTHER, WRITTEN, END, ASKS, TABLES = range(6)
+KEYS, STRINGS, REALS = range(3)
+"""The sorts of tables."""
+
+# Rows of `stack`, by depth, of what others are in: where its next field is, and the next key where these stand apart,
+# where it ends, DICT, ARRAY, OBJECT or LIST, how many were in it, and where the key of each of these begins and ends.
+FIELD_AT, KEY_AT, LAST, KIND, MEMBERS, KEY = range(6)
+
+_QUOTE, _ESCAPE, _COMMA, _COLON, _BLANK, _ZERO, _MINUS, _X, _A = b'"\\,: 0-xa'
 _OPEN, _CLOSE, _OPEN_LIST, _CLOSE_LIST = b"{}[]"
-_TRUE, _FALSE, _NULL = (np.frombuffer(word, np.uint8) for word in (b"true", b"false", b"null"))
+TRUE, FALSE, NULL, EMPTY = range(4)
+WORDS = (b"true", b"false", b"null", b'""')
+"""The first texts of `quoted`."""
 
 
-class Known(NamedTuple):
-    """What numbers stand for: a table as of Index, by generation and number, and which of `Quoted` each is."""
-
-    keys: Array
-    rows: Array
-    quoted: Array
-
-
-class Quoted(NamedTuple):
-    """Texts in quotes. Number i is text[bounds[i] : bounds[i + 1]], and 0 the empty one."""
-
-    text: Array
-    bounds: Array
-
-
-class Work(NamedTuple):
-    """What is being written. out: the text. at, key_at, end, kind, members: of each argument that others are in, where
-    its next field is, and the next key where these stand apart, where it ends, DICT, ARRAY, OBJECT or LIST, and how
-    many were in it. keys: where the keys of these begin and end in `out`. bits, real: one number, as an int64 and as a
-    double. reals: texts of doubles, by their bits. asked: the bits of those that have none, of which there are
-    asks[0]."""
-
-    out: Array
-    at: Array
-    key_at: Array
-    end: Array
-    kind: Array
-    members: Array
-    keys: Array
-    bits: Array
-    real: Array
-    reals: Known
-    asked: Array
-    asks: Array
-
-
-@compiled
-def _copied(source: Array, begin: int, end: int, out: Array, to: int) -> int:
-    if to + end - begin > LONGEST:
+@lean
+def _copied(quoted: Array, bounds: Array, text: int, out: Array, to: int) -> int:
+    """Write one of the texts."""
+    begin, end = bounds[text], bounds[text + 1]
+    if to + end - begin > len(out) - MARGIN:
         return BY_HAND
     for i in range(begin, end):
-        out[to] = source[i]
+        out[to] = quoted[i]
         to += 1
     return to
 
 
-@compiled
-def _digits(out: Array, to: int, value: Any, base: int, least: int) -> int:
-    """Write a whole number (uint64) with at least so many digits."""
-    if to + 40 > LONGEST:
-        return BY_HAND
+@lean
+def _digits(out: Array, to: int, value: Any, base: Any) -> int:
+    """Write a whole number (uint64)."""
     count = 1
-    rest = value // np.uint64(base)
+    rest = value // base
     while rest > 0:
         count += 1
-        rest //= np.uint64(base)
-    count = max(count, least)
+        rest //= base
     for i in range(to + count - 1, to - 1, -1):
-        digit = np.int64(value % np.uint64(base))
-        value //= np.uint64(base)
+        digit = np.int64(value % base)
+        value //= base
         out[i] = _ZERO + digit if digit < 10 else _A + digit - 10
     return to + count
 
 
-@compiled
-def _real(out: Array, to: int, value: float, negative: bool) -> int:
-    """Write a double that is not negative, or the other side of it, as Python does where it has at most 15 digits."""
-    if not (value == 0.0 or 1e-4 <= value < 1e15) or to + 40 > LONGEST:
-        return BY_HAND
-    if negative:
-        out[to] = _MINUS
-        to += 1
-    scale = np.int64(1)
-    places = 1
-    if value == np.floor(value):
-        to = _digits(out, to, np.uint64(value), 10, 1)
-        out[to], out[to + 1] = _POINT, _ZERO
-        return to + 2
-    while value * scale < 1e14:
-        scale *= 10
-        whole = np.int64(np.rint(value * scale))
-        if whole / np.float64(scale) == value:
-            to = _digits(out, to, np.uint64(whole // scale), 10, 1)
-            out[to] = _POINT
-            return _digits(out, to + 1, np.uint64(whole % scale), 10, places)
-        places += 1
-    return BY_HAND
-
-
-@compiled
+@lean
 def _text(data: Array, begin: int, end: int, out: Array, to: int) -> int:
-    if to + end - begin + 2 > LONGEST:
+    if to + end - begin > len(out) - MARGIN:
         return BY_HAND
     out[to] = _QUOTE
     to += 1
@@ -143,25 +92,16 @@ def _text(data: Array, begin: int, end: int, out: Array, to: int) -> int:
     return to + 1
 
 
-@compiled
-def _found(known: Known, key: Any, factor: int) -> int:
-    """Which of `Quoted` a key stands for, 0 for none."""
-    mask = len(known.keys) - 1
+@lean
+def _stands_for(known: Array, first: int, mask: int, key: int, factor: int) -> int:
+    """Which of the texts a key stands for, -1 for none."""
     at = place(key, factor, mask)
-    while known.rows[at] >= 0 and known.keys[at] != key:
+    while known[1, first + at] >= 0 and known[0, first + at] != key:
         at = (at + 1) & mask
-    return known.quoted[known.rows[at]] if known.rows[at] >= 0 else 0
+    return int(known[1, first + at])
 
 
-@compiled
-def _named(known: Known, quoted: Quoted, generation: int, number: int, out: Array, to: int, factor: int) -> int:
-    text = 0
-    if 0 <= number <= LARGEST:
-        text = _found(known, (np.int64(generation) << 32) | number, factor)
-    return _copied(quoted.text, quoted.bounds[text], quoted.bounds[text + 1], out, to)
-
-
-@compiled
+@lean
 def _shape(data: Array, at: int, end: int) -> tuple[int, int, int, int, int, int]:
     """(its kind, 0 without a value, or BY_HAND; the value and its size; the field that names it, or 0; its value and
     size) of an argument."""
@@ -190,7 +130,7 @@ def _shape(data: Array, at: int, end: int) -> tuple[int, int, int, int, int, int
     return kind, value, size, named, name, name_size
 
 
-@compiled
+@lean
 def _nested_shape(data: Array, at: int, end: int) -> tuple[int, int, int]:
     """(its kind, 0 without a value, or BY_HAND; the value and its size) of a NestedValue."""
     kind = value = size = keys = inner = 0
@@ -219,8 +159,8 @@ def _nested_shape(data: Array, at: int, end: int) -> tuple[int, int, int]:
     return kind, value, size
 
 
-@compiled
-def _next(data: Array, at: int, end: int, least: int, most: int) -> tuple[int, int, int]:
+@lean
+def _next(data: Array, at: int, end: int, least: Any, most: Any) -> tuple[int, int, int]:
     """(where the next field of these numbers begins and ends, and where it goes on; -1 without one) of a message that
     is whole."""
     while at < end:
@@ -231,11 +171,11 @@ def _next(data: Array, at: int, end: int, least: int, most: int) -> tuple[int, i
     return -1, -1, -1
 
 
-@compiled
-def _again(out: Array, begin: int, end: int, keys: Array, level: int, count: int) -> bool:
+@lean
+def _again(out: Array, begin: int, end: int, stack: Array, level: int, count: int) -> bool:
     """Whether a key stands among those before it."""
     for i in range(count):
-        first, last = keys[level, i, 0], keys[level, i, 1]
+        first, last = stack[KEY + 2 * i, level], stack[KEY + 2 * i + 1, level]
         if last - first == end - begin:
             same = True
             for k in range(end - begin):
@@ -247,83 +187,96 @@ def _again(out: Array, begin: int, end: int, keys: Array, level: int, count: int
     return False
 
 
-@compiled
-def _plain(
-    data: Array, kind: int, value: Any, size: int, generation: int, strings: Known, quoted: Quoted, work: Work,
+@lean
+def _named(
+    first: int, mask: int, generation: int, number: int, known: Array, quoted: Array, bounds: Array, out: Array,
     to: int, factor: int,
 ) -> int:  # fmt: skip
+    """Write the text that a number stands for. first, mask: of the table in `known`."""
+    text = -1
+    if 0 <= number <= LARGEST:
+        key: Any = (np.int64(generation) << 32) | number
+        text = _stands_for(known, first, mask, key, factor)
+    return _copied(quoted, bounds, text if text >= 0 else EMPTY, out, to)
+
+
+@lean
+def _double(
+    bits: int, known: Array, quoted: Array, bounds: Array, out: Array, asked: Array, at: Array, to: int, factor: int
+) -> int:
+    """Write a double, the text of which is made where all are known."""
+    text = _stands_for(known, at[TABLES + 2 * REALS], at[TABLES + 2 * REALS + 1], bits, factor)
+    if text >= 0:
+        return _copied(quoted, bounds, text, out, to)
+    if at[ASKS] == len(asked):
+        return BY_HAND
+    asked[at[ASKS]] = bits
+    at[ASKS] += 1
+    return to
+
+
+@lean
+def _plain(
+    data: Array, kind: int, value: int, size: int, generation: int, known: Array, quoted: Array, bounds: Array,
+    out: Array, asked: Array, at: Array, to: int, factor: int,
+) -> int:  # fmt: skip
     """Write a value that is no list or object."""
-    out = work.out
     if kind == TEXT:
         return _text(data, value, value + size, out, to)
     if kind == TEXT_ID:
-        return _named(strings, quoted, generation, value, out, to, factor)
-    if kind == UINT:
-        return _digits(out, to, np.uint64(value), 10, 1)
-    if kind == INT:
-        if value >= 0:
-            return _digits(out, to, np.uint64(value), 10, 1)
-        out[to] = _MINUS
-        return _digits(out, to + 1, np.uint64(0) - np.uint64(value), 10, 1)
-    if kind == POINTER:
-        out[to], out[to + 1], out[to + 2] = _QUOTE, _ZERO, _X
-        to = _digits(out, to + 3, np.uint64(value), 16, 1)
-        if to >= 0:
-            out[to] = _QUOTE
-            to += 1
-        return to
+        table = TABLES + 2 * STRINGS
+        return _named(at[table], at[table + 1], generation, value, known, quoted, bounds, out, to, factor)
     if kind == DOUBLE:
-        work.bits[0] = value & 0x7FFFFFFFFFFFFFFF
-        end = _real(out, to, work.real[0], value < 0)
-        if end >= 0:
-            return end
-        text = _found(work.reals, value, factor)
-        if text:
-            return _copied(quoted.text, quoted.bounds[text], quoted.bounds[text + 1], out, to)
-        if work.asks[0] == len(work.asked):
-            return BY_HAND
-        work.asked[work.asks[0]] = value
-        work.asks[0] += 1
-        return to
-    if kind == BOOL:
-        return _copied(_TRUE, 0, 4, out, to) if value else _copied(_FALSE, 0, 5, out, to)
-    return _copied(_NULL, 0, 4, out, to)
+        return _double(value, known, quoted, bounds, out, asked, at, to, factor)
+    if kind in (UINT, INT, POINTER):
+        if kind == POINTER:
+            out[to], out[to + 1], out[to + 2] = _QUOTE, _ZERO, _X
+            to += 3
+        elif kind == INT and value < 0:
+            out[to] = _MINUS
+            to += 1
+            value = -value
+        to = _digits(out, to, np.uint64(value), np.uint64(16 if kind == POINTER else 10))
+        out[to] = _QUOTE
+        return to + (kind == POINTER)
+    return _copied(quoted, bounds, NULL if kind != BOOL else TRUE if value else FALSE, out, to)
 
 
-@compiled
+@lean
 def _member(
-    data: Array, begin: int, end: int, generation: int, keys: Known, strings: Known, quoted: Quoted, work: Work,
-    to: int, factor: int,
+    data: Array, begin: int, end: int, generation: int, known: Array, quoted: Array, bounds: Array,
+    out: Array, stack: Array, asked: Array, at: Array, to: int, factor: int,
 ) -> int:  # fmt: skip
     """Write an argument, its name and its value. Returns where it ends, or BY_HAND."""
-    out = work.out
-    level = 0
+    level, two = 0, np.int64(2)
     while True:
-        above = work.kind[level - 1] if level else 0
+        above = stack[KIND, level - 1] if level else 0
         if above < OBJECT:
             kind, value, size, named, name, name_size = _shape(data, begin, end)
         else:
             kind, value, size = _nested_shape(data, begin, end)
             named, name, name_size = 0, 0, 0
-        if kind == BY_HAND or to + 8 > LONGEST:
+        if kind == BY_HAND or to > len(out) - MARGIN:
             return BY_HAND
         if above not in (ARRAY, LIST):
             key = to
             if above == OBJECT:
-                name, name_end, work.key_at[level - 1] = _next(data, work.key_at[level - 1], work.end[level - 1], 2, 2)
+                name, name_end, behind = _next(data, stack[KEY_AT, level - 1], stack[LAST, level - 1], two, two)
+                stack[KEY_AT, level - 1] = behind
                 to = _text(data, name, name_end, out, to)
             elif named == NAME:
                 to = _text(data, name, name + name_size, out, to)
             else:
                 # An argument that is not in another has the name of the number 0 where it says none.
-                to = _named(keys, quoted, generation, name if named or not level else -1, out, to, factor)
+                number = name if named or not level else -1
+                to = _named(at[TABLES], at[TABLES + 1], generation, number, known, quoted, bounds, out, to, factor)
             if to < 0:
                 return BY_HAND
             if level:
-                count = work.members[level - 1] - 1
-                if count == MOST_MEMBERS or _again(out, key, to, work.keys, level - 1, count):
+                count = stack[MEMBERS, level - 1] - 1
+                if count == MOST_MEMBERS or _again(out, key, to, stack, level - 1, count):
                     return BY_HAND
-                work.keys[level - 1, count, 0], work.keys[level - 1, count, 1] = key, to
+                stack[KEY + 2 * count, level - 1], stack[KEY + 2 * count + 1, level - 1] = key, to
             out[to], out[to + 1] = _COLON, _BLANK
             to += 2
         if kind == NESTED:
@@ -335,28 +288,28 @@ def _member(
             # A NestedValue lies one deeper than what it is the value of.
             if level >= (DEEPEST if kind in (DICT, ARRAY) else DEEPEST - 1):
                 return BY_HAND
-            work.at[level], work.key_at[level], work.end[level] = begin, begin, end
-            work.kind[level], work.members[level] = kind, 0
+            stack[FIELD_AT, level], stack[KEY_AT, level], stack[LAST, level] = begin, begin, end
+            stack[KIND, level], stack[MEMBERS, level] = kind, 0
             out[to] = _OPEN if kind in (DICT, OBJECT) else _OPEN_LIST
             to += 1
             level += 1
         else:
-            to = _plain(data, kind, value, size, generation, strings, quoted, work, to, factor)
+            to = _plain(data, kind, value, size, generation, known, quoted, bounds, out, asked, at, to, factor)
             if to < 0:
                 return BY_HAND
         # On to the next one: what has no more is closed.
         while level:
-            if to + 8 > LONGEST:
+            if to > len(out) - MARGIN:
                 return BY_HAND
-            kind = work.kind[level - 1]
+            kind = stack[KIND, level - 1]
             least, most = (kind, kind) if kind < OBJECT else (3, 4)
-            begin, end, at = _next(data, work.at[level - 1], work.end[level - 1], least, most)
-            if at >= 0:
-                work.at[level - 1] = at
-                if work.members[level - 1]:
+            begin, end, behind = _next(data, stack[FIELD_AT, level - 1], stack[LAST, level - 1], least, most)
+            if behind >= 0:
+                stack[FIELD_AT, level - 1] = behind
+                if stack[MEMBERS, level - 1]:
                     out[to], out[to + 1] = _COMMA, _BLANK
                     to += 2
-                work.members[level - 1] += 1
+                stack[MEMBERS, level - 1] += 1
                 break
             level -= 1
             out[to] = _CLOSE if kind in (DICT, OBJECT) else _CLOSE_LIST
@@ -367,113 +320,95 @@ def _member(
 
 @lean
 def _written(
-    data: Array, given: Array, more: Array, generation: Array, keys: Known, strings: Known, quoted: Quoted,
-    work: Work, texts: Table, rows: Array, codes: Array, at: Array, factor: int,
-) -> bool:  # fmt: skip
-    """Write the arguments of one event after the other; whether there was room for all."""
-    out = work.out
-    one, other = at[4], at[5]
+    data: Array, given: Array, more: Array, generation: Array, known: Array, quoted: Array, bounds: Array,
+    out: Array, stack: Array, asked: Array, at: Array, rows: Array, spans: Array, factor: int,
+) -> None:  # fmt: skip
+    """Write the arguments of one event after the other, as long as there is room."""
+    one, other = at[ONE], at[OTHER]
     while one < given.shape[1] or other < more.shape[1]:
-        if at[2] == len(texts.start) or at[3] + LONGEST + PAD > len(texts.text):
-            return False
+        begin, count = at[END], at[WRITTEN]
+        if count == len(rows) or begin + LONGEST > len(out):
+            break
         row = given[0, one] if one < given.shape[1] else more[0, other]
         if other < more.shape[1]:
             row = min(row, more[0, other])
-        to, asks = 0, work.asks[0]
+        to, asks = begin, at[ASKS]
         while one < given.shape[1] and given[0, one] == row:
             if to >= 0:
                 out[to], out[to + 1] = _COMMA, _BLANK
                 to = _member(
-                    data, given[1, one], given[2, one], generation[row], keys, strings, quoted, work, to + 2, factor
+                    data, given[1, one], given[2, one], generation[row], known, quoted, bounds,
+                    out, stack, asked, at, to + 2, factor,
                 )  # fmt: skip
             one += 1
         while other < more.shape[1] and more[0, other] == row:
-            if to >= 0:
-                out[to], out[to + 1] = _COMMA, _BLANK
-                to = _copied(quoted.text, quoted.bounds[more[1, other]], quoted.bounds[more[1, other] + 1], out, to + 2)
-            if to >= 0:
-                out[to], out[to + 1] = _COLON, _BLANK
-                to = _copied(quoted.text, quoted.bounds[more[2, other]], quoted.bounds[more[2, other] + 1], out, to + 2)
-            if to + 8 > LONGEST:
-                to = BY_HAND
+            for part in range(1, 3):
+                if to >= 0:
+                    out[to], out[to + 1] = _COMMA if part == 1 else _COLON, _BLANK
+                    to = _copied(quoted, bounds, more[part, other], out, to + 2)
             other += 1
-        rows[at[0]] = row
-        codes[at[0]] = AGAIN if asks < work.asks[0] else BY_HAND
-        if to >= 0 and asks == work.asks[0]:
-            out[1] = _OPEN
-            out[to] = _CLOSE
-            codes[at[0]] = interned(out, 1, to, 0, texts, at)
-        at[0] += 1
-        at[4], at[5] = one, other
-    return True
+        rows[count] = row
+        spans[0, count], spans[1, count] = begin, begin + (AGAIN if asks < at[ASKS] else BY_HAND)
+        if to >= 0 and asks == at[ASKS]:
+            out[begin + 1], out[to] = _OPEN, _CLOSE
+            spans[0, count], spans[1, count] = begin + 1, to + 1
+            at[END] = to + 1
+        at[WRITTEN] = count + 1
+    at[ONE], at[OTHER] = one, other
 
 
-def written(
-    data: bytes, given: Array, more: Array, generation: Array, keys: Known, strings: Known, quoted: Quoted
-) -> tuple[Array, Array, list[str]]:
-    """(the events that have arguments, ascending; which of the texts has them, or BY_HAND; the texts).
+class Writer:
+    """Writes arguments. data: with packets.PAD. given: by column an argument: its event, ascending, where it begins and
+    where it ends. more: what stands behind them: the event, which of the texts is the key and which the value.
+    generation: by event. quoted: texts in quotes; WORDS come before them."""
 
-    given: by column an argument: its event, ascending, where it begins and where it ends. more: what stands behind
-    them: the event, which of `quoted` is the key and which the value. generation: by event. keys, strings: what numbers
-    of names and of values stand for.
-    """
-    bits = np.zeros(1, np.int64)
-    nothing = np.zeros(0, np.int64)
-    stack = np.zeros((5, DEEPEST), np.int64)
-    work = Work(
-        *(np.empty(LONGEST + PAD, np.uint8), stack[0], stack[1], stack[2], stack[3], stack[4]),
-        *(np.zeros((DEEPEST, MOST_MEMBERS, 2), np.int64), bits, bits.view(np.float64)),
-        *(_reals(nothing, 0), np.empty(MOST_ASKED, np.int64), np.zeros(1, np.int64)),
-    )
-    texts = Texts()
-    rows, codes = texts.add(data, given, more, generation, keys, strings, quoted, work)
-    again = codes == AGAIN
-    if again.any():
-        asked = np.unique(work.asked[: work.asks[0]])
-        shown = [real_text(one).encode() for one in asked.view(np.float64).tolist()]
-        work = work._replace(reals=_reals(asked, len(quoted.bounds) - 1))
-        quoted = Quoted(
-            np.concatenate((quoted.text, np.frombuffer(b"".join(shown), np.uint8))),
-            np.concatenate((quoted.bounds, quoted.bounds[-1] + np.cumsum([len(one) for one in shown]))),
-        )
-        of = np.zeros(len(generation), bool)
-        of[rows[again]] = True
-        parts = given[:, of[given[0]]], more[:, of[more[0]]]
-        _, codes[again] = texts.add(data, *parts, generation, keys, strings, quoted, work)
-    return rows, codes, [text.decode() for text in listed(texts.table, texts.at)]
+    def __init__(self, data: bytes, generation: Array, quoted: list[bytes]) -> None:
+        self._data, self._generation = np.frombuffer(data, np.uint8), generation
+        self._quoted = [*WORDS, *quoted]
+        self._tables: list[Array] = []
+        self._at = np.zeros(TABLES + 6, np.int64)
+        self._asked = np.empty(MOST_ASKED, np.int64)
+        self.texts = Known()
 
+    def know(self, index: Index, texts: Array) -> None:
+        """Add a table: of KEYS, of STRINGS, and of REALS. texts: which of the texts each row of the index is."""
+        place = TABLES + 2 * len(self._tables)
+        self._at[place : place + 2] = sum(table.shape[1] for table in self._tables), len(index.keys) - 1
+        self._tables.append(np.stack((index.keys, np.append(texts, -1)[index.rows])))
 
-def _reals(bits: Array, first: int) -> Known:
-    """Doubles whose texts are numbered from `first` on."""
-    index = Index(bits, np.arange(len(bits)))
-    return Known(index.keys, index.rows, np.arange(first, first + len(bits)))
+    def write(self, given: Array, more: Array) -> tuple[Array, Array]:
+        """(the events that have arguments, ascending; which of `texts` has them, or BY_HAND)."""
+        nothing = np.zeros(0, np.int64)
+        self.know(Index(nothing, nothing), nothing)
+        rows, codes = self._write(given, more)
+        again = codes == AGAIN
+        if again.any():
+            asked = np.unique(self._asked[: self._at[ASKS]])
+            del self._tables[REALS]
+            self.know(Index(asked, np.arange(len(asked))), len(self._quoted) + np.arange(len(asked)))
+            self._quoted += [real_text(one).encode() for one in asked.view(np.float64).tolist()]
+            of = np.zeros(len(self._generation), bool)
+            of[rows[again]] = True
+            _, codes[again] = self._write(given[:, of[given[0]]], more[:, of[more[0]]])
+        return rows, codes
 
-
-class Texts:
-    """The texts that were written, each once."""
-
-    def __init__(self) -> None:
-        self.table, self.at = table(TEXTS, TEXT_BYTES), np.zeros(6, np.int64)
-
-    def add(
-        self,
-        data: bytes,
-        given: Array,
-        more: Array,
-        generation: Array,
-        keys: Known,
-        strings: Known,
-        quoted: Quoted,
-        work: Work,
-    ) -> tuple[Array, Array]:
-        """Write the arguments of events: (the events, which text each has)."""
-        room = given.shape[1] + more.shape[1]
-        rows, codes = np.empty(room, np.int64), np.empty(room, np.int32)
-        at = self.at
-        at[0] = at[4] = at[5] = 0
-        array = np.frombuffer(data, np.uint8)
-        known = keys, strings, quoted, work
-        while not _written(array, given, more, generation, *known, self.table, rows, codes, at, FACTOR):
-            size = max(2 * int(at[3]) + LONGEST + PAD, len(self.table.text))
-            self.table = grown(self.table, int(at[2]), int(at[3]), 2 * len(self.table.start), size)
-        return rows[: at[0]], codes[: at[0]]
+    def _write(self, given: Array, more: Array) -> tuple[Array, Array]:
+        at, known = self._at, np.concatenate(self._tables, axis=1)
+        quoted = np.frombuffer(b"".join(self._quoted), np.uint8)
+        bounds = np.cumsum([0, *map(len, self._quoted)])
+        out, stack = np.empty(ROOM, np.uint8), np.zeros((KEY + 2 * MOST_MEMBERS, DEEPEST), np.int64)
+        shown = out[:]
+        shown.flags.writeable = False
+        rows, spans = np.empty(ROWS, np.int64), np.empty((2, ROWS), np.int64)
+        found: list[tuple[Array, Array]] = []
+        at[[ONE, OTHER]] = 0
+        while at[ONE] < given.shape[1] or at[OTHER] < more.shape[1]:
+            at[[WRITTEN, END]] = 0
+            _written(
+                *(self._data, given, more, self._generation, known, quoted, bounds),
+                *(out, stack, self._asked, at, rows, spans, FACTOR),
+            )
+            done = spans[:, : at[WRITTEN]]
+            found.append((rows[: at[WRITTEN]].copy(), self.texts.add(shown, done)))
+        written, codes = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return written, codes
