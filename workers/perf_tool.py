@@ -58,7 +58,7 @@ class Attempt:
 
     def for_what(self, begun: bytes) -> "Attempt":
         """What to ask for, knowing what perf printed first."""
-        if not format.told_by(begun):
+        if not format.told_by(begun) and not format.tells_switches(begun):
             return self
         return replace(self, fields=with_told(self.fields, stacks=b"|CALLCHAIN" in begun))
 

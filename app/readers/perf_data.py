@@ -23,6 +23,7 @@ SCHEDULER, LOCKS = "sched:", "lock:"
 _NEEDED = {SCHEDULER: "sched:sched_switch", LOCKS: "lock:contention_end"}
 HEAD_BYTES = 256 << 10
 _EVENT = re.compile(rb"^# event : name = ([^,\n]{1,200}),", re.MULTILINE)
+_EVENT_LINE = re.compile(rb"^# event : name = [^\n]*+", re.MULTILINE)
 _SILENT = ("dummy", "dummy:")
 """Events that never occur: perf records other things with them."""
 
@@ -44,6 +45,13 @@ def told_by(text: bytes) -> str | None:
     if not names:
         return None
     return next((g for g, one in _NEEDED.items() if one in names and all(name.startswith(g) for name in names)), "")
+
+
+def tells_switches(text: bytes) -> bool:
+    """Whether the heading names switches of the scheduler among other events, and call stacks for all tracepoints: then
+    what they tell can be printed, and no address is mixed up with that."""
+    points = [line for line in _EVENT_LINE.findall(text) if b" type = 2," in line]
+    return _NEEDED[SCHEDULER].encode() in _EVENT.findall(text) and all(b"|CALLCHAIN" in line for line in points)
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> "Profile":

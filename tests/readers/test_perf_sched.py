@@ -125,7 +125,12 @@ def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> Non
     assert perf_data.read(io.BytesIO((heading + gone).encode())).slices.num_rows
     heading += "# event : name = cycles, , id = {}\n"
     assert recognise((heading + gone).encode()).name == perf_script.FORMAT
-    assert not perf_data.read(io.BytesIO((heading + gone).encode())).slices.num_rows
+    mixed = perf_data.read(io.BytesIO((heading + gone + both).encode()))
+    assert not mixed.slices.num_rows and mixed.meta.main_event == "sched:sched_switch"
+    # These stay what they are; how long threads ran and waited stands beside them.
+    counted = {"sched:sched_switch": 2, "samples": 1, "cycles": 1}
+    assert events_of(mixed) == counted | {RUNNING: 70 * US, SLEEPING: 70 * US}
+    assert stacks(mixed, SLEEPING) == [("app", 70 * US, "sleeping [app]")]
 
 
 def test_what_was_recorded_of_some_threads_alone_is_what_is_known_of_them() -> None:

@@ -11,13 +11,16 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from .assembly import Assembly
 from .blocks import Tokens, tokenise
 from .grammar import parse_frame, parse_header
+
+if TYPE_CHECKING:
+    from ..perf_sched.beside import Beside
 
 FORMAT = "perf-script"
 CHUNK_BYTES = 8 << 20
@@ -69,6 +72,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     assembly = Assembly(FORMAT)
     begun = stream.read(CHUNK_BYTES)
     heading = _HEADING.match(begun)
+    beside = _beside(begun)
     headed, number = False, 1
     if heading:
         assembly.heading(heading[1])
@@ -80,6 +84,8 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
             number += 1
             continue
         assembly.absorb(chunk.data, tokens, number, chunk.cut)
+        if beside is not None:
+            beside.take(chunk.data)
         headed = headed or b"# captured on" in chunk.data[:4096]
         number += len(tokens.starts) - 1
         if chunk.unfinished:
@@ -87,13 +93,23 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     defect = getattr(stream, "defect", None)
     if defect:
         assembly.reasons.append(defect)
-    profile = assembly.finish()
+    profile = assembly.finish(None if beside is None else beside.add)
     if not profile.samples.num_rows and not headed:
         raise UnreadableInput(
             f"There is no sample in {source}. It should be what perf script prints; record again, and look at it with "
             "perf script before importing it."
         )
     return profile
+
+
+def _beside(begun: bytes) -> "Beside | None":
+    """What takes in the scheduler's events of a text that begins so, where there are any among others."""
+    if b"sched:sched_switch" not in begun:
+        return None
+    # Here, as few texts need it.
+    from ..perf_sched.beside import Beside, tells_switches
+
+    return Beside() if tells_switches(begun) else None
 
 
 def _chunks(stream: BinaryIO, begun: bytes) -> Iterator[Chunk]:

@@ -5,7 +5,7 @@ here line by line; what even so cannot be understood is counted as lost, with th
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -168,8 +168,8 @@ class Assembly:
         """Note something that could not be read."""
         self.builder.lost(reason, example, count)
 
-    def finish(self) -> Profile:
-        """The profile of all that was taken in."""
+    def finish(self, more: Callable[[ProfileBuilder], None] | None = None) -> Profile:
+        """The profile of all that was taken in. more: adds further samples, at the times that the text tells."""
         self._close()
         columns = {}
         for name, kind in _COLUMNS.items():
@@ -187,6 +187,8 @@ class Assembly:
             self._main_event = text(list(self._events)[main]) or UNNAMED_EVENT
         self.builder.samples(*(columns.pop(name) for name in ("time_ns", "thread", "cpu", "event", "stack", "weight")))
         self.builder.run(command=self._facts.get("cmdline"), host=self._facts.get("hostname"))
+        if more is not None and timed:
+            more(self.builder)
         profile = self.builder.finish(self._meta(zero))
         if not timed:
             profile = replace(profile, meta=replace(profile.meta, duration_ns=None, clock=IN_ORDER))

@@ -114,28 +114,40 @@ class Scheduling:
 
         Returns what adds the samples, for `Dialect.more`.
         """
-        found = self._stretches
-        switches, ran = _joined(self._switches, 7), _joined(self._ran, 5)
-        switches = switches[:, np.argsort(switches[0], kind="stable")]
-        if found is None:
-            ends = np.array(self._ends, np.int64).reshape(-1, 2).T
-            told = Told(switches, _joined(self._wakes, 4), ran[:4], ends)
-            self._switches, self._wakes, self._ran, self._ends = [], [], [], []
-            found, unknown = stretches_of(told, last_ns)
-            if told.of_few():
-                self._add_runs(events, found)
-            else:
-                _add_cpus(events, switches, last_ns, lost, self.processes)
-            if len(unknown):
-                lost(SINCE_WHEN, f"at {unknown[0]} ns", len(unknown))
+        whole, found, switches, ran = self._worked_out(last_ns, lost)
+        if whole:
+            _add_cpus(events, switches, last_ns, lost, self.processes)
         else:
             self._add_runs(events, found)
         self._add_states(events, found)
 
         def samples(builder: ProfileBuilder, zero: int) -> None:
-            _Samples(builder, zero, self, frames).add(found, switches, ran)
+            _Samples(builder, zero, zero, self, frames).add(found, switches, ran)
 
         return samples
+
+    def beside(self, builder: ProfileBuilder, last_ns: int, frames: Frames) -> None:
+        """Add to a profile of samples, switches among them, how long its threads ran and waited, at the times told."""
+        _, found, switches, ran = self._worked_out(
+            last_ns, lambda reason, first, count: builder.lost(reason, first, count)
+        )
+        _Samples(builder, 0, int(switches[0].min(initial=last_ns)), self, frames, "thread").add(
+            found, switches[:, :0], ran
+        )
+
+    def _worked_out(self, last_ns: int, lost: Callable[[str, str, int], None]) -> tuple[bool, Stretches, Array, Array]:
+        """Whether there are the switches of whole CPUs, what threads did, the switches, and what ran."""
+        switches, ran = _joined(self._switches, 7), _joined(self._ran, 5)
+        switches = switches[:, np.argsort(switches[0], kind="stable")]
+        if self._stretches is not None:
+            return False, self._stretches, switches, ran
+        ends = np.array(self._ends, np.int64).reshape(-1, 2).T
+        told = Told(switches, _joined(self._wakes, 4), ran[:4], ends)
+        self._switches, self._wakes, self._ran, self._ends = [], [], [], []
+        found, unknown = stretches_of(told, last_ns)
+        if len(unknown):
+            lost(SINCE_WHEN, f"at {unknown[0]} ns", len(unknown))
+        return not told.of_few(), found, switches, ran
 
     def _add_runs(self, events: MadeEvents, found: Stretches) -> None:
         """Slices of CPUs, of stretches in which threads ran."""
@@ -231,12 +243,14 @@ def _add_lanes(
 
 @dataclass(eq=False)
 class _Samples:
-    """Adds the samples, at times that count from `zero`."""
+    """Adds the samples, at times that count from `zero`, to threads of a kind. first: when the recording began."""
 
     builder: ProfileBuilder
     zero: int
+    first: int
     scheduling: Scheduling
     frames: Frames | None
+    kind: str = "track"
 
     def add(self, found: Stretches, switches: Array, ran: Array) -> None:
         """Add all of them: of stretches, of switches, and of what threads are known to have run."""
@@ -256,7 +270,7 @@ class _Samples:
         until, task, length, cpu, stack = ran[:, (ran[4] >= 0) & (ran[2] > 0) & (ran[2] < FARTHEST_NS)]
         stacks = self._nodes(task, task * 0 + RUN, stack, self._left)
         # What ran before the recording begun is not of it.
-        start = np.maximum(until - length, self.zero)
+        start = np.maximum(until - length, self.first)
         self._add(WHERE, "ns", np.flatnonzero(until > start), start, task, cpu, stacks, until - start)
         time_ns, cpu, left, state, _, _, stack = switches
         stacks = self._nodes(left, state, stack, self._left)
@@ -265,7 +279,7 @@ class _Samples:
     def _add(
         self, name: str, unit: str, rows: Array, time_ns: Array, task: Array, cpu: Array, stack: Array, weight: Array
     ) -> None:
-        known = self.builder.threads_of("track")
+        known = self.builder.threads_of(self.kind)
         tasks, inverse = np.unique(task[rows], return_inverse=True)
         thread = np.array([known.get(one, NONE) for one in tasks.tolist()] or [NONE], np.int64)[inverse]
         start = time_ns[rows] - self.zero
