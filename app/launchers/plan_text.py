@@ -97,8 +97,9 @@ def plan_text(
 
 
 def _fields(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
-    if spec.recorder is RecorderName.PERF_RECORD and telling(to_sample(spec, facts)):
-        return with_told(FIELDS, stacks=spec.call_graph is not CallGraph.NONE)
+    stacks = spec.call_graph is not CallGraph.NONE
+    if spec.recorder is RecorderName.PERF_RECORD and telling(to_sample(spec, facts), stacks):
+        return with_told(FIELDS, stacks=stacks)
     return FIELDS
 
 

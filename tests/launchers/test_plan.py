@@ -120,13 +120,18 @@ def test_how_perf_is_called() -> None:
     assert join(recording(counted, host)) == 'perf stat -o "$pl_out"/perf-stat.txt -j -e cycles'
     assert join(recording(replace(counted, sudo=True), host)) == "perf stat --log-fd 1 -j -e cycles"
     assert join(recording(replace(spec, scope=Scope.PROCESS, pid=7, command=()), host)).endswith(" -p 7")
-    for events, told in (
-        (("sched:*",), True),
-        (("{sched:sched_switch,sched:sched_waking}",), True),
-        (("cycles",), False),
+    # What events tell is asked for where it is read.
+    for events, stacks, told in (
+        (("sched:*",), True, "dso,trace"),
+        (("{sched:sched_switch,sched:sched_waking}",), False, "event,trace"),
+        (("cycles", "sched:sched_switch"), True, "dso,trace"),
+        (("cycles", "sched:sched_switch"), False, "symoff,dso"),
+        (("lock:contention_begin", "lock:contention_end"), True, "dso,trace"),
+        (("lock:contention_begin",), True, "symoff,dso"),
     ):
-        plan = plans.plan(replace(spec, events=events), Target("t"), None, "x" * 12, "/d/x")
-        assert ("dso,trace\n" in plan.files["plan.sh"]) == told
+        asked = replace(spec, events=events, call_graph=CallGraph.FP if stacks else CallGraph.NONE)
+        plan = plans.plan(asked, Target("t"), None, "x" * 12, "/d/x")
+        assert f"{told}\n" in plan.files["plan.sh"], events
     whole = recorded(replace(spec, mpi=Mpi(MpiFlavour.MPICH, per_host=True)))
     assert join(recording(whole, host)).endswith(" -a")
 

@@ -14,7 +14,7 @@ from perfloom.domain.selection import Selection
 from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
 from perfloom.readers import perf_data, perf_sched, perf_script, recognise
-from perfloom.readers.perf_sched.assembly import NO_LINE, NOT_UNDERSTOOD, UNUSED_STACK
+from perfloom.readers.perf_sched.assembly import NO_LINE, NOT_UNDERSTOOD, SKIPPED, UNUSED_STACK
 from perfloom.readers.trace.scheduling import BY_WAKER, RUNNABLE, RUNNING, SINCE_WHEN, SLEEPING, SWITCHES, WHERE
 from perfloom.workers import reading
 from tests.parts import require
@@ -131,6 +131,11 @@ def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> Non
     counted = {"sched:sched_switch": 2, "samples": 1, "cycles": 1}
     assert events_of(mixed) == counted | {RUNNING: 70 * US, SLEEPING: 70 * US}
     assert stacks(mixed, SLEEPING) == [("app", 70 * US, "sleeping [app]")]
+    some = gone.replace(" sched:sched_switch", " 3 sched:sched_switch")
+    assert losses(read(some)) == {SKIPPED: (4, "record with -c 1")}
+    assert events_of(perf_data.read(io.BytesIO((heading + some + both).encode()))) == counted | {
+        "sched:sched_switch": 6
+    }
 
 
 def test_what_was_recorded_of_some_threads_alone_is_what_is_known_of_them() -> None:

@@ -30,6 +30,7 @@ EVENT = "events"
 NO_LINE = "line that tells nothing of the scheduler"
 NOT_UNDERSTOOD = "event of the scheduler whose text cannot be understood"
 UNUSED_STACK = "call stack of an event that tells nothing of where a thread ran or waited, which is not shown"
+SKIPPED = "switches that perf did not record, as only some were asked for: times are wrong"
 SCHEDULER = frozenset({"schedule", "__schedule", "preempt_schedule"})
 """The innermost functions of all that leaves a CPU, without which perf sched timehist shows call stacks, too."""
 _STACKS = re.compile(rb"(?:^\t++ *+[0-9a-f]++ [^\n]*\)$\n?)++", re.MULTILINE)
@@ -127,6 +128,8 @@ class Collected:
     def finish(self) -> None:
         """Everything has been taken in."""
         self.sched.finish()
+        if self.sched.skipped:
+            self.lost(SKIPPED, "record with -c 1", min(self.sched.skipped, 1 << 62))
         if self.sched.unused_stacks:
             self.lost(UNUSED_STACK, "of sched_stat_runtime, for another thread", self.sched.unused_stacks)
         self.markers.finish(self.scheduling.process)

@@ -25,8 +25,10 @@ class Beside:
         _, found.last_ns = found.sched.most(text, found.last_ns)
 
     def add(self, builder: ProfileBuilder) -> None:
-        """Add samples of how long threads ran and waited."""
+        """Add samples of how long threads ran and waited; none where not every switch was recorded."""
         found = self._found
+        if found.sched.skipped:
+            return
         found.sched.finish()
         if found.scheduling:
             found.scheduling.beside(builder, found.last_ns, found.frames)

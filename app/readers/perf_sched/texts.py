@@ -75,7 +75,8 @@ OF_FTRACE = patterns(
 )
 BEFORE_PERF = (
     rb"^(?!\t)(?P<task>[^\n\[]{1,60}?)(?:(?P<pid>\d++)/)?(?P<tid>\d{1,10}+) ++\[(?P<cpu>\d{1,5}+)\] ++"
-    rb"(?P<flags>)(?:[A-Za-z.]{1,8} ++)?(?P<seconds>\d{1,12}+)\.(?P<part>\d{9}|\d{6}): ++(?:\d++ ++)?"
+    rb"(?P<flags>)(?:[A-Za-z.]{1,8} ++)?(?P<seconds>\d{1,12}+)\.(?P<part>\d{9}|\d{6}): ++"
+    rb"(?:(?P<period>\d{1,18}+) ++)?"
 )
 """What perf script prints before an event."""
 # A program may be called "dd", and its number stands behind it.
@@ -94,12 +95,14 @@ def decoded(raw: bytes) -> str:
 
 
 class SchedTexts:
-    """Collects the scheduler's events, and the names of threads. stacks: the numbers of call stacks by their text."""
+    """Collects the scheduler's events, and the names of threads. stacks: the numbers of call stacks by their text.
+    skipped: how many switches there were that perf did not take, as it was asked for a sample of them."""
 
     def __init__(self, scheduling: Scheduling, events: MadeEvents, forms: Patterns = OF_FTRACE) -> None:
         self._scheduling, self._events, self._forms = scheduling, events, forms
         self.stacks: dict[bytes, int] = {}
         self.unused_stacks = 0
+        self.skipped = 0
         self.comms: dict[int, bytes] = {}
         self._states: dict[bytes, int] = {}
         self._places: dict[bytes, int] = {}
@@ -164,6 +167,7 @@ class SchedTexts:
         return text, last_ns
 
     def _most_switches(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
+        self.skipped += sum(int(period) - 1 for period in of.get("period", ()) if period and period not in (b"0", b"1"))
         tasks, others = _numbers(of["left"]), _numbers(of["taken"])
         self._told(of["pid"], tasks)
         self.comms.update(zip(others.tolist(), of["after"], strict=True))
