@@ -53,9 +53,15 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a trace. `source` names it in messages. Raises UnreadableInput where it shows nothing."""
     # What is compiled is loaded where something is read, and nowhere else.
     from .assembly import assembled
+
+    # Nobody else holds the bytes, so that they can be let go.
+    return assembled(_whole(stream, source), source, getattr(stream, "defect", None))
+
+
+def _whole(stream: BinaryIO, source: str) -> bytes:
     from .packets import PAD
 
-    data = b"".join((stream.read(LONGEST_BYTES), bytes(PAD)))
+    data = stream.read(LONGEST_BYTES)
     if stream.read(1):
         raise UnreadableInput(f"{source} is larger than 4 GiB: record for a shorter time, or fewer sorts of data.")
-    return assembled(data, source, getattr(stream, "defect", None))
+    return b"".join((data, bytes(PAD)))

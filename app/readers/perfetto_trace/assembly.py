@@ -100,11 +100,15 @@ def assembled(data: bytes, source: str, defect: str | None) -> Profile:
     if not made.timed():
         raise UnreadableInput(f"There is nothing in {source} that could be shown. {NOTHING}")
 
+    more_samples = samples.add if len(samples) else None
+    # They are many, and not needed any more.
+    del packets, kernel, times, samples
+
     def more(builder: ProfileBuilder, zero: int) -> None:
         if states is not None:
             states(builder, zero)
-        if len(samples):
-            samples.add(builder, zero)
+        if more_samples is not None:
+            more_samples(builder, zero)
 
     dialect = Dialect(
         FORMAT, Meaning(lambda category, name: of_scheduling(category, name) or _PLAIN), NOTHING, names.facts, more

@@ -169,7 +169,8 @@ class TrackEvents:
             id = np.where(asynchronous, legacy.id, id)
         shown = np.where((name < 0) & (kind != END), np.int32(self.made.text(NO_NAME)), name)
         self._end_states(np.flatnonzero(states), time, lane, process, label)
-        rows = np.flatnonzero((kind != COUNT) & ~(states & (name < 0)))
+        shows = (kind != COUNT) & ~(states & (name < 0))
+        rows = slice(None) if shows.all() else np.flatnonzero(shows)
         category = np.where(in_lane & (phase != INSTANTS), label, category)
         self.made.many(
             phase[rows],

@@ -133,11 +133,13 @@ class Places:
 
     def contents(self) -> "Places":
         """Those that are text or messages."""
-        return self.only(self.size >= 0)
+        chosen = self.size >= 0
+        return self if chosen.all() else self.only(chosen)
 
     def numbers(self) -> "Places":
         """Those that are numbers."""
-        return self.only(self.size < 0)
+        chosen = self.size < 0
+        return self if chosen.all() else self.only(chosen)
 
 
 @dataclass(frozen=True, eq=False)
