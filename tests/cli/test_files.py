@@ -317,7 +317,7 @@ def test_diff_as_a_gate(run: Run, tmp_path: Path) -> None:
 
 def test_diff_of_tables(run: Run) -> None:
     """Operators by what they are a part of, for each step or as they are; a gate for parts of a step."""
-    llama = str(DATA.parent / "llama" / "trace.txt")
+    llama = run("import", str(DATA.parent / "llama" / "trace.txt"))[1].strip()
 
     def rows(*words: str) -> dict[str, float]:
         return {
