@@ -12,6 +12,7 @@ from perfloom.domain.errors import TooLarge, Unavailable, UnreadableInput
 from perfloom.readers import perf_data
 from perfloom.readers.compression import PlainStream, open_plain
 from perfloom.readers.loops import cache as compiled_cache
+from perfloom.recorders.perf_script import SCHEDULER
 from perfloom.store.disk import disk_errors
 from perfloom.workers import ncu_tool, perf_tool
 from perfloom.workers.read_request import Answers, Input, Request
@@ -105,7 +106,7 @@ class Reading:
         limit = self.request.limits.unpacked_bytes
         if self.wanted.script is not None:
             with open_plain(Path(self.wanted.script), limit) as text:
-                self._prepare(perf_data.told_by(text.peek(perf_data.HEAD_BYTES)) == perf_data.SCHEDULER)
+                self._prepare(perf_data.told_by(text.peek(perf_data.HEAD_BYTES)) == SCHEDULER)
                 return self._profile(perf_data.read, text)
         with open_plain(sys.stdin.buffer if self.wanted.path == "-" else Path(self.wanted.path), limit) as stream:
             head = stream.peek(HEAD_BYTES)
@@ -203,7 +204,7 @@ class Reading:
                     disk_errors(out),
                     perf_tool.packed(out) as copy,
                 ):
-                    self._prepare(perf_data.told_by(stream.begun) == perf_data.SCHEDULER)
+                    self._prepare(perf_data.told_by(stream.begun) == SCHEDULER)
                     profile = read(cast(BinaryIO, Watched(stream, self._looks_up, copy)), self.wanted.name)
         self.written.append(out)
         return profile

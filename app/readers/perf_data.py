@@ -9,6 +9,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from ..recorders.perf_script import SCHEDULER, TELLING
+
 if TYPE_CHECKING:
     from ..domain.profile import Profile
 
@@ -18,9 +20,6 @@ SWAPPED_MAGIC = b"2ELIFREP"
 PIPE_HEADER_BYTES = 16
 EVENT_FACT = "event "
 """How the names of the facts begin that the heading's lines on events become."""
-SCHEDULER, LOCKS = "sched:", "lock:"
-"""Groups of tracepoints that tell more than samples do, where nothing else was recorded."""
-_NEEDED = {SCHEDULER: "sched:sched_switch", LOCKS: "lock:contention_end"}
 HEAD_BYTES = 256 << 10
 _EVENT = re.compile(rb"^# event : name = ([^,\n]{1,200}),", re.MULTILINE)
 _EVENT_LINE = re.compile(rb"^# event : name = [^\n]*+", re.MULTILINE)
@@ -44,14 +43,14 @@ def told_by(text: bytes) -> str | None:
     names = [name for raw in _EVENT.findall(text) if not (name := raw.decode(errors="replace")).startswith(_SILENT)]
     if not names:
         return None
-    return next((g for g, one in _NEEDED.items() if one in names and all(name.startswith(g) for name in names)), "")
+    return next((g for g, one in TELLING.items() if one in names and all(name.startswith(g) for name in names)), "")
 
 
 def tells_switches(text: bytes) -> bool:
     """Whether the heading names switches of the scheduler among other events, and call stacks for all tracepoints: then
     what they tell can be printed, and no address is mixed up with that."""
     points = [line for line in _EVENT_LINE.findall(text) if b" type = 2," in line]
-    return _NEEDED[SCHEDULER].encode() in _EVENT.findall(text) and all(b"|CALLCHAIN" in line for line in points)
+    return TELLING[SCHEDULER].encode() in _EVENT.findall(text) and all(b"|CALLCHAIN" in line for line in points)
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> "Profile":

@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 
 from ..domain.facts import HostFacts
 from ..domain.jobs import JobSpec
+from .perf_script import SCHEDULER, TELLING
 
 HARDWARE = frozenset(
     (
@@ -144,15 +145,11 @@ def only_tracepoints(events: Sequence[str], facts: HostFacts | None) -> bool:
     return all(group_of(part, facts) == "tracepoint" for event in events for part in parts(event))
 
 
-TELLING = {"sched:": "sched:sched_switch", "lock:": "lock:contention_end"}
-"""Groups of tracepoints of which is read what they tell, where nothing else is recorded, and one that must be there."""
-
-
 def telling(events: Sequence[str], stacks: bool) -> bool:
     """Whether of such events is read what they tell. stacks: whether there are call stacks; else what they tell is only
     told apart from where they were in recordings of nothing else."""
     names = [part for event in events for part in parts(event)]
-    if stacks and any(fnmatchcase(TELLING["sched:"], name) for name in names):
+    if stacks and any(fnmatchcase(TELLING[SCHEDULER], name) for name in names):
         return True
     return any(
         all(name.startswith(group) for name in names) and any(fnmatchcase(needed, name) for name in names)

@@ -4,6 +4,9 @@ FIELDS = ("comm", "pid", "tid", "cpu", "time", "period", "event", "ip", "sym", "
 OPTIONS = ("--ns", "--header", "--no-inline", "--show-lost-events", "--force")
 TRACEPOINT = "trace"
 """The field with what a tracepoint tells."""
+SCHEDULER, LOCKS = "sched:", "lock:"
+TELLING = {SCHEDULER: "sched:sched_switch", LOCKS: "lock:contention_end"}
+"""Groups of tracepoints of which is read what they tell, where nothing else is recorded, and one that must be there."""
 _PLACES = frozenset({"ip", "sym", "symoff", "dso"})
 
 

@@ -9,6 +9,7 @@ import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
+from ...recorders.perf_script import LOCKS
 from .. import perf_data
 from ..ftrace import numbered_pieces
 from . import tables
@@ -29,7 +30,7 @@ def _tells_events(head: bytes) -> bool:
     if b"\0" in head or not _BEGIN.search(head):
         return False
     headed = perf_data.told_by(head)
-    return headed == perf_data.LOCKS if headed is not None else _OTHER.search(head) is None
+    return headed == LOCKS if headed is not None else _OTHER.search(head) is None
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:

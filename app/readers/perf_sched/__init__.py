@@ -14,6 +14,7 @@ import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
+from ...recorders.perf_script import SCHEDULER
 from .. import perf_data
 from ..ftrace import numbered_pieces
 
@@ -46,7 +47,7 @@ def sniff(head: bytes) -> bool:
     if _SWITCH.search(head) is None:
         return False
     headed = perf_data.told_by(head)
-    return headed == perf_data.SCHEDULER if headed is not None else _OTHER.search(head) is None
+    return headed == SCHEDULER if headed is not None else _OTHER.search(head) is None
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
