@@ -15,6 +15,7 @@ import hypothesis
 import pytest
 from hypothesis.database import DirectoryBasedExampleDatabase
 
+from perfloom.domain import units
 from tests import servers, sshd
 from tests.parts import require
 
@@ -53,6 +54,13 @@ hypothesis.settings.load_profile("perfloom")
 def root() -> Path:
     """The folder of the checkout."""
     return ROOT
+
+
+@pytest.fixture(autouse=True)
+def every_test_begins_with_times_in_the_unit_that_suits() -> Iterator[None]:
+    """What a request of a test's client chose holds for the thread, until the next request."""
+    yield
+    units.choose_time_unit("")
 
 
 @pytest.fixture

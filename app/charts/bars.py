@@ -244,7 +244,7 @@ def _marks(data: BarData, room: Room) -> list[float]:
         step = float(1 << max(0, math.ceil(least) - 1).bit_length())
     else:
         power = 10.0 ** math.floor(math.log10(least or 1))
-        step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least)
+        step = next((factor * power for factor in (1, 2, 5) if factor * power >= least), 10 * power)
     return [step * n for n in range(math.floor(longest / step) + 1)]
 
 
