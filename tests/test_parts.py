@@ -8,24 +8,27 @@ import subprocess
 import psycopg
 import pytest
 
+import part_list
 from tests import parts, servers
 
 
 @pytest.fixture
 def lost_part(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setitem(parts.PROGRAMS, "lost", (("no-such-program",), (), "look under the sofa"))
+    monkeypatch.setitem(parts.PARTS, "lost", part_list.part(["no-such-program"], ["sofa"]))
     return "lost"
 
 
 def test_a_missing_part_is_skipped_by_name(lost_part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CI", raising=False)
-    with pytest.raises(pytest.skip.Exception, match="lost is not on this machine; look under the sofa"):
+    with pytest.raises(
+        pytest.skip.Exception, match="no-such-program of lost is not on this machine; apt-get install sofa"
+    ):
         parts.require(lost_part)
 
 
 def test_a_missing_part_fails_in_continuous_integration(lost_part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
-    with pytest.raises(pytest.fail.Exception, match="lost is not on this machine"):
+    with pytest.raises(pytest.fail.Exception, match="no-such-program of lost is not on this machine"):
         parts.require(lost_part)
 
 
@@ -35,6 +38,16 @@ def test_a_large_optional_part_is_skipped_in_continuous_integration_too(monkeypa
     monkeypatch.setattr(parts, "OPTIONAL", frozenset({"no_such_module"}))
     with pytest.raises(pytest.skip.Exception):
         parts.require("no_such_module")
+
+
+def test_a_part_without_a_file_of_its_packages_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler without what it links with cannot be used."""
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setitem(parts.PARTS, "half", part_list.part(["sh"], ["whole"], ["/nowhere/*.a", "/nor/here"]))
+    with pytest.raises(pytest.skip.Exception, match="a file of whole of half is not on this machine"):
+        parts.require("half")
+    monkeypatch.setitem(parts.PARTS, "whole", part_list.part(["sh"], ["whole"], ["/nowhere/*.a", "/bin/s*"]))
+    assert parts.require("whole").name == "sh"
 
 
 def test_an_unknown_part_is_a_mistake_of_the_test() -> None:

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from common import ROOT, VENV, Failure, run_patiently, say
+from part_list import PARTS, lacking, program
 
 BIN = ROOT / ".cache" / "bin"  # programs found outside PATH; the Makefile puts it first
 
@@ -93,8 +94,12 @@ def answers(program, *arguments):
     return done.returncode == 0
 
 
+def search_path():
+    return str(BIN) + os.pathsep + os.environ.get("PATH", os.defpath)
+
+
 def in_path(name):
-    return shutil.which(name, path=str(BIN) + os.pathsep + os.environ.get("PATH", os.defpath))
+    return shutil.which(name, path=search_path())
 
 
 def natural(path):
@@ -146,14 +151,6 @@ def install_redis():
         apt(["redis-server"])
 
 
-def have_postgres():
-    return bool(shutil.which("initdb") or glob.glob("/usr/lib/postgresql/*/bin/initdb"))
-
-
-def have_fonts():
-    return any(glob.glob("/usr/share/fonts/**/*" + kind, recursive=True) for kind in (".ttf", ".otf", ".pfb"))
-
-
 def ensure_perf():
     choices = perf_packages()
     for packages in choices:
@@ -177,48 +174,6 @@ def ensure_redis():
         )
 
 
-def have(*names):
-    """Whether all of these programs are here; those of the system lie beside an ordinary user's PATH."""
-    return all(in_path(name) or any(glob.glob(f"/{f}sbin/{name}") for f in ("usr/", "")) for name in names)
-
-
-def have_chromium():
-    return any(map(have, ("chromium-headless-shell", "chromium", "chromium-browser")))
-
-
-def have_compiler():
-    return have("gcc") and bool(glob.glob("/usr/include/stdio.h"))
-
-
-TEST_PARTS = [
-    # what the tests use, whether it is here, the packages that hold it
-    ("perf", have_perf, ["linux-tools-generic"] if "ubuntu" in distribution() else ["linux-perf"]),
-    ("redis-server", lambda: have("redis-server"), ["redis-server"]),
-    ("PostgreSQL", have_postgres, ["postgresql"]),
-    ("Chromium", have_chromium, ["chromium-headless-shell"]),
-    ("xz", lambda: have("xz"), ["xz-utils"]),
-    ("zstd", lambda: have("zstd"), ["zstd"]),
-    ("setcap", lambda: have("setcap"), ["libcap2-bin"]),
-    ("readelf", lambda: have("readelf"), ["binutils"]),
-    ("fonts", have_fonts, ["fonts-dejavu-core", "fonts-liberation"]),
-    ("sshd", lambda: have("sshd"), ["openssh-server"]),
-    ("ssh", lambda: have("ssh", "ssh-keygen"), ["openssh-client"]),
-    ("Open MPI", lambda: have("mpirun.openmpi", "mpicc.openmpi"), ["openmpi-bin", "libopenmpi-dev"]),
-    ("MPICH", lambda: have("mpirun.mpich", "mpicc.mpich"), ["mpich", "libmpich-dev"]),
-    ("Slurm", lambda: have("slurmctld", "slurmd", "sbatch"), ["slurm-wlm"]),
-    ("gcc", have_compiler, ["gcc", "libc6-dev"]),
-    ("g++", lambda: have("g++"), ["g++"]),
-    ("go", lambda: have("go"), ["golang-go"]),
-    ("npm", lambda: have("npm"), ["npm"]),
-    ("clang", lambda: have("clang", "clang++"), ["clang"]),
-    ("ip", lambda: have("ip"), ["iproute2"]),
-    ("sudo", lambda: have("sudo"), ["sudo"]),
-    ("ShellCheck", lambda: have("shellcheck"), ["shellcheck"]),
-    ("dash", lambda: have("dash"), ["dash"]),
-    ("BusyBox", lambda: have("busybox"), ["busybox"]),
-    ("tcsh", lambda: have("tcsh"), ["tcsh"]),
-    ("fish", lambda: have("fish"), ["fish"]),
-]
 # What these packages would start, now and at every boot from then on. The tests start servers of their own.
 SERVICES = ["redis-server", "postgresql", "ssh", "slurmctld", "slurmd", "munge"]
 POLICY = Path("/usr/sbin/policy-rc.d")
@@ -250,21 +205,33 @@ def have_unit(name):
     return any(glob.glob(f"{f}lib/systemd/system/{name}.service") for f in ("/", "/usr/"))
 
 
-def lacking_parts():
-    return [(name, packages) for name, here, packages in TEST_PARTS if not here()]
+def here(name):
+    """Whether a part is on this machine."""
+    if name == "perf":
+        return have_perf()
+    if name == "postgres":  # beside PATH, in a folder for each version
+        return bool(shutil.which("initdb") or glob.glob("/usr/lib/postgresql/*/bin/initdb"))
+    return not lacking(PARTS[name], lambda names: program(names, path=search_path()))
+
+
+def packages_of(name):
+    """The packages of a part, as this distribution calls them."""
+    if name == "perf" and "ubuntu" in distribution():
+        return ["linux-tools-generic"]
+    return list(PARTS[name].packages)
 
 
 def ensure_test_parts():
     """Everything the tests use. Only root gets it all installed: a database server is no one's by-catch."""
-    lacking = lacking_parts()
-    if lacking and os.geteuid() == 0 and shutil.which("apt-get"):
+    missing = [name for name in PARTS if not here(name)]
+    if missing and os.geteuid() == 0 and shutil.which("apt-get"):
         with no_services():
-            apt([package for _, packages in lacking for package in packages])
-            lacking = lacking_parts()
-            for _, packages in lacking if len(lacking) > 1 else ():
-                apt(packages)
-        lacking = lacking_parts()
-    if lacking:
-        say("Not on this machine: {}. Their tests will be skipped.".format(", ".join(name for name, _ in lacking)))
+            apt([package for name in missing for package in packages_of(name)])
+            missing = [name for name in missing if not here(name)]
+            for name in missing if len(missing) > 1 else ():
+                apt(packages_of(name))
+        missing = [name for name in missing if not here(name)]
+    if missing:
+        say("Not on this machine: {}. Their tests will be skipped.".format(", ".join(missing)))
         if shutil.which("apt-get"):
-            say("To have them run: sudo apt-get install " + " ".join(p for _, packages in lacking for p in packages))
+            say("To have them run: sudo apt-get install " + " ".join(p for name in missing for p in packages_of(name)))

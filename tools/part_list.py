@@ -1,0 +1,83 @@
+"""The parts of the system that Perfloom and its tests use: of each the programs, and the packages that hold them.
+
+The only list of them: tools/system_parts.py installs from it, tests/parts.py skips by it, the README names the same
+packages. It must load in an old Python.
+"""
+
+import collections
+import glob
+import os
+import shutil
+
+# Folders beside an ordinary user's PATH, where servers and tools of administrators lie.
+SBIN = ("/usr/sbin", "/sbin", "/usr/local/sbin")
+# Where Debian, and others, put what belongs to clang.
+RUNTIMES = ("/usr/lib/llvm-*/lib/clang/*/lib/*/", "/usr/lib*/clang/*/lib/*/")
+
+# programs: all of them are needed, of a tuple the first that is here; the first stands for the part.
+# packages: Debian's names. files: patterns, of which one has to match; the programs are of no use without.
+Part = collections.namedtuple("Part", "programs packages files")
+
+
+def part(programs, packages, files=()):
+    return Part(tuple(p if isinstance(p, tuple) else (p,) for p in programs), tuple(packages), tuple(files))
+
+
+PARTS = {
+    "perf": part(["perf"], ["linux-perf"]),
+    "redis": part(["redis-server"], ["redis-server"]),
+    "postgres": part(["initdb"], ["postgresql"]),
+    # The first has no windows, and takes half the time.
+    "chromium": part(
+        [("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")], ["chromium-headless-shell"]
+    ),
+    "fonts": part(
+        [], ["fonts-dejavu-core", "fonts-liberation"], ["/usr/share/fonts/**/*" + kind for kind in (".ttf", ".otf")]
+    ),
+    "sshd": part(["sshd"], ["openssh-server"]),
+    "ssh": part(["ssh", "ssh-keygen"], ["openssh-client"]),
+    "openmpi": part(["mpirun.openmpi", "mpicc.openmpi"], ["openmpi-bin", "libopenmpi-dev"]),
+    "mpich": part(["mpirun.mpich", "mpicc.mpich", "mpiexec.hydra"], ["mpich", "libmpich-dev"]),
+    "slurm": part(["slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol", "scancel", "sinfo"], ["slurm-wlm"]),
+    "gcc": part(["gcc"], ["gcc", "libc6-dev"], ["/usr/include/stdio.h"]),
+    "g++": part(["g++"], ["g++"]),
+    # The second package holds what -fsanitize links with.
+    "clang": part(
+        ["clang", "clang++"], ["clang", "libclang-rt-dev"], [place + "libclang_rt.tsan*" for place in RUNTIMES]
+    ),
+    "go": part(["go"], ["golang-go"]),
+    "npm": part(["npm"], ["npm"]),
+    "ip": part(["ip"], ["iproute2"]),
+    "sudo": part(["sudo"], ["sudo"]),
+    "shellcheck": part(["shellcheck"], ["shellcheck"]),
+    "dash": part(["dash"], ["dash"]),
+    "busybox": part(["busybox"], ["busybox"]),
+    "tcsh": part(["tcsh"], ["tcsh"]),
+    "fish": part(["fish"], ["fish"]),
+    "setcap": part(["setcap"], ["libcap2-bin"]),
+    "readelf": part(["readelf"], ["binutils"]),
+    "gzip": part(["gzip"], ["gzip"]),
+    "xz": part(["xz"], ["xz-utils"]),
+    "zstd": part(["zstd"], ["zstd"]),
+    "git": part(["git"], ["git"]),
+    "make": part(["make"], ["make"]),
+}
+
+
+def program(names, path=None):
+    """The path of the first of these programs that is on PATH (or `path`) or in an administrator's folder, or None."""
+    for name in names:
+        found = shutil.which(name, path=path) or shutil.which(name, path=os.pathsep.join(SBIN))
+        if found:
+            return found
+    return None
+
+
+def lacking(part, find):
+    """What of a part is not here, in words, or nothing. `find` gives the path of one of some programs, or None."""
+    for names in part.programs:
+        if find(names) is None:
+            return names[0]
+    if part.files and not any(glob.glob(pattern, recursive=True) for pattern in part.files):
+        return "a file of " + " ".join(part.packages)
+    return ""
