@@ -6,7 +6,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/.cache/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint format types venv clean
+.PHONY: help demo serve test lint format constraints venv clean
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
@@ -37,6 +37,9 @@ format: venv ## write the code in our style
 
 venv: ## make .venv with all there is for developers
 	@$(SETUP) venv --extras dev,test
+
+constraints: ## pin the newest versions that setup.cfg allows (tools/constraints.txt)
+	@$(PYTHON) tools/constraints.py
 
 clean: ## remove what was made here, recordings aside
 	rm -rf .venv .cache build dist *.egg-info

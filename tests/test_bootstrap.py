@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import configparser
 import functools
 import hashlib
 import http.server
@@ -19,6 +20,8 @@ from types import ModuleType
 from typing import ClassVar
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 WHEEL = b"not really a wheel, but all bytes of it are checked"
 DIGEST = hashlib.sha256(WHEEL).hexdigest()
@@ -185,3 +188,39 @@ def test_pytorch_is_asked_for_once_and_its_lack_stops_nothing(root: Path, tmp_pa
     asked = [line for line in (tmp_path / "asked").read_text().splitlines() if "pip" in line]
     assert len(asked) == 2 and all(line.endswith("torch==2.13.0+cpu") for line in asked)
     assert "--index-url https://download.pytorch.org/whl/cpu" in asked[1] and done.stderr == ""
+
+
+def test_every_requirement_is_pinned_within_its_range(root: Path) -> None:
+    """Markers are judged for the oldest Python, in which the versions were resolved."""
+    metadata = configparser.RawConfigParser()
+    metadata.read(root / "setup.cfg")
+    extras = metadata["options.extras_require"]
+    lines = "\n".join([metadata["options"]["install_requires"], extras["test"], extras["dev"]]).splitlines()
+    wanted = [Requirement(line) for line in lines if line.strip() and not line.startswith("#")]
+    pins = [
+        Requirement(line) for line in (root / "tools" / "constraints.txt").read_text().splitlines() if line[0] != "#"
+    ]
+    pinned = {canonicalize_name(pin.name): next(iter(pin.specifier)).version for pin in pins}
+    where = {"python_version": "3.11", "platform_machine": "x86_64"}
+    for requirement in wanted:
+        if requirement.marker is None or requirement.marker.evaluate(where):
+            version = pinned.get(canonicalize_name(requirement.name), "missing")
+            assert version in requirement.specifier, f"{requirement} is {version}: make constraints"
+
+
+def test_tests_install_the_pinned_versions_and_users_the_ranges(root: Path, tmp_path: Path) -> None:
+    shutil.copytree(root / "tools", tmp_path / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "setup.cfg").write_text("[metadata]\nname = x\nversion = 1\n")
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/calls\n')
+    python.chmod(0o755)
+
+    def installed(extras: list[str]) -> str:
+        argv = [sys.executable, "-B", "-c", f"import bootstrap; bootstrap.ensure_venv({extras})"]
+        subprocess.run(argv, cwd=tmp_path / "tools", capture_output=True, check=True)
+        return (tmp_path / "calls").read_text().splitlines()[-1]
+
+    constraint = f"--constraint {tmp_path}/tools/constraints.txt"
+    assert "pip install" in installed([]) and constraint not in installed([])
+    assert constraint in installed(["test"])

