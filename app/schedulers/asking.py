@@ -1,7 +1,7 @@
 """What all batch systems have in common: scripts that never change, and the telling of silence from refusal."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -10,6 +10,15 @@ from ..domain.errors import InvalidRequest, Unavailable, Unreachable
 NOT_FOUND = 127
 """The exit status of a shell that does not find a program."""
 MISSING = re.compile(r"(\S+): (?:command )?not found|env: .(\w+).: No such file", re.ASCII)
+OPTION = re.compile(
+    r"\b(illegal|unrecognized|unrecognised|unknown|invalid|ambiguous|bad) option\b|"
+    r"\boption\b.*\b(requires an argument|doesn.t allow an argument|is ambiguous)",
+    re.I,
+)
+"""What programs say of options that they do not know or cannot read."""
+USAGE = re.compile(r"^\s*usage\s*:.*|^Try [\"'].*--help.*$", re.I | re.M | re.S)
+"""From where a program says how it is to be called."""
+ARGUMENTS = "batch_arguments"
 LONGEST = 300
 """How much of what a batch system says is shown."""
 
@@ -28,7 +37,8 @@ def clock(seconds: int) -> tuple[int, int]:
 class Voice:
     """How a batch system talks. noise: what it repeats before each line. silence: what its programs say where it does
     not answer them. refusals: a pattern of what it refuses, the field of the form that is about, and what to do; the
-    first that fits counts."""
+    first that fits counts. An option that it does not know is the same for all (OPTION), and comes before them: the
+    usage behind it names queues, projects and all else."""
 
     title: str
     noise: re.Pattern[str]
@@ -60,27 +70,28 @@ class Voice:
 
     def refused(self, text: str) -> NoReturn:
         """Raises InvalidRequest for a job that it does not take: why in its own words, and what to do about it."""
-        words = self.said(text)
+        words = self.said(USAGE.sub("", text)) or self.said(text)
         message = f"{self.title} refused the job: {words or 'it did not say why'}."
+        if OPTION.search(text):
+            raise InvalidRequest(f"{message} Correct or remove that option in the further arguments.", ARGUMENTS)
         for pattern, field, advice in self.refusals:
             if re.search(pattern, words, re.I):
                 raise InvalidRequest(f"{message} {advice}", field)
         raise InvalidRequest(message)
 
 
-def refuse(title: str, program: str, arguments: Sequence[str], kept: Sequence[str], glued: Sequence[str] = ()) -> None:
+def refuse(title: str, program: str, options: Iterable[tuple[str, str]], kept: Sequence[str]) -> None:
     """Raises InvalidRequest where further arguments would make something else of it than one job that runs once.
 
-    kept: the options that are not for the user; a long one may be cut short. glued: short ones of them that may have
-    their value right behind them.
+    options: each with the word that it stands in. kept: the options that are not for the user; a long one may be cut
+    short.
     """
-    for word in arguments:
-        option = word.partition("=")[0]
+    for option, word in options:
         for name in kept:
             cut = name.startswith("--") and len(option) > 3 and name.startswith(option)
-            if option == name or cut or (name in glued and word.startswith(name)):
+            if option == name or cut:
                 raise InvalidRequest(
                     f"{title} is given {name} by Perfloom itself, or cannot run a recording with it. Remove {word!r} "
                     f"from the further arguments of {program}.",
-                    "batch_arguments",
+                    ARGUMENTS,
                 )

@@ -23,11 +23,11 @@ VOICE = Voice(
         re.I,
     ),
     refusals=(
+        (r"RUNLIMIT|run ?limit|(?<!\S)-W\b", "wall_time", "Ask for a time that the queue allows."),
         ("queue", "queue", "Choose one of the queues that the target's check lists."),
         ("project", "project", "Choose a project that you may use there."),
-        ("RUNLIMIT|run ?limit|-W", "wall_time", "Ask for a time that the queue allows."),
-        ("resource requirement|-R|syntax", "resources", "See to the resource string."),
-        ("processor|slot|-n", "ranks", "Ask for as many ranks and CPUs as the queue allows."),
+        (r"resource requirement|(?<!\S)-R\b|syntax", "resources", "See to the resource string."),
+        (r"processor|slot|(?<!\S)-n\b", "ranks", "Ask for as many ranks and CPUs as the queue allows."),
         ("option|usage", "batch_arguments", "See to the further arguments."),
     ),
 )
@@ -104,7 +104,7 @@ class Lsf:
 
     def submit(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:
         batch, mpi = spec.batch, spec.mpi
-        refuse(self.title, "bsub", batch.arguments, KEPT)
+        refuse(self.title, "bsub", ((word.partition("=")[0], word) for word in batch.arguments), KEPT)
         _refuse_commands(batch.arguments)
         # -rn: never run again, even where the queue would.
         argv = ["bsub", "-J", job_name, "-o", output, "-rn"]
@@ -209,7 +209,7 @@ def _refuse_commands(arguments: Sequence[str]) -> None:
     with it, and its shell would have every word from there on, quoted by nobody."""
     may_be_value = False
     for word in arguments:
-        option = len(word) > 1 and word.startswith("-")
+        option = len(word) > 1 and word.startswith("-") and word != "--"
         if not option and not may_be_value:
             raise InvalidRequest(
                 f"LSF would take {word[:80]!r} for the command itself, as it belongs to no option. Remove it from the "

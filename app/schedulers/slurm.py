@@ -9,6 +9,7 @@ from ..domain.jobs import JobSpec
 from ..domain.targets import BatchState, BatchStatus, Queue, SchedulerName
 from ..launchers.quoting import join
 from .asking import Voice, clock, refuse, script
+from .sbatch_options import parse
 from .slurm_words import HELD, OF_STATES, STATES, meaning, plain
 
 VOICE = Voice(
@@ -35,7 +36,20 @@ NO_OUTPUT = 53
 """The signal, so to say, of a job whose output Slurm could not open."""
 
 KEPT = (
-    *("--parsable", "--wrap", "--job-name", "-J", "--array", "-a", "--wait", "-W", "--test-only", "--requeue"),
+    *(
+        "--parsable",
+        "--wrap",
+        "--external",
+        "--autocomplete",
+        "--job-name",
+        "-J",
+        "--array",
+        "-a",
+        "--wait",
+        "-W",
+        "--test-only",
+        "--requeue",
+    ),
     *("--output", "-o", "--error", "-e", "--help", "-h", "--usage", "--version", "-V", "--clusters", "-M"),
 )
 """Options that would make something else of it than one job that runs once, and that is found again."""
@@ -99,7 +113,7 @@ class Slurm:
 
     def submit(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:
         batch, mpi = spec.batch, spec.mpi
-        refuse(self.title, "sbatch", batch.arguments, KEPT, glued=("-J", "-a", "-o", "-e", "-M"))
+        refuse(self.title, "sbatch", parse(batch.arguments), KEPT)
         # % is a sign of its own in the name of the output. The environment is that of the shell that submits, whatever
         # SBATCH_EXPORT says: --export=NONE would have the login shell's read in again, and with it another PATH.
         argv = ["sbatch", "--parsable", f"--job-name={job_name}", f"--output={output.replace('%', '%%')}"]
@@ -120,8 +134,9 @@ class Slurm:
             argv.append(f"--cpus-per-task={batch.cpus}")
         if batch.exclusive:
             argv.append("--exclusive")
-        # exec: the process that Slurm signals as the batch script is then ours.
-        return (*argv, *batch.arguments, f"--wrap=exec {join(script)}")
+        # exec: the process that Slurm signals as the batch script is then ours. Before the user's words: behind one
+        # that it takes for a script, sbatch would not read it as an option.
+        return (*argv, f"--wrap=exec {join(script)}", *batch.arguments)
 
     def submitted(self, stdout: str, stderr: str, status: int) -> str:
         found = ID.findall(stdout)

@@ -42,7 +42,9 @@ def test_no_batch_system_has_no_scheduler() -> None:
 )
 def test_sbatch(spec: dict[str, Any], words: list[str]) -> None:
     argv = SLURM.submit(JobSpec(**spec), "n", SCRIPT, "/d/50%")
-    assert argv == (*SLURM_ALWAYS, *words, f"--wrap=exec {QUOTED}")
+    own = spec["batch"].arguments if "batch" in spec else ()
+    ours = words[: len(words) - len(own)]
+    assert argv == (*SLURM_ALWAYS, *ours, f"--wrap=exec {QUOTED}", *own)
 
 
 @pytest.mark.parametrize(
@@ -77,12 +79,14 @@ def test_bsub(spec: dict[str, Any], words: list[str]) -> None:
     [
         *[(SchedulerName.SLURM, word) for word in ("--array=1-9", "--arr", "-a1-9", "-a", "--wait", "-W", "--wrap=x")],
         *[(SchedulerName.SLURM, word) for word in ("--test-only", "-Jx", "--job-name", "--output=x", "--clusters=all")],
+        # Behind options without a value in one word.
+        *[(SchedulerName.SLURM, word) for word in ("-Ha1-9", "-vW", "-sJname", "--external")],
         *[(SchedulerName.LSF, word) for word in ("-K", "-I", "-J", "-o", "-oo", "-r", "-pack")],
     ],
 )
 def test_what_is_more_than_one_job_that_runs_once_is_refused(name: SchedulerName, word: str) -> None:
     with pytest.raises(InvalidRequest, match="Remove") as refused:
-        SCHEDULERS[name].submit(JobSpec(batch=Batch(arguments=("--ok", word))), "n", SCRIPT, "/o")
+        SCHEDULERS[name].submit(JobSpec(batch=Batch(arguments=("-H", word, "value"))), "n", SCRIPT, "/o")
     assert refused.value.field == "batch_arguments"
 
 
@@ -109,3 +113,60 @@ def test_a_word_that_lsf_would_take_for_the_command(before: tuple[str, ...]) -> 
     with pytest.raises(InvalidRequest) as refused:
         LSF.submit(JobSpec(batch=Batch(arguments=(*before, "$(touch /tmp/x)"))), "n", SCRIPT, "/o")
     assert refused.value.field == "batch_arguments"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("/tmp/mine.sh",),
+        ("--", "/tmp/mine.sh"),
+        ("--",),
+        ("-",),
+        (":",),
+        ("--mem=1G", "mine.sh"),
+        ("--mem", "1G", "mine.sh"),
+        ("-H", "mine.sh"),
+        ("-HC", "haswell", "mine.sh"),
+        ("-C", "haswell", "mine.sh"),
+        ("-Chaswell", "mine.sh"),
+        ("-k", "off"),
+        ("--exclusive", "user"),
+        ("--nice", "5"),
+        ("--of-a-plugin", "value"),
+        ("--ntasks-per", "3"),
+        ("",),
+    ],
+    ids=" ".join,
+)
+def test_a_word_that_sbatch_would_take_for_the_script(words: tuple[str, ...]) -> None:
+    """sbatch runs it in place of the job, and gives it what stands behind as arguments."""
+    with pytest.raises(InvalidRequest, match="in place of the job") as refused:
+        SLURM.submit(JobSpec(batch=Batch(arguments=words)), "n", SCRIPT, "/o")
+    assert refused.value.field == "batch_arguments"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--mem", "1G", "-C", "haswell", "--exclusive=user"),
+        ("-HC", "haswell"),
+        ("-koff", "-G2", "--gres", "gpu:1"),
+        ("--const", "haswell", "--comment", "--"),
+        ("--comment", "any words", "--of-a-plugin=value"),
+        ("-x", "n1,n2", "--nice=5"),
+    ],
+    ids=" ".join,
+)
+def test_values_of_options_of_sbatch_are_taken(words: tuple[str, ...]) -> None:
+    assert SLURM.submit(JobSpec(batch=Batch(arguments=words)), "n", SCRIPT, "/o")[-len(words) :] == words
+
+
+def test_an_option_of_sbatch_without_its_value() -> None:
+    """The next word of sbatch's command line would be taken for it."""
+    with pytest.raises(InvalidRequest, match="needs a value"):
+        SLURM.submit(JobSpec(batch=Batch(arguments=("-H", "--mem"))), "n", SCRIPT, "/o")
+
+
+def test_two_dashes_are_no_option_of_bsub() -> None:
+    with pytest.raises(InvalidRequest, match="for the command itself"):
+        LSF.submit(JobSpec(batch=Batch(arguments=("--", "x"))), "n", SCRIPT, "/o")

@@ -152,10 +152,16 @@ def test_what_bsub_answers() -> None:
     [
         ("x: No such queue. Job not submitted.", "queue", "Choose one of the queues that the target's check lists."),
         ("User cannot use the queue. Job not submitted.", "queue", "Choose one of"),
-        ("RUNLIMIT: Cannot exceed queue's hard limit(s). Job not submitted.", "queue", "Choose one of"),
+        ("RUNLIMIT: Cannot exceed queue's hard limit(s). Job not submitted.", "wall_time", "Ask for a time"),
         ("Bad resource requirement syntax. Job not submitted.", "resources", "See to the resource string."),
         ("Too many processors requested. Job not submitted.", "ranks", "Ask for as many ranks"),
-        ("bsub: illegal option -- z", "batch_arguments", "See to the further arguments."),
+        (
+            "bsub: illegal option -- z\nUsage: bsub [-h] [-q queue_name] [-P project_name] [-n min_proc] [-R res_req]",
+            "batch_arguments",
+            "illegal option -- z. Correct or remove that option in the further arguments.",
+        ),
+        ("bsub: option requires an argument -- q\nUsage: bsub [options]", "batch_arguments", "Correct or remove"),
+        ("Unknown-nation: No such queue. Job not submitted.", "queue", "Choose one of the queues"),
         ("Request aborted by esub. Job not submitted.", None, ""),
         ("", None, "it did not say why."),
     ],

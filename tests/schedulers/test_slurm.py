@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import string
 import subprocess
 from pathlib import Path
 
-from perfloom.domain.jobs import Batch, Mpi, MpiFlavour
+import pytest
+
+from perfloom.domain.errors import InvalidRequest
+from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour
 from perfloom.domain.targets import BatchState
+from perfloom.schedulers.sbatch_options import LONG_ALONE, LONG_WITH_VALUE, SHORT_WITH_VALUE
 from tests import servers
 from tests.batch import Slurm, executable
 from tests.schedulers.jobs import Jobs, until
@@ -113,3 +118,29 @@ def test_programs_of_another_folder(slurm: Slurm, tmp_path: Path) -> None:
     by_environment = subprocess.run([sinfo, "-h", "-o%R"], env=dict(slurm.environment), capture_output=True, text=True)
     by_path = subprocess.run([slurm.path / "sinfo", "-h", "-o%R"], env={}, capture_output=True, text=True)
     assert by_environment.stdout.split() == by_path.stdout.split() == ["debug", "short", "closed"]
+
+
+def test_options_with_a_value_are_those_of_the_real_sbatch(slurm_jobs: Jobs) -> None:
+    """Its own parser says which must have one, where it stands last."""
+    for name in sorted(LONG_WITH_VALUE | LONG_ALONE):
+        said = slurm_jobs.system.run(["sbatch", "--test-only", "--wrap=true", f"--{name}"])[1]
+        if "unrecognized option" in said or "is ambiguous" in said:
+            continue  # Of another version.
+        assert ("requires an argument" in said) == (name in LONG_WITH_VALUE), (name, said)
+    for letter in string.ascii_letters:
+        said = slurm_jobs.system.run(["sbatch", "--test-only", "--wrap=true", f"-{letter}"])[1]
+        if "invalid option" not in said:
+            assert ("requires an argument" in said) == (letter in SHORT_WITH_VALUE), (letter, said)
+
+
+@pytest.mark.parametrize("words", [["{script}"], ["--", "{script}"], ["--mem=10M", "{script}"]])
+def test_a_script_in_further_arguments_never_runs(slurm_jobs: Jobs, words: list[str]) -> None:
+    """Even if it went past our own parser, sbatch does not take it beside --wrap."""
+    script = slurm_jobs.folder / "mine.sh"
+    script.write_text(f"#!/bin/sh\ntouch {slurm_jobs.folder}/ran\n")
+    arguments = tuple(word.format(script=script) for word in words)
+    with pytest.raises(InvalidRequest, match="in place of the job"):
+        slurm_jobs.submit("true", batch=Batch(arguments=arguments))
+    argv = slurm_jobs.system.scheduler.submit(JobSpec(), "n", ("true",), str(slurm_jobs.folder / "o"))
+    stdout, stderr, status = slurm_jobs.system.run([*argv, *arguments])
+    assert status != 0 and "not permitted with --wrap" in stderr, stdout + stderr

@@ -120,6 +120,13 @@ def test_what_sbatch_answers() -> None:
         ),
         ("sbatch: error: Invalid qos specification\n", "batch_arguments", None),
         ("sbatch: error: Batch job submission failed: Requested node configuration is not available\n", "nodes", None),
+        (
+            "sbatch: unrecognized option '--partitions=x'\nTry \"sbatch --help\" for more information\n",
+            "batch_arguments",
+            "Slurm refused the job: sbatch: unrecognized option '--partitions=x'. Correct or remove that option in the "
+            "further arguments.",
+        ),
+        ("sbatch: option '--mem' requires an argument\n", "batch_arguments", None),
         ("", None, "Slurm refused the job: it did not say why."),
     ],
 )
