@@ -80,6 +80,8 @@ NOTES = {
     "launches": "One row for each function of the device's runtime that was called; the greatest time of the host "
     "first. "
     "See [Launches](../metrics.md#launches).",
+    "graphs": "One row for each CUDA graph (ROCm: HIP graph) that was launched; the greatest time on the device first. "
+    "See [CUDA graphs](../metrics.md#cuda-graphs).",
     "sequences": "One row for each sequence that occurs more than once; the most frequent first. `by=operator`: what "
     "one "
     "call of an operator launched. See [Launches](../metrics.md#launches).",

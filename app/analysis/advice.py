@@ -17,7 +17,7 @@ import pandas as pd
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from . import communication, devices, idle, kernels, launches, memory, operators, steps
+from . import communication, devices, graphs, idle, kernels, launches, memory, operators, steps
 from .picking import threads_of
 from .remember import remembered
 from .schema import Column, frame, records
@@ -113,6 +113,10 @@ class Evidence:
     @cached_property
     def launches(self) -> list[Row]:
         return self._rows(launches.launches)
+
+    @cached_property
+    def graphs(self) -> list[Row]:
+        return self._rows(graphs.graphs)
 
     @cached_property
     def copies(self) -> list[Row]:

@@ -12,8 +12,10 @@ import numpy as np
 from ..domain.tables import column
 from .advice import Evidence, Finding, Row
 from .functions import functions_matching
+from .graphs import device_share
 from .idle import Cause
 from .intervals import cover
+from .launch_groups import launch_groups_of
 from .picking import threads_of
 from .slices import slices_of, slices_selected
 from .waiting import waiting_of
@@ -22,6 +24,12 @@ Array = np.ndarray[Any, Any]
 COMPILING = r"^(_compile\.|compile_inner|TorchDynamo|torch\._dynamo|CompiledFxGraph.*compile|.*compile_fx|cudagraphify)"
 WORTH_TELLING = 1.0
 """Percent of the time below which devices wait too little to be told of."""
+MOSTLY_CAPTURED = 50.0
+"""From how many percent of the device time launched by graphs nobody is told to capture one."""
+OUTSIDE_OF_GRAPHS = (
+    "Most of the device time is in CUDA graphs already: move what is still launched one by one into them, or fuse it "
+    "with torch.compile."
+)
 TENSOR_CORE_CAPABILITY = 7.0
 """The compute capability of the first devices with tensor cores, Volta."""
 
@@ -80,7 +88,7 @@ def utilization(evidence: Evidence) -> Iterator[Finding]:
 
 def launch_bound(evidence: Evidence) -> Iterator[Finding]:
     for rank, rows in evidence.of_ranks(evidence.launches).items():
-        launched, shorter = sum(row["launched"] for row in rows), sum(row["shorter"] for row in rows)
+        launched, shorter = sum(row["launches"] for row in rows), sum(row["shorter"] for row in rows)
         host = sum(
             row["idle_us"] for row in evidence.idle if row["rank"] == rank and row["cause"] == Cause.HOST_WAIT.value
         )
@@ -88,11 +96,30 @@ def launch_bound(evidence: Evidence) -> Iterator[Finding]:
         # What devices wait for while the host itself waits for data is told by another rule.
         idle, whole = max(0.0, host - loading), evidence.time_us.get(rank, 0.0)
         if launched and whole and _percent(idle, whole) >= WORTH_TELLING:
+            captured = 100 * device_share(evidence.profile, evidence.selection, rank)
+            told = f" {captured:.1f} % of the device time was launched by CUDA graphs." if captured else ""
             yield Finding(
                 _percent(shorter, launched),
-                f"{shorter:,} of {launched:,} kernels, copies and sets took the device less time than their launch "
-                f"took the host, and devices waited {_ms(idle)} ({_percent(idle, whole):.1f} %) for the host.",
+                f"{shorter:,} of {launched:,} launches took the device less time than they took the host, "
+                f"and devices waited {_ms(idle)} ({_percent(idle, whole):.1f} %) for the host.{told}",
                 _percent(idle, whole),
+                rank,
+                advice=OUTSIDE_OF_GRAPHS if captured >= MOSTLY_CAPTURED else "",
+            )
+
+
+def graph_delays(evidence: Evidence) -> Iterator[Finding]:
+    for rank, rows in evidence.of_ranks(evidence.graphs).items():
+        waited, count = sum(row["waited_us"] for row in rows), sum(row["launches"] for row in rows)
+        whole = evidence.time_us.get(rank, 0.0)
+        if waited and whole:
+            worst = max(rows, key=lambda row: row["waited_us"])
+            name = "" if worst["graph_id"] is None else f", most of it for graph {worst['graph_id']}"
+            yield Finding(
+                _percent(waited, whole),
+                f"Devices did nothing for {_ms(waited)} ({_percent(waited, whole):.1f} % of the steps) until the host "
+                f"launched the next of {count:,} CUDA graphs{name}.",
+                _percent(waited, whole),
                 rank,
             )
 
@@ -335,16 +362,33 @@ def uneven_steps(evidence: Evidence) -> Iterator[Finding]:
 
 
 def optimizer_kernels(evidence: Evidence) -> Iterator[Finding]:
+    profile = evidence.profile
+    slices, called = slices_of(profile), np.sort(launch_groups_of(profile).call)
     for rank, rows in evidence.of_ranks(evidence.operators).items():
         found = [row for row in rows if row["name"].startswith("Optimizer.step#") and row["calls"] and row["kernels"]]
         for row in found:
-            each = row["kernels"] / row["calls"]
+            steps = _selected_rows(evidence, f"^{re.escape(row['name'])}$", rank)
+            # A CUDA graph is one launch, however many kernels it has.
+            launched = np.searchsorted(called, slices.end[steps]) - np.searchsorted(called, steps)
+            each = int(launched.sum()) / row["calls"]
             yield Finding(
                 each,
-                f"{row['name']} launches {each:,.0f} kernels a step and takes the host {_ms(row['host_mean_us'])}.",
+                f"{row['name']} makes {each:,.0f} launches a step and takes the host {_ms(row['host_mean_us'])}.",
                 _percent(row["host_total_us"], evidence.time_us.get(rank, 0.0)),
                 rank,
             )
+
+
+def _selected_rows(evidence: Evidence, pattern: str, rank: int | None) -> Array:
+    """The slices of these names that are selected, of a rank (None: of all)."""
+    profile = evidence.profile
+    slices, selected = slices_of(profile), slices_selected(profile, evidence.selection)
+    chosen = functions_matching(profile, pattern, "focus")[slices.function]
+    if selected is not None:
+        chosen &= selected
+    if rank is not None:
+        chosen &= threads_of(profile).rank[slices.thread] == rank
+    return np.flatnonzero(chosen)
 
 
 def small_grids(evidence: Evidence) -> Iterator[Finding]:

@@ -32,11 +32,23 @@ RULES = (
         "Kernels are too small for what it takes to launch them",
         30,
         "%",
-        "share of kernels, copies and sets that take less time than their launch",
+        "share of launches whose kernels, copies and sets take less time than the call; a CUDA graph is one launch",
         "kernels",
         told.launch_bound,
         'Capture the step in a CUDA graph (torch.cuda.graph, or torch.compile with mode="reduce-overhead"), fuse small '
         "operators with torch.compile, or make the batch larger.",
+    ),
+    Rule(
+        "graph-delays",
+        "CUDA graphs are launched late",
+        10,
+        "%",
+        "share of the steps in which devices waited until the host launched the next CUDA graph",
+        "kernels",
+        told.graph_delays,
+        "Launch the next replay before the device is done with this one: prepare inputs on another thread, copy them "
+        "with non_blocking=True from pinned memory, and do not wait for results between replays. Put several steps or "
+        "more of the step into one graph.",
     ),
     Rule(
         "synchronising",
@@ -205,7 +217,7 @@ RULES = (
         "The optimizer launches many small kernels",
         200,
         "",
-        "kernels that one step of the optimizer launches",
+        "launches that one step of the optimizer makes",
         "operators",
         told.optimizer_kernels,
         "Use the optimizer with fused=True, or foreach=True where it has none.",

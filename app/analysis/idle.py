@@ -110,6 +110,12 @@ def _gaps_of(profile: Profile, device: Device) -> list[tuple[int | None, Cover, 
     return remembered(profile, ("gaps", device.rank, device.row), build)
 
 
+def device_gaps(profile: Profile, device: Device) -> tuple[Cover, Array]:
+    """(the gaps of a whole device, the place of their causes in CAUSES)."""
+    _, gaps, cause = _gaps_of(profile, device)[0]
+    return gaps, cause
+
+
 def _caused(profile: Profile, work: Array, busy: Cover) -> tuple[Cover, Array]:
     gaps = Cover(np.append(-EDGE, busy.end), np.append(busy.start, EDGE))
     begun, _ = times_of(profile, work)

@@ -19,7 +19,7 @@ from .pieces import Pieces
 from .profile import Meta
 from .tables import REQUIRED, SCHEMAS, empty
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 MANIFEST = "manifest.json"
 FOLDER = "perfloom-profile/"
 """In an archive, every name begins with it."""

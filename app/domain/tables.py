@@ -92,6 +92,8 @@ NUMBERED = (
     "Total Reserved",
     "external id",
     "external ts",
+    "graph id",
+    "graph node id",
 )
 """Arguments of slices that nearly every slice has another whole number for: they stand in `slice_numbers`, their key
 is their place here. The order is part of the stored form; a new one comes last. All others are in `argument_sets`."""

@@ -8,6 +8,7 @@ from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
 from ..analysis.details import kernel_detail
+from ..analysis.graphs import graphs, has_graphs
 from ..analysis.kernel_names import short_kernel_name
 from ..analysis.kernels import BY, copies, kernels
 from ..analysis.launches import launches
@@ -40,7 +41,13 @@ from .sheets import Sheet, Shown, asked, sheet
 from .tables import FILE, here, table_file
 
 blueprint = Blueprint("kernels", __name__)
-VIEWS = {"kernels": "Kernels", "copies": "Copies and sets", "launches": "Launches", "sequences": "Sequences"}
+VIEWS = {
+    "kernels": "Kernels",
+    "copies": "Copies and sets",
+    "launches": "Launches",
+    "graphs": "CUDA graphs",
+    "sequences": "Sequences",
+}
 LONGEST_SEARCH = 200
 KINDS = ("computation", "communication", "memory", "other")
 BY_LABELS = {
@@ -61,8 +68,14 @@ _KERNELS = (
     Shown("blocks_per_sm", "Blocks per SM", "number", "Blocks of the launch by multiprocessor, weighted by time"),
     Shown("occupancy_percent", "Occupancy", "percent", "Estimated by the profiler, weighted by time"),
     Shown("tensor_core", "Tensor cores", "flag", "Whether its name says that it runs on them"),
-    Shown("delay_mean_us", "Launch delay", "time", "From the start of the launching call until it began, mean", "call"),
-    Shown("queue_mean", "Queue", "number", "How much else of its stream waited when it was launched, mean"),
+    Shown(
+        "delay_mean_us",
+        "Launch delay",
+        "time",
+        "From the start of the launching call until it began, mean; of a graph the first node has one",
+        "call",
+    ),
+    Shown("queue_mean", "Queue", "number", "How many other launches of its stream waited when it was launched, mean"),
 )
 _CONFIGURATION = (
     Shown("operator", "Operator", "text", "The innermost operator that launched it"),
@@ -91,15 +104,36 @@ _LAUNCHES = (
     Shown("total_us", "Host", "time", "Time of the host in it"),
     Shown("mean_us", "Mean", "time", "Of a call", "call"),
     Shown("max_us", "Max", "time", "The longest call", "call"),
+    Shown("launches", "Launches", description="How many of the calls launched anything"),
     Shown("launched", "Launched", description="Kernels, copies and sets"),
-    Shown("delay_mean_us", "Delay, mean", "time", "From the start of the call until the device began", "delay"),
+    Shown("delay_mean_us", "Delay, mean", "time", "From the start of the call until the first work began", "delay"),
     Shown("delay_median_us", "Median", "time", "Half of the delays are no longer", "delay"),
     Shown("delay_p90_us", "90 %", "time", "Nine tenths of the delays are no longer", "delay"),
     Shown("delay_p99_us", "99 %", "time", "99 of 100 delays are no longer", "delay"),
     Shown("delay_max_us", "Delay, longest", "time", "The longest delay", "delay"),
-    Shown("queue_mean", "Queue", "number", "How much else of the stream waited, mean"),
+    Shown("queue_mean", "Queue", "number", "How many other launches of the stream waited, mean"),
     Shown("queue_max", "Queue, most", description="The most that waited"),
-    Shown("shorter", "Short work", description="Work that took the device less time than its launch took the host"),
+    Shown("shorter", "Short work", description="Launches that took the device less time than they took the host"),
+)
+_GRAPHS = (
+    Shown("graph_id", "Graph", "name", "Its id as the profiler recorded it", short=lambda text: text or "not recorded"),
+    Shown("name", "Launched by", "word"),
+    Shown("launches", "Launches"),
+    Shown("works_mean", "Kernels", "number", "Kernels, copies and sets of a launch, mean"),
+    Shown("nodes", "Nodes", description="Different nodes that ran"),
+    Shown("streams", "Streams"),
+    Shown("total_us", "Device", "time", "Time in which something of it ran, of all launches"),
+    Shown("percent", "%", "percent", "As a share of the device time of all launches selected"),
+    Shown("mean_us", "Mean", "time", "Of a launch", "call"),
+    Shown("min_us", "Min", "time", "The shortest launch", "call"),
+    Shown("max_us", "Max", "time", "The longest launch", "call"),
+    Shown("gap_mean_us", "Gaps", "time", "Time within a launch in which nothing of it ran, mean", "call"),
+    Shown("host_mean_us", "Host", "time", "Time of the host in the launching call, mean", "delay"),
+    Shown("delay_mean_us", "Delay, mean", "time", "From the start of the call until the first node began", "delay"),
+    Shown("delay_median_us", "Median", "time", "Half of the delays are no longer", "delay"),
+    Shown("delay_p90_us", "90 %", "time", "Nine tenths of the delays are no longer", "delay"),
+    Shown("delay_max_us", "Delay, longest", "time", "The longest delay", "delay"),
+    Shown("waited_us", "Device waited", "time", "How long the device did nothing because these were not launched yet"),
 )
 _SEQUENCES = (
     Shown("count", "Count", description="How often it occurs"),
@@ -134,9 +168,10 @@ EXPLAINED = {
     "kernels": "A kernel belongs to a window of time that it begins in, and to the step that launched it.",
     "copies": "Sizes are those the trace has; without one there is no bandwidth.",
     "launches": "A delay that grows with the queue is waiting; a short one with an empty queue says that the host "
-    "cannot keep up. Short work is bound by its launch: fuse it, or capture it in a CUDA graph.",
-    "sequences": "What follows each other again and again could be fused, or captured in a CUDA graph. Occurrences may "
-    "overlap.",
+    "cannot keep up. Short work is bound by its launch: fuse it, or capture it in a CUDA graph. A graph is one launch.",
+    "graphs": "A launch of a graph starts all of its nodes: it waits once, and its delay is that of the first node.",
+    "sequences": "What follows each other again and again could be fused or, where it is not part of one yet, captured "
+    "in a CUDA graph. Occurrences may overlap.",
 }
 
 
@@ -173,6 +208,7 @@ def _all(frame: Frame, profile: Profile) -> Response:
             views=tuple(
                 Link(word, label, frame.url(None, None, *([("view", word)] if word != "kernels" else [])), word == view)
                 for word, label in VIEWS.items()
+                if word != "graphs" or word == view or has_graphs(profile)
             ),
             choices=tuple(
                 Link(
@@ -199,7 +235,7 @@ def _all(frame: Frame, profile: Profile) -> Response:
                 url=(lambda row: detail_url(frame, "kernels", row["name"] or ""))
                 if view in ("kernels", "copies")
                 else None,
-                bar=("percent", "percent") if view in ("kernels", "copies") else None,
+                bar=("percent", "percent") if view in ("kernels", "copies", "graphs") else None,
                 everything=len(rows),
             ),
             explained=EXPLAINED[view],
@@ -325,7 +361,7 @@ def _columns(view: str, rows: pd.DataFrame) -> tuple[Shown, ...]:
         operator = (Shown("operator", "Operator", "text"), Shown("host_us", "Host", "time", "Host time of these calls"))
         name = Shown("sequence", "Sequence", "name", short=_short_sequence)
         return (name, *(operator if _by(view) == "operator" else ()), *_SEQUENCES)
-    first, *others = _COPIES if view == "copies" else _LAUNCHES
+    first, *others = {"copies": _COPIES, "graphs": _GRAPHS}.get(view, _LAUNCHES)
     return (first, *rank, *others)
 
 
@@ -338,6 +374,8 @@ def _rows(frame: Frame, profile: Profile, view: str) -> pd.DataFrame:
         return copies(profile, frame.selection)
     if view == "launches":
         return launches(profile, frame.selection)
+    if view == "graphs":
+        return graphs(profile, frame.selection)
     if view == "sequences":
         return sequences(profile, frame.selection, _by(view), length=_length())
     rows = kernels(profile, frame.selection, _by(view), by_rank=each_rank())

@@ -34,7 +34,7 @@ PAGES = {
     "counts": ("counts",),
     "threads": ("threads", "ranks"),
     "operators": ("operators",),
-    "kernels": ("kernels", "copies", "launches", "sequences", "devices", "utilization", "idle"),
+    "kernels": ("kernels", "copies", "launches", "graphs", "sequences", "devices", "utilization", "idle"),
     "modules": ("modules",),
     "steps": ("steps",),
     "memory": (*("memory", "memory-operators", "memory-live", "memory-events", "memory-curves", "allocations"),),

@@ -85,7 +85,7 @@ class TestApi:
             empty |= {name} if not rows else set()
         # What no device did, and what went well.
         assert empty <= {
-            "kernels", "copies", "launches", "sequences", "devices", "utilization", "idle", "communication",
+            "kernels", "copies", "launches", "graphs", "sequences", "devices", "utilization", "idle", "communication",
             "collectives", "stragglers", "memory-events", "critical-path", "losses", "modules", "advice", "ranks",
         }  # fmt: skip
 

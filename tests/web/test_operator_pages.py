@@ -19,6 +19,7 @@ from tests.web.html import read
 VIEWS = (
     *("/operators", "/operators?by=shapes", "/operators?by=stack&each=1", "/operators?kind=annotation"),
     *("/kernels", "/kernels?by=configuration", "/kernels?view=copies", "/kernels?view=launches"),
+    "/kernels?view=graphs",
     *("/kernels?view=sequences", "/kernels?view=sequences&by=operator", "/modules", "/modules?by=type"),
 )
 ONES = ("operators", "kernels")

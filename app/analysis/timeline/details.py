@@ -10,6 +10,7 @@ import numpy as np
 from ...domain.profile import Profile
 from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, NUMBERED, DeviceWorkKind, FlowKind, column, texts
 from ..functions import functions_of
+from ..launches import waits_of
 from ..picking import event_names, samples_of, threads_of, weights_on
 from ..remember import remembered
 from .levels import Items
@@ -274,7 +275,7 @@ def _work(profile: Profile, row: int) -> dict[str, Any] | None:
             k: v for k, v in profile.configurations.slice(configuration, 1).to_pylist()[0].items() if v is not None
         }
     device = profile.devices.slice(found["device"], 1).to_pylist()[0] if found["device"] != NO_ID else None
-    began = int(column(profile.slices, "start_ns")[row])
+    delay = int(waits_of(profile).delay[at])
     launch = None if found["launch"] == NO_ID else _plain(place_of(profile, found["launch"]))
     return {
         "kind": DeviceWorkKind(found["kind"]).name.lower(),
@@ -284,7 +285,8 @@ def _work(profile: Profile, row: int) -> dict[str, Any] | None:
         "bytes": found["bytes"],
         "configuration": shape,
         "launch": launch,
-        "delay_ns": None if launch is None else began - launch["start_ns"],
+        # A launch waits once, however many kernels it starts: only the first of them has a delay.
+        "delay_ns": delay if delay >= 0 else None,
         "operator": None if found["operator"] == NO_ID else _plain(place_of(profile, found["operator"])),
     }
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
+from ...domain.tables import NUMBERED
 
 SHARED = (
     *("loops/compiled.py", "loops/hashing.py", "perfetto_trace/wire_columns.py"),
@@ -47,6 +48,8 @@ def folder() -> Path:
             digest.update(f"{package} {metadata.version(package)}\n".encode())
     for name in SHARED:
         digest.update(Path(__file__).parents[1].joinpath(name).read_bytes())
+    # How many there are is a constant of compiled loops, whose own modules need not change with it.
+    digest.update(repr(NUMBERED).encode())
     return base() / digest.hexdigest()[:16]
 
 
