@@ -1,91 +1,28 @@
-"""Collectives: each one that ran, and the same one on all ranks.
+"""Collectives: each one that ran, in its step, and the same one on all ranks.
 
-On a rank with devices a collective is a kernel of a communication library; on one without, the slice of the call
-(gloo:all_reduce). What it is, how much it moves and among whom is told by the arguments of the kernel, else of the
-annotations and operators around its launch. docs/metrics.md has the definitions.
+docs/metrics.md has the definitions.
 """
 
-import json
-import re
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 from ..domain.profile import Profile
 from ..domain.tables import NO_ID, DeviceWorkKind
-from .functions import functions_of
+from .collective_calls import CALLS, What, calls_of_collectives, matched, named
 from .picking import threads_of
 from .remember import remembered
-from .slices import Slices, slices_of, work_of
+from .slices import slices_of, work_of
 from .steps import steps_of
-from .told import told
 
 Array = np.ndarray[Any, Any]
-CALLS = r"^(?:nccl|gloo|mpi|ucc|xccl|hccl|rccl):"
-RECORD = "record_param_comms"
-FARTHEST = 64
-"""At most so many slices around a launch are looked at."""
-BYTES = {
-    "double": 8,
-    "long": 8,
-    "long int": 8,
-    "int64": 8,
-    "complexfloat": 8,
-    "c10::complex<float>": 8,
-    "float": 4,
-    "int": 4,
-    "int32": 4,
-    "half": 2,
-    "c10::half": 2,
-    "bfloat16": 2,
-    "c10::bfloat16": 2,
-    "short": 2,
-    "byte": 1,
-    "char": 1,
-    "bool": 1,
-    "unsigned char": 1,
-    "signed char": 1,
-}
-"""How many bytes an element of a type has, by the names that PyTorch gives it in arguments, in small letters."""
-_FLOAT8 = "float8"
-_KERNEL = re.compile(r"(?:nccl|rccl|msccl)\w*?(?:Dev)?Kernel_?([A-Za-z]+)|(?:nccl|rccl)([A-Z][A-Za-z]+)Kernel")
-_NAMES = {
-    "allreduce": "all_reduce",
-    "allgather": "all_gather",
-    "allgatherbase": "all_gather",
-    "allgatherintotensor": "all_gather",
-    "reducescatter": "reduce_scatter",
-    "reducescatterbase": "reduce_scatter",
-    "reducescattertensor": "reduce_scatter",
-    "alltoall": "all_to_all",
-    "alltoallv": "all_to_all",
-    "alltoallbase": "all_to_all",
-    "sendrecv": "send_recv",
-}
 _BUS = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
     "all_gather": lambda n: (n - 1) / n,
     "reduce_scatter": lambda n: (n - 1) / n,
     "all_to_all": lambda n: (n - 1) / n,
 }
-_UNEVEN = frozenset({"all_to_all", "send_recv", "gather", "scatter"})
-"""Of these each rank may give and get another amount."""
-_ONE_SIDED = frozenset({"send", "recv"})
-"""Of these another rank has the other half."""
-
-
-@dataclass(frozen=True)
-class What:
-    """What a collective is. group: its process group, as the file names it. size: of how many ranks; 0 not known.
-    bytes: the larger of what a rank gives and gets; -1 not known."""
-
-    name: str
-    group: str
-    size: int
-    dtype: str
-    bytes: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +57,7 @@ def communicates(profile: Profile) -> bool:
     def build() -> bool:
         return (
             bool((work_of(profile).kind == DeviceWorkKind.COMMUNICATION).any())
-            or bool(_named(profile, CALLS).any())
+            or bool(named(profile, CALLS).any())
             or len(np.unique(threads_of(profile).rank)) > 1
         )
 
@@ -139,43 +76,18 @@ def collectives_of(profile: Profile) -> Collectives:
     return remembered(profile, "collectives", lambda: _build(profile), pin=True)
 
 
-def plain_name(name: str) -> str:
-    """The name of a collective however a library writes it: ncclDevKernel_AllReduce_Sum_f32, nccl:_all_gather_base and
-    allgather are one or the other of all_reduce and all_gather."""
-    kernel = _KERNEL.search(name)
-    short = (kernel[1] or kernel[2]) if kernel else name.rpartition(":")[2]
-    joined = re.sub(r"[^a-z0-9]", "", short.lower())
-    if joined in _NAMES:
-        return _NAMES[joined]
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", short).lower().strip("_") or name
-
-
 def _build(profile: Profile) -> Collectives:
-    slices, work = slices_of(profile), work_of(profile)
-    rank_of = threads_of(profile).rank
-    kernels = work.kind == DeviceWorkKind.COMMUNICATION
-    row, launch = work.slice[kernels], work.launch[kernels]
-    calls = _named(profile, CALLS)
-    with_devices = np.unique(rank_of[work.thread])
-    host = np.flatnonzero(calls[slices.function] & slices.of_kind("operator", "annotation"))
-    host = host[~np.isin(rank_of[slices.thread[host]], with_devices)]
-    row, launch = np.concatenate((row, host)), np.concatenate((launch, host))
-    rank, start = rank_of[slices.thread[row]], slices.start[row]
-    order = np.lexsort((start, rank))
-    row, launch, rank, start = row[order], launch[order], rank[order], start[order]
-    what, kinds = _told(profile, slices, row, launch, calls)
-    step = _steps(profile, rank, np.where(launch >= 0, slices.start[launch], start))
-    match = _matched(profile, rank, what, kinds, step)
-    end = start + slices.duration[row]
+    slices, found = slices_of(profile), calls_of_collectives(profile)
+    began = np.where(found.launch >= 0, slices.start[found.launch], found.start)
+    step = _steps(profile, found.rank, began)
+    words: dict[str, int] = {}
+    named_step = np.array([words.setdefault(name, len(words)) for name in steps_of(profile).name] + [NO_ID])[step]
+    match = matched(found.rank, found.what, found.kinds, found.sequence, named_step)
+    length = found.end - found.start
     shortest = np.full(int(match.max(initial=NO_ID)) + 2, np.iinfo(np.int64).max)
-    np.minimum.at(shortest, match, end - start)
-    return Collectives(rank, row, start, end, step, what, kinds, match, np.where(match >= 0, shortest[match], NO_ID))
-
-
-def _named(profile: Profile, pattern: str) -> Array:
-    """Which functions have a name like this, as bools."""
-    found: Array = pc.match_substring_regex(profile.functions.column("name"), pattern).to_numpy()
-    return found
+    np.minimum.at(shortest, match, length)
+    transfer = np.where(match >= 0, shortest[match], NO_ID)
+    return Collectives(found.rank, found.slice, found.start, found.end, step, found.what, found.kinds, match, transfer)
 
 
 def _steps(profile: Profile, rank: Array, time: Array) -> Array:
@@ -189,142 +101,3 @@ def _steps(profile: Profile, rank: Array, time: Array) -> Array:
         inside = (place >= first) & (time[mine] < steps.host_end_ns[np.maximum(place, 0)])
         step[mine[inside]] = place[inside]
     return step
-
-
-def _told(profile: Profile, slices: Slices, row: Array, launch: Array, calls: Array) -> tuple[Array, tuple[What, ...]]:
-    """(place in the second of each collective, what they are)."""
-    record = _named(profile, f"^{RECORD}$")
-    call, recorded = (_around(slices, launch, wanted) for wanted in (calls, record))
-    keys = np.stack([slices.function[row], *(_arguments(slices, of) for of in (row, recorded, call))], 1)
-    keys = np.column_stack((keys, np.where(call >= 0, slices.function[call], NO_ID)))
-    distinct, of = np.unique(keys, axis=0, return_inverse=True)
-    known: dict[What, int] = {}
-    names, table, only = functions_of(profile), profile.argument_sets, _only_group(profile)
-    places = []
-    for function, *sets, caller in distinct.tolist():
-        rows = [table.slice(one, 1).to_pylist()[0] for one in sets if one >= 0]
-        name = names.name_of(caller) if caller >= 0 else names.name_of(function)
-        places.append(known.setdefault(_what(name, [*rows, {"text": only}]), len(known)))
-    return np.array([*places, 0])[of.ravel()], tuple(known)
-
-
-def _only_group(profile: Profile) -> str:
-    """What the arguments of a collective say of its group, where the file tells that there is one alone."""
-    groups = told(profile, "distributedInfo").get("pg_config")
-    if not isinstance(groups, list) or len(groups) != 1 or not isinstance(groups[0], dict):
-        return ""
-    return json.dumps({"Process Group Name": groups[0].get("pg_name"), "Group size": groups[0].get("pg_size")})
-
-
-def _around(slices: Slices, row: Array, wanted: Array) -> Array:
-    """The innermost slice that each of these is or lies in and whose function is wanted, -1 for none."""
-    at, found = row.astype(np.int64), np.full(len(row), NO_ID)
-    for _ in range(FARTHEST):
-        open_ = (at >= 0) & (found < 0)
-        if not open_.any():
-            break
-        hit = open_ & wanted[slices.function[at]]
-        found[hit] = at[hit]
-        at = np.where(open_ & ~hit, slices.parent[at], NO_ID)
-    return found
-
-
-def _arguments(slices: Slices, row: Array) -> Array:
-    found: Array = np.where(row >= 0, slices.arguments[row], NO_ID)
-    return found
-
-
-def _what(name: str, rows: list[dict[str, Any]]) -> What:
-    """What the arguments say, those of the kernel first."""
-    said: dict[str, Any] = {}
-    for row in reversed(rows):
-        members = _members(row["text"])
-        if isinstance(members, dict):
-            said |= {key: value for key, value in members.items() if value not in (None, "")}
-    elements = [count for key in ("In msg nelems", "Out msg nelems") if (count := _whole(said.get(key))) is not None]
-    dtype = str(said.get("dtype") or "")
-    size = max(elements) * _width(dtype) if elements and _width(dtype) else NO_ID
-    if size < 0:
-        size, dtype = _of_shapes(rows, dtype)
-    ranks = _members(said.get("Process Group Ranks"))
-    group = said.get("Process Group Name", said.get("Process Group ID", ""))
-    return What(
-        name=plain_name(str(said.get("Collective name") or name)),
-        group=str(group)[:200],
-        size=_whole(said.get("Group size")) or (len(ranks) if isinstance(ranks, list) else 0),
-        dtype=dtype[:80],
-        bytes=size,
-    )
-
-
-def _of_shapes(rows: list[dict[str, Any]], dtype: str) -> tuple[int, str]:
-    """(bytes, type) by the shapes of the tensors that the call was given, (-1, dtype) where they tell nothing."""
-    for row in reversed(rows):
-        shapes, types = _members(row.get("shapes")), _members(row.get("types"))
-        if not isinstance(shapes, list) or not isinstance(types, list):
-            continue
-        size, first = 0, ""
-        for shape, kind in zip(shapes, types, strict=False):
-            width = _width(str(kind))
-            if width and isinstance(shape, list) and shape and all(_whole(n) is not None for n in shape):
-                size, first = size + width * int(np.prod([int(n) for n in shape], dtype=object)), first or str(kind)
-        if size:
-            return min(size, (1 << 62)), first
-    return NO_ID, dtype
-
-
-def _width(dtype: str) -> int:
-    lower = dtype.lower()
-    return 1 if lower.startswith(_FLOAT8) else BYTES.get(lower, 0)
-
-
-def _members(text: Any) -> Any:
-    """What a text of JSON holds, an empty dict where it is none."""
-    if not isinstance(text, str):
-        return text if isinstance(text, list) else {}
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-
-
-def _whole(value: Any) -> int | None:
-    if isinstance(value, str) and value.isdecimal() and len(value) < 19:
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62 else None
-
-
-def _identity(kind: What) -> tuple[Any, ...]:
-    """What the same collective has in common on all ranks."""
-    return kind.group, kind.name, kind.dtype, NO_ID if kind.name in _UNEVEN else kind.bytes
-
-
-def _matched(profile: Profile, rank: Array, what: Array, kinds: tuple[What, ...], step: Array) -> Array:
-    """The number of each collective that those on other ranks have that are the same, -1 for those found on no other.
-
-    Within a step, all ranks of a group run the same collectives in one order, so the nth of a kind in a group is the
-    same on each. Where the ranks have different numbers of them, nothing tells which is which.
-    """
-    names: dict[tuple[Any, ...], int] = {}
-    alike = [NO_ID if kind.name in _ONE_SIDED else names.setdefault(_identity(kind), len(names)) for kind in kinds]
-    family = np.array([*alike, 0])[what]
-    words: dict[str, int] = {}
-    steps = np.array([words.setdefault(name, len(words)) for name in steps_of(profile).name] + [NO_ID])[step]
-    order = np.lexsort((np.arange(len(rank)), rank, family, steps))
-    keys = np.stack((steps, family, rank), 1)[order] if len(rank) else np.zeros((0, 3), np.int64)
-    new = np.append(True, (np.diff(keys, axis=0) != 0).any(axis=1)) if len(rank) else np.zeros(0, bool)
-    first = np.flatnonzero(new)
-    block = np.cumsum(new) - 1
-    nth = np.arange(len(rank)) - first[block] if len(rank) else np.zeros(0, np.int64)
-    count = np.diff(np.append(first, len(rank)))
-    found = np.full(len(rank), NO_ID)
-    if not len(rank):
-        return found
-    fresh = np.append(True, (np.diff(keys[first, :2], axis=0) != 0).any(axis=1))
-    party = np.cumsum(fresh) - 1
-    least, most = (f.reduceat(count, np.flatnonzero(fresh)) for f in (np.minimum, np.maximum))
-    several = np.bincount(party) > 1
-    usable = ((least == most) & several)[party][block] & (keys[:, :2] >= 0).all(axis=1)
-    number = party[block] * (int(count.max()) + 1) + nth
-    found[order[usable]] = np.unique(number[usable], return_inverse=True)[1]
-    return found

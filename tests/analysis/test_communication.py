@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from perfloom.analysis.collectives import bus_factor, plain_name
+from perfloom.analysis.collective_calls import plain_name
+from perfloom.analysis.collectives import bus_factor
 from perfloom.analysis.schema import records
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.profile import Profile
