@@ -90,6 +90,7 @@ SUMMARY = (
         "Float64",
     ),
 )
+_AS_RECORDED = ("sampling", "rate", "weighted", "scaling", "attributes")
 EVENTS = (
     _EVENT,
     _UNIT,
@@ -97,6 +98,7 @@ EVENTS = (
     Column("rate", "", "The number that goes with sampling: events per sample, or samples per second.", "Float64"),
     Column("weighted", "", "False where no period was recorded and every sample weighs 1.", "boolean"),
     Column("scaling", "", "The factor by which multiplexed counts were scaled up.", "Float64"),
+    Column("attributes", "", "With what terms of perf it was recorded beside its name, as in freq=997."),
     _SAMPLES,
     Column("value", "event", "Weight of the selected samples, or the sum of what was counted.", "number"),
     _RUNNING,
@@ -254,7 +256,7 @@ def events(profile: Profile, selection: Selection) -> pd.DataFrame:
         {
             "event": texts(table, "name"),
             "unit": texts(table, "unit"),
-            **{name: table.column(name).to_pylist() for name in ("sampling", "rate", "weighted", "scaling")},
+            **{name: table.column(name).to_pylist() for name in _AS_RECORDED},
             "samples": [sum(m.samples for m in rows[event]) for event in chosen],
             "value": [total_of(m.value for m in rows[event]) for event in chosen],
             "running_percent": [running_percent(rows[event]) for event in chosen],

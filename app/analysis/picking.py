@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..domain.errors import InvalidRequest, UnreadableInput
+from ..domain.event_names import place_of
 from ..domain.profile import Profile
 from ..domain.selection import Selection, thread_key
 from ..domain.tables import NO_ID, column, texts
@@ -151,8 +152,9 @@ def event_id(profile: Profile, name: str | None) -> int:
         if main in names:
             return names.index(main)
         return 0 if names else NO_ID
-    if name in names:
-        return names.index(name)
+    place = place_of(name, names, texts(profile.events, "attributes"))
+    if place is not None:
+        return place
     known = ", ".join(shortened(n) for n in names[:20]) + (" …" if len(names) > 20 else "")
     raise InvalidRequest(
         f"This result has no event {shortened(name)!r}; choose one of: {known}."
@@ -160,6 +162,14 @@ def event_id(profile: Profile, name: str | None) -> int:
         else f"This result has no event {shortened(name)!r}, nor any other; leave the event out.",
         "event",
     )
+
+
+def with_event_name(profile: Profile, selection: Selection) -> Selection:
+    """`selection` with its event by the name that it has in the profile, where it was asked for as it was typed when
+    recording (`cpu-clock/freq=997/`). Raises InvalidRequest, naming the events there are."""
+    if selection.event is None:
+        return selection
+    return selection.only(event=event_names(profile)[event_id(profile, selection.event)])
 
 
 def events_selected(profile: Profile, selection: Selection) -> list[int]:

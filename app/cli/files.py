@@ -294,18 +294,21 @@ def convert(to: str | None, output: str, data: Path | None, sources: tuple[str, 
     selection = selection_of(words)
     profile = open_sources(settings_of(data), sources)
     if not form.every_event:
-        _name_other_events(profile, selection)
+        _name_other_events(profile, selection, form.name)
     with writing(output) as file:
         for piece in form.write(profile, selection, switches):
             file.write(piece)
     return 0
 
 
-def _name_other_events(profile: "Profile", selection: Selection) -> None:
+def _name_other_events(profile: "Profile", selection: Selection, form: str) -> None:
+    from ..exporters.collapsed import default_event
+
     names = profile.events.column("name").to_pylist()
     if selection.event is None and len(names) > 1:
-        others = ", ".join(name for name in names if name != profile.meta.main_event)
-        click.echo(f"perfloom: This is {profile.meta.main_event}; --event takes also: {others}", err=True)
+        written = default_event(profile) if form == "collapsed" else profile.meta.main_event
+        others = ", ".join(name for name in names if name != written)
+        click.echo(f"perfloom: This is {written}; --event takes also: {others}", err=True)
 
 
 commands: list[click.Command] = [import_, list_, delete, report, convert]

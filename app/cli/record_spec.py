@@ -13,6 +13,7 @@ from ..domain.errors import InvalidRequest, NotFound
 from ..domain.jobs import CallGraph, JobSpec, Mpi, MpiFlavour, RecorderName, Scope, Splitting
 from ..domain.targets import LOCAL, Target
 from ..forms.check import check
+from ..forms.events import one_by_one
 from ..forms.preset_file import from_file, to_file
 from ..forms.relevance import BATCH_FIELDS, MPI_FIELDS, PYTORCH_FIELDS, relevant
 from ..forms.values import wall_time
@@ -177,6 +178,8 @@ def _with_options(spec: JobSpec, given: Mapping[str, Any], command: tuple[str, .
         changes["splitting"] = Splitting(given["split"])
     if "no_recordings" in given:
         changes["keep_recordings"] = False
+    if "events" in given:
+        changes["events"] = one_by_one(given["events"])
     if "inputs" in given:
         changes["inputs"] = tuple(os.path.abspath(path) for path in given["inputs"])
     if "env" in given:

@@ -32,7 +32,7 @@ _kept = in_group("Settings and files")
     type=click.Choice([str(name) for name in RecorderName]),
     help="What records.  [default: perf-record]",
 )
-@_what("--event", "-e", "events", multiple=True, metavar="EVENT", help="What to measure; may be repeated.")
+@_what("--event", "-e", "events", multiple=True, metavar="EVENT", help="What to measure, as in perf; may be repeated.")
 @_what("--frequency", "-F", type=_positive, metavar="HZ", help="Samples a second.  [default: 199]")
 @_what("--period", "-c", type=_positive, metavar="COUNT", help="A sample every so many events.")
 @_what(

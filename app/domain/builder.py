@@ -182,6 +182,7 @@ class ProfileBuilder:
         sampling: str | None = None,
         rate: float | None = None,
         scaling: float | None = None,
+        attributes: str | None = None,
     ) -> int:
         """The id of an event; its properties are those given when it was first asked for."""
         if name not in self._events:
@@ -193,6 +194,7 @@ class ProfileBuilder:
                 "rate": rate,
                 "weighted": weighted,
                 "scaling": scaling,
+                "attributes": attributes,
             }
         known: int = self._events[name]["id"]
         return known

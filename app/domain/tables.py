@@ -167,7 +167,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     # A thing that is measured. unit: count, ns or bytes, else the tool's own word (Joules). sampling: "period",
     # "frequency" or null; rate its number. weighted: false where no period was recorded and every sample weighs 1.
     # scaling: the multiplexing factor by which the kernel's counts were multiplied (null: not multiplexed, or not
-    # known).
+    # known). attributes: with what terms it was recorded beside its name, as perf writes them: "freq=997" (null: none).
     "events": _schema(
         name=pa.string(),
         unit=pa.string(),
@@ -175,6 +175,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         rate=pa.float64(),
         weighted=pa.bool_(),
         scaling=pa.float64(),
+        attributes=pa.string(),
     ),
     # A weighted observation, in order of time. time_ns: from the profile's zero. cpu: -1 not known. stack: a node of
     # `stacks`. weight: the period, in the event's unit.

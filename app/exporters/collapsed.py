@@ -20,6 +20,7 @@ from ..analysis.grouping import Group, groups_of
 from ..analysis.picking import event_id, samples_kept, weights_in
 from ..analysis.trees import nearest_above
 from ..domain.calltree import merge_children
+from ..domain.event_names import FIRST_EVENT
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, ROOT, FrameKind, column, texts
@@ -59,9 +60,9 @@ class _Switches:
 
 
 def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
-    """The lines, ordered by their bytes, of one event: the selected one, else the result's main event."""
+    """The lines, ordered by their bytes, of one event: the selected one, else `default_event`."""
     switches = _Switches.of(options)
-    event = event_id(profile, selection.event)
+    event = event_id(profile, selection.event or default_event(profile))
     rows = samples_kept(profile, selection, event)
     table = profile.samples
     stack, weight = column(table, "stack")[rows], weights_in(profile, selection, rows)
@@ -81,6 +82,12 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
     lines = sorted(f"{path} {total}\n".encode() for path, total in sums.items())
     for start in range(0, len(lines), BLOCK_LINES):
         yield b"".join(lines[start : start + BLOCK_LINES])
+
+
+def default_event(profile: Profile) -> str | None:
+    """The event that is written where none is selected: the result's main event, but of perf script's text the one that
+    comes first in it, as the tool does."""
+    return profile.meta.facts.get(FIRST_EVENT, profile.meta.main_event)
 
 
 def _labels(profile: Profile, rows: Any, switches: _Switches, perf: bool) -> tuple[list[str], Array]:

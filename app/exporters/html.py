@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Any
 
 from ..analysis.collectives import communicates
-from ..analysis.picking import check
+from ..analysis.picking import check, with_event_name
 from ..analysis.schema import Column, Table, records
 from ..analysis.tables import TABLES
 from ..domain.errors import PerfloomError
@@ -98,6 +98,7 @@ def _graphs(profile: Profile, selection: Selection) -> Iterator[tuple[str, bytes
     """The flame graphs: of the main event, and of devices where they did anything."""
     if not profile.samples.num_rows:
         return
+    selection = with_event_name(profile, selection)
     main = selection.event or profile.meta.main_event
     events = [main] if selection.event else list(dict.fromkeys([main, DEVICE_TIME]))
     for event in events:

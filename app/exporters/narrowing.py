@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..analysis.measured import counts_selected
-from ..analysis.picking import event_id, samples_kept, weights_in
+from ..analysis.picking import event_id, samples_kept, weights_in, with_event_name
 from ..analysis.slices import slices_selected, work_of, work_selected
 from ..domain.profile import Profile
 from ..domain.selection import Selection
@@ -25,6 +25,7 @@ MOMENTS = ("instants", "counters")
 
 def narrowed(profile: Profile, selection: Selection) -> Profile:
     """What `selection` leaves of a profile. Raises InvalidRequest for what the profile does not have."""
+    selection = with_event_name(profile, selection)
     event = None if selection.event is None else event_id(profile, selection.event)
     rows = samples_kept(profile, selection, event)
     samples = profile.samples.slice(rows.start, rows.stop - rows.start) if isinstance(rows, slice) else None

@@ -7,11 +7,17 @@ from dataclasses import dataclass
 
 from ..domain.errors import InvalidRequest
 from ..domain.facts import PerfEvent
+from ..recorders.events import items
 
 GROUPS = ("hardware", "cache", "software", "tracepoint", "raw")
 """The groups that a page shows first, in this order; perf's other ones follow by name."""
 _PLACEHOLDER = re.compile(r"rN+|.*(<\w+>|t1=v1|\[,|\[/).*")
 """What `perf list` writes where a number or a term is to be put in: rNNN, cpu/t1=v1[,t2=v2]/, mem:<addr>[/len]."""
+_UNPAIRED = {
+    "}": "“{}” closes a group that was not opened: add a {{.",
+    "/": "“{}” has one / too few or too many: an event of a PMU is written pmu/terms/.",
+    "{": "“{}” opens a group of events that is never closed: add a }}.",
+}
 PAGE = 60
 """Rows of one page of search results."""
 
@@ -24,30 +30,24 @@ def split_events(text: str) -> tuple[str, ...]:
     return tuple(event for line in text.splitlines() for event in _split_line(line))
 
 
+def one_by_one(events: Iterable[str]) -> tuple[str, ...]:
+    """Events of a list, of which each may hold several with commas, as after `-e` of perf. What cannot be split stays
+    as it is; see `event_problem`."""
+    found: list[str] = []
+    for event in events:
+        try:
+            found += items(event) or [event]
+        except ValueError:
+            found.append(event)
+    return tuple(found)
+
+
 def _split_line(line: str) -> list[str]:
-    events: list[str] = []
-    start = depth = 0
-    terms = False
-    for at, character in enumerate(line):
-        if character == "/" and not line[start:at].lstrip(" \t{").startswith("mem:"):
-            terms = not terms
-        elif terms:
-            continue
-        elif character == "{":
-            depth += 1
-        elif character == "}":
-            depth -= 1
-            if depth < 0:
-                raise InvalidRequest(f"“{line[start : at + 1].strip()}” closes a group that was not opened: add a {{.")
-        elif character == "," and depth == 0:
-            events.append(line[start:at].strip())
-            start = at + 1
-    last = line[start:].strip()
-    if terms:
-        raise InvalidRequest(f"“{last}” has one / too few or too many: an event of a PMU is written pmu/terms/.")
-    if depth:
-        raise InvalidRequest(f"“{last}” opens a group of events that is never closed: add a }}.")
-    return [event for event in [*events, last] if event]
+    try:
+        return items(line)
+    except ValueError as error:
+        sign, text = error.args
+        raise InvalidRequest(_UNPAIRED[sign].format(text)) from None
 
 
 def event_problem(event: str) -> str | None:

@@ -1,7 +1,7 @@
 """A job as JSON, from the API or a file: the words of JobSpec, each looked at before it is believed."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from ..domain.errors import InvalidRequest
@@ -9,6 +9,7 @@ from ..domain.jobs import LISTS, Batch, JobSpec, Mpi, MpiFlavour, PyTorch
 from ..domain.targets import Target
 from . import words
 from .check import check
+from .events import one_by_one
 from .job import Parsed
 from .relevance import HERE, field_of, normalised
 
@@ -40,6 +41,7 @@ def read_json(data: object) -> Parsed:
         data, hints = data | {"command": list(split.argv)}, split.hints
     try:
         spec = JobSpec.from_json(data)
+        spec = replace(spec, events=one_by_one(spec.events))
     except InvalidRequest as error:
         return Parsed(None, {error.field or "": error.message})
     return Parsed(spec, {}, {"command": hints} if hints else {})

@@ -9,6 +9,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from ..domain.event_names import FIRST_EVENT
 from ..recorders.perf_script import SCHEDULER, TELLING
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ FORMAT = "perf-data"
 MAGIC = b"PERFILE2"
 SWAPPED_MAGIC = b"2ELIFREP"
 PIPE_HEADER_BYTES = 16
-EVENT_FACT = "event "
-"""How the names of the facts begin that the heading's lines on events become."""
 HEAD_BYTES = 256 << 10
 _EVENT = re.compile(rb"^# event : name = ([^,\n]{1,200}),", re.MULTILINE)
 _EVENT_LINE = re.compile(rb"^# event : name = [^\n]*+", re.MULTILINE)
@@ -65,7 +64,8 @@ def read(stream: BinaryIO, source: str = FORMAT) -> "Profile":
             profile = by(text, source)
             return replace(profile, meta=replace(profile.meta, format=FORMAT))
     profile = perf_script.read(text, source)
-    return replace(profile, meta=replace(profile.meta, format=FORMAT, main_event=_first_asked_for(profile)))
+    facts = {name: value for name, value in profile.meta.facts.items() if name != FIRST_EVENT}
+    return replace(profile, meta=replace(profile.meta, format=FORMAT, facts=facts))
 
 
 class _Begun:
@@ -84,13 +84,3 @@ class _Begun:
         """`size` bytes, fewer only at the end."""
         ahead, self._ahead = self._ahead[:size], self._ahead[size:]
         return ahead + self._stream.read(size - len(ahead)) if len(ahead) < size else ahead
-
-
-def _first_asked_for(profile: "Profile") -> str | None:
-    """The event that was named first when recording, of those that occurred: the heading lists them in that order.
-
-    The first sample is no guide: page faults come before the first tick of any clock.
-    """
-    seen = set(profile.events.column("name").to_pylist())
-    asked = (key.removeprefix(EVENT_FACT) for key in profile.meta.facts if key.startswith(EVENT_FACT))
-    return next((name for name in asked if name in seen), profile.meta.main_event)

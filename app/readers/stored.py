@@ -11,6 +11,7 @@ import pyarrow as pa
 from ..domain import archive
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Profile
+from ..domain.renewal import renewed
 from ..domain.stored import FOLDER, MANIFEST, MANIFEST_LIMIT_BYTES, Manifest, decode, digest, file_name, parse_manifest
 from ..domain.tables import SCHEMAS
 from ..domain.validity import fault
@@ -47,7 +48,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     wrong = fault(profile)
     if wrong is not None:
         raise UnreadableInput(f"{source} cannot be used: {wrong}. {AGAIN}")
-    return profile
+    return renewed(profile, manifest.schema_version)
 
 
 def _manifest(stream: BinaryIO, member: archive.Member, source: str) -> Manifest:

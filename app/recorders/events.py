@@ -4,51 +4,14 @@ import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
+from ..domain.event_names import CACHE, HARDWARE, SOFTWARE, plain, split
 from ..domain.facts import HostFacts
 from ..domain.jobs import JobSpec
 from .perf_script import SCHEDULER, TELLING
 
-HARDWARE = frozenset(
-    (
-        "branch-instructions",
-        "branch-misses",
-        "branches",
-        "bus-cycles",
-        "cache-misses",
-        "cache-references",
-        "cpu-cycles",
-        "cycles",
-        "instructions",
-        "ref-cycles",
-        "stalled-cycles-backend",
-        "stalled-cycles-frontend",
-        "idle-cycles-backend",
-        "idle-cycles-frontend",
-    )
-)
-SOFTWARE = frozenset(
-    (
-        "alignment-faults",
-        "bpf-output",
-        "cgroup-switches",
-        "context-switches",
-        "cpu-clock",
-        "cpu-migrations",
-        "cs",
-        "dummy",
-        "emulation-faults",
-        "faults",
-        "major-faults",
-        "migrations",
-        "minor-faults",
-        "page-faults",
-        "task-clock",
-    )
-)
-CACHE = re.compile(r"(L1-[di]cache|LLC|[di]TLB|branch|node)(-(load|store|prefetch)(e?s)?)?(-(refs|misses|miss))?", re.I)
 RAW = re.compile(r"r[0-9a-fA-F]{1,16}")
 PMU = re.compile(r"[\w.-]+/.*/")
-MODIFIERS = re.compile(r"[ukhIGHpPSDWeb]+")
+_GROUP = re.compile(r"[\w.-]*\{(.*)\}(?::\w+)?", re.S)
 
 MANAGERS = frozenset({"cap_perfmon", "cap_sys_admin"})
 
@@ -63,34 +26,45 @@ def user_space_only(facts: HostFacts) -> bool:
     return not privileged(facts) and facts.paranoid is not None and facts.paranoid >= 2
 
 
-def split(event: str) -> tuple[str, str]:
-    """An event as typed → (name, modifiers): `cycles:u` is cycles with u, `sched:sched_switch` is one name."""
-    if event.endswith("/") or event.startswith("{"):
-        return event, ""
-    name, colon, tail = event.rpartition(":")
-    if not colon:
-        head, slash, after = event.rpartition("/")
-        if slash and MODIFIERS.fullmatch(after):
-            return head + slash, after
-        return event, ""
-    return (name, tail) if MODIFIERS.fullmatch(tail) else (event, "")
+def items(text: str) -> list[str]:
+    """What stands between the commas of a text as `perf -e` takes it: single events, and groups `{a,b}:S` as a whole.
+
+    A comma inside `pmu/…/` or `{…}` belongs to the event. Raises ValueError, with the text so far, where such a pair
+    stays open, or a group is closed that was not opened.
+    """
+    found: list[str] = []
+    start = depth = 0
+    terms = False
+    for at, sign in enumerate(text):
+        if sign == "/" and not text[start:at].lstrip(" \t{").startswith("mem:"):
+            terms = not terms
+        elif terms:
+            continue
+        elif sign == "{":
+            depth += 1
+        elif sign == "}":
+            depth -= 1
+            if depth < 0:
+                raise ValueError("}", text[start : at + 1].strip())
+        elif sign == "," and depth == 0:
+            found.append(text[start:at].strip())
+            start = at + 1
+    last = text[start:].strip()
+    if terms or depth:
+        raise ValueError("/" if terms else "{", last)
+    return [event for event in [*found, last] if event]
 
 
 def parts(event: str) -> list[str]:
-    """The single events of an event as typed: perf takes groups `{a,b}` and lists `a,b` too."""
+    """The single events of an event as typed: perf takes groups `{a,b}:S`, lists `a,b`, and lists of both."""
+    try:
+        each = items(event)
+    except ValueError:
+        return [event]
     found: list[str] = []
-    depth, start = 0, 0
-    text = event.strip()
-    group = re.fullmatch(r"\{(.*)\}(:\w+)?", text, re.S)
-    if group:
-        text = group[1]
-    for place, sign in enumerate(text + ","):
-        if sign == "/":
-            depth = 1 - depth
-        elif sign == "," and not depth:
-            if part := text[start:place].strip():
-                found.append(part)
-            start = place + 1
+    for item in each:
+        group = _GROUP.fullmatch(item)
+        found += parts(group[1]) if group else [item]
     return found or [event]
 
 
@@ -99,7 +73,7 @@ def group_of(event: str, facts: HostFacts | None) -> str | None:
 
     What perf lists on that host goes before what names usually mean.
     """
-    name, _ = split(event)
+    name = split(plain(event)[0])[0]
     if facts is not None:
         for known in facts.events:
             if known.name in (name, event):

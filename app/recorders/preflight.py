@@ -10,9 +10,10 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import Any
 
+from ..domain.event_names import split
 from ..domain.facts import HostFacts
 from ..domain.jobs import CallGraph, JobSpec, RecorderName, Scope
-from .events import group_of, parts, privileged, split, to_sample, user_space_only
+from .events import group_of, parts, privileged, to_sample, user_space_only
 from .torch_inject import steps_of
 
 STACK_LIMIT = 65528

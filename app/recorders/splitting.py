@@ -20,8 +20,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ..domain.event_names import split
 from ..domain.facts import HostFacts
-from .events import group_of, parts, split
+from .events import group_of, parts
 
 _CYCLES = frozenset({"cycles", "cpu-cycles"})
 _INSTRUCTIONS = frozenset({"instructions"})

@@ -15,6 +15,7 @@ import pyarrow as pa
 from ..domain.errors import UnreadableInput
 from ..domain.pieces import Pieces
 from ..domain.profile import Profile
+from ..domain.renewal import renewed
 from ..domain.stored import (
     AGAIN,
     MANIFEST,
@@ -63,7 +64,7 @@ def read(directory: Path) -> Profile:
     """
     manifest = read_manifest(directory)
     tables = {name: decode(_mapped(directory / file_name(name), name), name, manifest) for name in SCHEMAS}
-    return Profile(meta=manifest.meta, **tables)
+    return renewed(Profile(meta=manifest.meta, **tables), manifest.schema_version)
 
 
 def read_manifest(directory: Path) -> Manifest:

@@ -3,10 +3,11 @@
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..domain.errors import InvalidRequest
 from ..domain.meta import Meta
+from ..domain.renewal import of_perf, plain_names, with_main_event
 from .models import ResultRow, storable
 
 MAX_NAME = 300
@@ -108,6 +109,12 @@ def search_text(row: ResultRow, tags: Iterable[str]) -> str:
 
 def result(row: ResultRow, tags: Iterable[str]) -> Result:
     """The public form of a row."""
+    meta, events = Meta.from_json(row.meta), tuple(EventTotal(**total) for total in row.events)
+    if of_perf(meta):
+        # It may have been written by an earlier version.
+        names = [name for name, _ in plain_names(meta, [event.name for event in events])]
+        events = tuple(replace(each, name=name) for each, name in zip(events, names, strict=True))
+        meta = with_main_event(meta, names)
     return Result(
         id=row.id,
         job_id=row.job_id,
@@ -115,8 +122,8 @@ def result(row: ResultRow, tags: Iterable[str]) -> Result:
         format=row.format,
         created=row.created,
         bytes=row.bytes,
-        meta=Meta.from_json(row.meta),
-        events=tuple(EventTotal(**total) for total in row.events),
+        meta=meta,
+        events=events,
         samples=row.samples,
         threads=row.threads,
         duration_ns=row.duration_ns,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from flask import request
 
-from ..domain.errors import InvalidRequest
+from ..analysis.picking import with_event_name
 from ..domain.profile import Profile
 from ..domain.selection import WORDS, Selection
 from ..domain.tables import texts
@@ -112,14 +112,10 @@ def open_frame(id: str, key: str) -> tuple[Frame, Profile]:
     """The frame of page `key` of a result and its profile. Raises NotFound, and InvalidRequest for a bad selection."""
     store = services().store
     result, profile = store.results.get(id), store.results.open(id)
-    selection = selected()
+    selection = with_event_name(profile, selected())
     names = texts(profile.events, "name")
     main = profile.meta.main_event if profile.meta.main_event in names else (names[0] if names else "")
     event = selection.event or main or ""
-    if selection.event is not None and selection.event not in names:
-        raise InvalidRequest(
-            f"This result has no event {selection.event!r}; it has {', '.join(names) or 'none'}.", "event"
-        )
     place = names.index(event) if event else None
     page = next(page for page in RESULT_PAGES if page.key == key)
     own = own_words()

@@ -169,10 +169,13 @@ def test_a_path_goes_before_an_id(run: Run, stored: str, tmp_path: Path, monkeyp
 
 def test_filters(run: Run) -> None:
     rows = json.loads(run("report", EVENTS, "hotspots", "--event", "page-faults/period=200/", "--format", "json")[1])
-    assert {row["event"] for row in rows} == {"page-faults/period=200/"}
+    assert {row["event"] for row in rows} == {"page-faults"}
+    # By its plain name it is the same.
+    plain = run("report", EVENTS, "hotspots", "--event", "page-faults", "--format", "json")
+    assert json.loads(plain[1]) == rows
     status, _, err = run("report", EVENTS, "hotspots", "--event", "nothing")
     assert status == 2
-    assert "page-faults/period=200/" in err
+    assert "page-faults" in err
     for words in (["--focus", "("], ["--start-ms", "x"], ["--start-ms", "2", "--end-ms", "1"], ["--thread", "none"]):
         status, out, err = run("report", EVENTS, "hotspots", *words)
         assert (status, out) == (2, ""), words
@@ -216,8 +219,8 @@ def test_convert_to_collapsed(run: Run, stored: str) -> None:
 
 
 def test_convert_says_which_other_events_there_are(run: Run) -> None:
-    first, other = "page-faults/period=200/", "cpu-clock/period=5000000/"
-    if json.loads(run("report", EVENTS, "summary", "--format", "json")[1])["main_event"] != first:
+    first, other = "page-faults", "cpu-clock"
+    if f" {first}/" not in Path(EVENTS).read_text().split("\n#\n")[1].split("\n")[0]:
         first, other = other, first
     _, out, err = run("convert", EVENTS, "--to", "collapsed")
     assert f"This is {first}" in err

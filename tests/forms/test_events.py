@@ -6,7 +6,9 @@ import pytest
 
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.facts import PerfEvent
-from perfloom.forms.events import EventIndex, event_problem, split_events
+from perfloom.forms.events import EventIndex, event_problem, one_by_one, split_events
+from perfloom.forms.job_json import read_json
+from perfloom.recorders.events import parts
 
 
 @pytest.mark.parametrize(
@@ -98,3 +100,22 @@ def _seconds(call: object) -> float:
     start = time.perf_counter()
     call()  # type: ignore[operator]
     return time.perf_counter() - start
+
+
+@pytest.mark.parametrize(
+    ("typed", "single"),
+    [
+        ("a,{b,c}:S", ["a", "b", "c"]),
+        ("{a,b},{c,d}:u", ["a", "b", "c", "d"]),
+        ("cpu/event=1,umask=2/u,mem:0x10/4:rw,b", ["cpu/event=1,umask=2/u", "mem:0x10/4:rw", "b"]),
+        ("mine{a,cpu-clock/freq=9,name=x/}", ["a", "cpu-clock/freq=9,name=x/"]),
+    ],
+)
+def test_lists_and_groups_as_perf_takes_them(typed: str, single: list[str]) -> None:
+    assert parts(typed) == single
+
+
+def test_events_may_be_listed_with_commas() -> None:
+    assert one_by_one(["a,b", "{c,d}:S,cpu/e=1,f=2/", "{open"]) == ("a", "b", "{c,d}:S", "cpu/e=1,f=2/", "{open")
+    parsed = read_json({"command": "true", "events": ["page-faults,{cs,faults}:S"]})
+    assert parsed.spec is not None and parsed.spec.events == ("page-faults", "{cs,faults}:S")

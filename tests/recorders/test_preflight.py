@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from perfloom.domain.event_names import split
 from perfloom.domain.facts import HostFacts, PerfEvent
 from perfloom.domain.jobs import CallGraph, JobSpec, PyTorch, RecorderName, Scope
-from perfloom.recorders.events import group_of, parts, split
+from perfloom.recorders.events import group_of, parts
 from perfloom.recorders.preflight import Finding, Level, preflight
 
 LISTED = tuple(

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...domain.builder import TOO_HEAVY, ProfileBuilder
+from ...domain.event_names import FIRST_EVENT
 from ...domain.interning import Numbers
 from ...domain.pieces import Pieces, Spill
 from ...domain.profile import Meta, Profile
@@ -280,7 +281,7 @@ class Merging:
             command=commands.pop() if len(commands) == 1 else None,
             complete=all(meta.complete for meta in metas),
             reasons=tuple(reasons),
-            facts=self._facts.together({FIRST_SAMPLE}),
+            facts=self._facts.together({FIRST_SAMPLE, FIRST_EVENT}) | _first_event(metas),
         )
 
     def _ordered(self, added: Sequence[int], place: Array, least: float | None) -> Iterator[pa.RecordBatch]:
@@ -353,7 +354,10 @@ class Merging:
             # Samples that weigh a period and samples that weigh one do not add up to anything.
             name = f"{name} ({'by period' if weighted else 'without period'})"
         event = self.builder.event(
-            name, row["unit"], weighted=weighted, sampling=row["sampling"], rate=row["rate"], scaling=row["scaling"]
+            name,
+            row["unit"],
+            weighted=weighted,
+            **{of: row[of] for of in ("sampling", "rate", "scaling", "attributes")},
         )
         self._scaled.setdefault(event, []).append(row["scaling"] or 1.0)
         return event
@@ -417,6 +421,12 @@ class Merging:
             writer.write_table(table)
         data = sink.getvalue()
         return self._spill.put(data), data.size, table.num_rows
+
+
+def _first_event(metas: Sequence[Meta]) -> dict[str, str]:
+    """The fact that tells which event the first text of perf script began with."""
+    first = next((meta.facts[FIRST_EVENT] for meta in metas if FIRST_EVENT in meta.facts), None)
+    return {} if first is None else {FIRST_EVENT: first}
 
 
 def _of_part(label: str, reason: str) -> str:

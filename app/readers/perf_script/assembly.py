@@ -14,6 +14,7 @@ import numpy as np
 
 from ...domain.builder import TOO_HEAVY as ABSURD
 from ...domain.builder import ProfileBuilder
+from ...domain.event_names import FIRST_EVENT, unit_of
 from ...domain.profile import Meta, Profile
 from ...domain.rank_notes import INCOMPLETE
 from ...domain.tables import ROOT, FrameKind
@@ -37,15 +38,14 @@ from .grammar import (
     shown,
     simple_frame,
     text,
-    unit_of,
     without_address,
 )
+from .naming import EventNames, event_fact
 
 Array = np.ndarray[Any, Any]
 SHOWN_REASON = 500
 MAX_FACTS = 200
 MAX_FACT = 20_000
-UNNAMED_EVENT = "samples"
 IN_ORDER = "order of samples"
 """The clock of a text without times: time_ns then counts samples, and the profile has no duration."""
 
@@ -107,6 +107,7 @@ class Assembly:
         self._facts: dict[str, str] = {}
         self._columns: dict[str, list[Array]] = {name: [] for name in _COLUMNS}
         self._open: _Open | None = None
+        self._called = EventNames(self._facts)
         self._main_event: str | None = None
         self.reasons: list[str] = []
 
@@ -183,8 +184,10 @@ class Assembly:
         self._name_threads(columns)
         zero = int(columns["time_ns"].min()) if timed and len(columns["time_ns"]) else None
         if len(columns["event"]):
-            main = list(self._events.values()).index(int(columns["event"][0]))
-            self._main_event = text(list(self._events)[main]) or UNNAMED_EVENT
+            self._main_event = self._called.main(list(self._events))
+            if len(self._events) > 1:
+                first = list(self._events.values()).index(int(columns["event"][0]))
+                self._facts[FIRST_EVENT] = self._called.of(list(self._events)[first])[0]
         self.builder.samples(*(columns.pop(name) for name in ("time_ns", "thread", "cpu", "event", "stack", "weight")))
         self.builder.run(command=self._facts.get("cmdline"), host=self._facts.get("hostname"))
         if more is not None and timed:
@@ -231,8 +234,8 @@ class Assembly:
         if name == INCOMPLETE and value:
             self.reasons.append(value[:SHOWN_REASON])
         elif colon and value and len(name) <= 40 and len(self._facts) < MAX_FACTS:
-            if name == "event" and value.startswith("name = "):
-                name = f"event {value[7:].split(',')[0].strip()}"
+            if name == "event":
+                name = event_fact(value) or name
             self._facts.setdefault(name, value)
 
     def _add_columns(self, tokens: Tokens, good: Array, stack: Array, first_line: int) -> None:
@@ -279,8 +282,7 @@ class Assembly:
     def _event(self, raw: bytes, weighted: bool) -> int:
         event = self._events.get(raw)
         if event is None:
-            name = text(raw) or UNNAMED_EVENT
-            about = self._facts.get(f"event {name}", "")
+            (name, attributes), about = self._called.of(raw), self._called.about(raw)
             rate = _RATE.search(about)
             sampling = None if not rate else "frequency" if "freq = 1" in about else "period"
             event = self._events[raw] = self.builder.event(
@@ -289,6 +291,7 @@ class Assembly:
                 weighted=weighted,
                 sampling=sampling,
                 rate=float(rate[1]) if rate and len(rate[1]) < 300 else None,
+                attributes=attributes or None,
             )
         return event
 

@@ -278,9 +278,3 @@ def record(line: bytes) -> tuple[str, int] | None:
 def is_tracepoint(event: bytes) -> bool:
     """Whether an event's name is that of a tracepoint ("sched:sched_switch", not "cycles:u")."""
     return bool(_TRACEPOINT.match(event)) and not _MODIFIERS.search(event)
-
-
-def unit_of(event: str, weighted: bool) -> str:
-    """What a period of the event counts. The kernel's clock events count nanoseconds."""
-    name = re.split("[/:]", event, maxsplit=1)[0]
-    return "ns" if weighted and name in ("cpu-clock", "task-clock") else "count"

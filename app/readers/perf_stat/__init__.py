@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
+from ...domain.event_names import plain, unit_of
 from ...domain.profile import Meta, Profile
 from .grammar import NS_PER_S, Counted, parse_columns, parse_json, parse_text, separator_of
 
@@ -78,7 +79,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
         Meta(
             FORMAT,
             duration_ns=max(ends) if ends else text.elapsed_ns or _duration_time(text.counted),
-            main_event=known[0] if known else None,
+            main_event=plain(known[0])[0] if known else None,
             command=text.command,
             complete=not defect,
             reasons=(defect,) if defect else (),
@@ -151,7 +152,7 @@ def _fill(builder: ProfileBuilder, counted: list[Counted], run: int) -> None:
             run=run,
             thread=thread,
             cpu=-1 if one.cpu is None else one.cpu,
-            event=builder.event(one.event, one.unit, scaling=scaling.get(one.event)),
+            event=_event(builder, one, scaling.get(one.event)),
             start_ns=None if one.end_ns is None else start_of[one.end_ns],
             end_ns=one.end_ns,
             value=None if one.value is None else float(one.value),
@@ -160,6 +161,12 @@ def _fill(builder: ProfileBuilder, counted: list[Counted], run: int) -> None:
             status=one.status,
             deviation_percent=one.deviation_percent,
         )
+
+
+def _event(builder: ProfileBuilder, one: Counted, scaling: float | None) -> int:
+    name, attributes = plain(one.event)
+    unit = unit_of(name) if one.unit == "count" else one.unit
+    return builder.event(name, unit, scaling=scaling, attributes=attributes or None)
 
 
 def _scaling(counted: list[Counted]) -> dict[str, float]:

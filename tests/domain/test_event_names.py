@@ -1,0 +1,162 @@
+"""Names of events: what is measured, told apart from how it is sampled; and stored results that have the old names."""
+
+from pathlib import Path
+
+import pytest
+
+from perfloom.domain.event_names import FIRST_EVENT, distinct, main_of, place_of, plain, tells_time, term, unit_of
+from perfloom.domain.profile import Profile
+from perfloom.readers import perf_script, stored
+from perfloom.store.models import ResultRow
+from perfloom.store.result import result
+
+DATA = Path(__file__).parent.parent / "data" / "perf"
+
+
+@pytest.mark.parametrize(
+    ("typed", "name", "attributes"),
+    [
+        ("cpu-clock", "cpu-clock", ""),
+        ("cpu-clock//", "cpu-clock", ""),
+        ("cpu-clock/freq=997/", "cpu-clock", "freq=997"),
+        ("cpu-clock/freq=997/u", "cpu-clock:u", "freq=997"),
+        ("cpu-clock/freq=500,name=ticks,call-graph=fp/", "cpu-clock", "freq=500,name=ticks,call-graph=fp"),
+        ("L1-dcache-load-misses/period=1000/", "L1-dcache-load-misses", "period=1000"),
+        ("cpu/event=0x3c,umask=1,period=9/u", "cpu/event=0x3c,umask=1/u", "period=9"),
+        ("intel_pt//", "intel_pt//", ""),
+        ("cpu-clock/percore/", "cpu-clock/percore/", ""),
+        ("sched:sched_switch", "sched:sched_switch", ""),
+        ("mem:0x1000/4:rw", "mem:0x1000/4:rw", ""),
+        ("cycles:ppp", "cycles:ppp", ""),
+        ("/", "/", ""),
+        ("", "", ""),
+    ],
+)
+def test_terms_of_sampling_are_attributes(typed: str, name: str, attributes: str) -> None:
+    assert plain(typed) == (name, attributes)
+    assert plain(name) == (name, "")
+
+
+def test_one_recording_never_adds_up_one_event_twice() -> None:
+    typed = ["cpu-clock/freq=99/", "cpu-clock", "cpu-clock:u"]
+    named = [("cpu-clock/freq=99/", ""), ("cpu-clock", ""), ("cpu-clock:u", "")]
+    assert distinct((raw, "") for raw in typed) == named
+    assert distinct(named) == named
+    twice = ["cpu-clock/freq=99/", "cpu-clock/freq=7/"]
+    assert distinct((raw, "") for raw in twice) == [("cpu-clock", "freq=99"), ("cpu-clock/freq=7/", "")]
+
+
+def test_a_name_that_a_person_gave_is_an_attribute() -> None:
+    about = "name = ticks, , id = { 3 }, type = 1, size = 128, { sample_period, sample_freq } = 500, freq = 1"
+    assert distinct([("ticks", about)]) == [("cpu-clock", "name=ticks")]
+    faults = "type = 1 (software), size = 136, config = 0x2 (PERF_COUNT_SW_PAGE_FAULTS), exclude_kernel = 1"
+    assert distinct([("mine", faults)]) == [("page-faults:u", "name=mine")]
+    assert distinct([("other", "type = 4, size = 128, config = 0x3c")]) == [("other", "")]
+    assert distinct([("cycles:P", "type = 0, size = 128")]) == [("cycles:P", "")]
+
+
+@pytest.mark.parametrize(
+    ("event", "unit"),
+    [
+        ("cpu-clock/freq=99/u", "ns"),
+        ("task-clock:u", "ns"),
+        ("sched:sched_stat_runtime", "ns"),
+        ("sched:sched_stat_iowait", "ns"),
+        ("sched:sched_switch", "count"),
+        ("page-faults", "count"),
+    ],
+)
+def test_units(event: str, unit: str) -> None:
+    assert unit_of(event) == unit
+    assert unit_of(event, weighted=False) == "count"
+
+
+def test_the_main_event() -> None:
+    assert main_of(["page-faults", "cpu-clock:u", "cycles"]) == "cpu-clock:u"
+    assert main_of(["page-faults", "cpu_core/cycles/u"]) == "cpu_core/cycles/u"
+    assert main_of(["page-faults", "cycles"], "page-faults") == "page-faults"
+    assert main_of(["cs", "cycles"], "page-faults") == "cycles"
+    assert main_of(["cs", "faults"]) == "cs"
+    assert main_of([]) is None
+    assert not tells_time("cycle_activity.stalls_total")
+
+
+def test_an_event_is_found_as_it_was_typed() -> None:
+    names, attributes = ["cpu-clock", "page-faults"], ["freq=99,name=ticks", None]
+    assert place_of("cpu-clock/freq=7/", names, attributes) == 0
+    assert place_of("ticks", names, attributes) == 0
+    assert place_of("page-faults", names, attributes) == 1
+    assert place_of("cycles", names, attributes) is None
+
+
+def test_terms() -> None:
+    assert term("cpu-clock/freq=199/", "freq") == "199"
+    assert term("cpu-clock/freq=199,no-inherit/u", "no-inherit") == ""
+    assert term("cpu-clock/freq=199/", "period") is None
+    assert term("cpu-clock", "freq") is None
+
+
+TEXT = """\
+# ========
+# hostname : vm
+# event : name = {first}, , id = {{ 1 }}, type = 1, size = 128, config = 0x2, {{ sample_period, sample_freq }} = 40
+# event : name = {second}, , id = {{ 2 }}, type = 1, size = 128, {{ sample_period, sample_freq }} = 97, freq = 1
+# ========
+#
+a 1 1.000000000:  40 {met}:
+\t400000 main+0x1 (/a)
+
+a 1 1.100000000:  7 {other}:
+\t400000 main+0x1 (/a)
+
+"""
+FAULTS, CLOCK = "page-faults/period=40/", "cpu-clock/freq=97/"
+
+
+def read(text: str) -> Profile:
+    from io import BytesIO
+
+    return perf_script.read(BytesIO(text.encode()))
+
+
+def test_the_heading_tells_what_was_named_first() -> None:
+    faults_met = read(TEXT.format(first=CLOCK, second=FAULTS, met=FAULTS, other=CLOCK))
+    assert faults_met.meta.main_event == "cpu-clock"
+    assert faults_met.meta.facts[FIRST_EVENT] == "page-faults"
+    faults_named = read(TEXT.format(first=FAULTS, second=CLOCK, met=CLOCK, other=FAULTS))
+    assert faults_named.meta.main_event == "page-faults"
+    assert faults_named.meta.facts[FIRST_EVENT] == "cpu-clock"
+    bare = "".join(line for line in TEXT.splitlines(keepends=True) if not line.startswith("#"))
+    assert read(bare.format(met=FAULTS, other=CLOCK)).meta.main_event == "cpu-clock"
+
+
+def test_an_event_recorded_twice_stays_two() -> None:
+    profile = read(TEXT.format(first=CLOCK, second="cpu-clock", met="cpu-clock", other=CLOCK))
+    assert [row["name"] for row in profile.events.to_pylist()] == ["cpu-clock", CLOCK]
+
+
+def test_a_stored_result_with_old_names() -> None:
+    """schema4.perfloom was written by the version before: `perfloom convert old.script.txt --to profile`."""
+    with open(DATA / "schema4.perfloom", "rb") as file:
+        profile = stored.read(file)
+    assert profile.events.select(["name", "unit", "attributes"]).to_pylist() == [
+        {"name": "page-faults", "unit": "count", "attributes": "period=40"},
+        {"name": "sched:sched_stat_runtime", "unit": "ns", "attributes": None},
+        {"name": "cpu-clock", "unit": "ns", "attributes": "freq=97"},
+    ]
+    assert profile.meta.main_event == "page-faults"
+    assert profile.meta.facts[FIRST_EVENT] == "page-faults"
+
+
+def test_the_list_of_results_shows_todays_names_of_old_rows() -> None:
+    def row(**changes: object) -> ResultRow:
+        columns = dict.fromkeys(("samples", "threads", "duration_ns", "bytes", "created"), 0)
+        lists = dict.fromkeys(("reasons", "originals"), ())
+        return ResultRow(**columns | lists | {"id": "a" * 12, "format": "perf-script", "complete": True} | changes)
+
+    total = {"unit": "ns", "total": 5, "samples": 1, "scaling": None}
+    events = [{"name": FAULTS} | total, {"name": CLOCK} | total]
+    meta = {"format": "perf-script", "main_event": FAULTS}
+    shown = result(row(events=events, meta=meta), ())
+    assert [event.name for event in shown.events] == ["page-faults", "cpu-clock"]
+    assert shown.meta.main_event == "cpu-clock"
