@@ -21,6 +21,7 @@ TITLES = {
     400: "That does not work",
     403: "Not allowed",
     404: "Not found",
+    408: "Too slow",
     409: "Not now",
     413: "Too large",
     422: "This cannot be read",

@@ -18,7 +18,18 @@ from pathlib import Path
 
 import pytest
 
-SOURCES = ("app", "workers", "templates", "static", "perfloom", "setup.cfg", "pyproject.toml", "README.md", "wsgi.py")
+SOURCES = (
+    "app",
+    "workers",
+    "templates",
+    "static",
+    "perfloom",
+    "setup.cfg",
+    "pyproject.toml",
+    "README.md",
+    "wsgi.py",
+    "gunicorn.conf.py",
+)
 
 # Run by the interpreter under test. Follows what the pages link to, and what the scripts import, to the end.
 CRAWL = r"""

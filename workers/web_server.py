@@ -13,7 +13,9 @@ from perfloom.domain.errors import Unavailable
 from perfloom.places import reason
 from perfloom.workers.logs import set_up_logging
 
-THREADS = 8
+THREADS = 12
+"""A quarter of them each may wait for slow uploads and for slow readers of responses; the others never wait."""
+WORKER = "perfloom.workers.web_gate.GatedWorker"
 LONGEST_S = 120
 
 
@@ -41,11 +43,16 @@ class _Application(BaseApplication):  # type: ignore[misc]
 
 def serve(settings: Settings, *, handle: int | None = None, processes: int = 1) -> None:
     """Serve pages until told to end. handle: a listening socket; without it one is opened by the settings."""
+    bind = [f"fd://{handle}" if handle is not None else address(settings)]
+    options = OPTIONS | {"bind": bind, "workers": processes}
+    known = _Application(settings, {}).cfg.settings
+    _Application(settings, {name: value for name, value in options.items() if name in known}).run()
+
+
+def _options() -> dict[str, Any]:
     shared = "/dev/shm"
-    options = {
-        "bind": [f"fd://{handle}" if handle is not None else address(settings)],
-        "workers": processes,
-        "worker_class": "gthread",
+    return {
+        "worker_class": WORKER,
         "threads": THREADS,
         "timeout": LONGEST_S,
         "graceful_timeout": 3,
@@ -58,8 +65,10 @@ def serve(settings: Settings, *, handle: int | None = None, processes: int = 1) 
         "worker_tmp_dir": shared if os.access(shared, os.W_OK, effective_ids=True) else None,
         "control_socket_disable": True,
     }
-    known = _Application(settings, {}).cfg.settings
-    _Application(settings, {name: value for name, value in options.items() if name in known}).run()
+
+
+OPTIONS = _options()
+"""What gunicorn is told, but for address and number of processes. gunicorn.conf.py has the same."""
 
 
 def address(settings: Settings) -> str:

@@ -56,6 +56,12 @@ class Conflict(PerfloomError):
     http_status = 409
 
 
+class TooSlow(PerfloomError):
+    """A client sends what it uploads more slowly than a server waits for."""
+
+    http_status = 408
+
+
 class UnreadableInput(PerfloomError):
     """A file is in no format that is known, or nothing in it could be read."""
 
