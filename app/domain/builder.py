@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from .calltree import merge_children, preorder
 from .profile import Meta, Profile
-from .tables import NO_ID, ROOT, SCHEMAS, FrameKind
+from .tables import NO_ID, ROOT, SCHEMAS, FrameKind, column
 from .validity import impossible
 
 Array = np.ndarray[Any, Any]
@@ -54,6 +54,7 @@ class ProfileBuilder:
         self._functions: dict[tuple[str, str, str | None, int | None], int] = {}
         self._display: dict[int, str] = {}
         self._frames: dict[tuple[int, int | None, int | None, int | None, int, int], int] = {}
+        self._code: tuple[pa.Table, pa.Table] | None = None
         self._nodes: dict[int, int] = {}
         self._parents = array("q", [NO_ID])
         self._node_frames = array("q", [NO_ID])
@@ -146,6 +147,11 @@ class ProfileBuilder:
         """The ids of many places in code, each (function, address, symbol_offset, line, inline_depth, kind)."""
         known = self._frames
         return [known.setdefault(row, len(known)) for row in rows]
+
+    def code(self, functions: pa.Table, frames: pa.Table) -> None:
+        """Take whole tables of functions and of places in code, for who has them as columns: instead of asking for the
+        ids of each, which are their rows then."""
+        self._code = functions, frames
 
     def stack(self, frames: Iterable[int]) -> int:
         """The id of a call stack given as frame ids, outermost first. No frames: the root."""
@@ -351,6 +357,9 @@ class ProfileBuilder:
 
     def _frame_identity(self) -> tuple[Array, Array]:
         """Function and kind of each frame, with one row more at the end for the root's frame -1."""
+        if self._code:
+            frames = self._code[1]
+            return np.append(column(frames, "function"), 0), np.append(column(frames, "kind"), 0)
         function = np.array([key[0] for key in self._frames] + [0], np.int64)
         kind = np.array([key[5] for key in self._frames] + [0], np.int64)
         return function, kind
@@ -379,6 +388,8 @@ class ProfileBuilder:
         return _rows("threads", rows)
 
     def _function_table(self) -> pa.Table:
+        if self._code:
+            return self._code[0]
         keys = list(self._functions)
         return _table(
             "functions",
@@ -390,6 +401,8 @@ class ProfileBuilder:
         )
 
     def _frame_table(self) -> pa.Table:
+        if self._code:
+            return self._code[1]
         function, address, offset, line, inline_depth, kind = (
             zip(*self._frames, strict=True) if self._frames else [()] * 6
         )

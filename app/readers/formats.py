@@ -89,7 +89,7 @@ READERS: dict[str, Reader] = {
         Reader(
             *(perfetto_trace.FORMAT, "a trace of Perfetto", perfetto_trace.sniff, perfetto_trace.read), compiled=True
         ),
-        Reader(pprof.FORMAT, "a profile of pprof", pprof.sniff, pprof.read),
+        Reader(pprof.FORMAT, "a profile of pprof", pprof.sniff, pprof.read, compiled=True),
         Reader(callgrind.FORMAT, "a file of callgrind", callgrind.sniff, callgrind.read, compiled=True),
         Reader(austin.FORMAT, "samples of austin", austin.sniff, austin.read),
         Reader(py_spy.FORMAT, "stacks of py-spy", py_spy.sniff, py_spy.read),

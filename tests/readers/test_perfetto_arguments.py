@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfloom.domain.wire import chunk, message, varint
+from perfloom.readers.loops.wire_columns import messages
 from perfloom.readers.perfetto_trace import arguments
 from perfloom.readers.perfetto_trace.packets import PAD, TRACK_EVENT, packets_of
-from perfloom.readers.perfetto_trace.wire_columns import messages
 from perfloom.readers.trace.made import NONE, MadeEvents
 
 Losses = list[tuple[str, str, int]]

@@ -19,7 +19,7 @@ from ... import __version__
 from ...domain.tables import NUMBERED
 
 SHARED = (
-    *("loops/compiled.py", "loops/hashing.py", "perfetto_trace/wire_columns.py"),
+    *("loops/compiled.py", "loops/hashing.py", "loops/wire_columns.py"),
     *("trace/interning.py", "trace/masks.py", "trace/values.py"),
 )
 """Modules of which parts are compiled into loops of others: the compiler sees only that a loop's own module changes."""

@@ -24,6 +24,18 @@ PACKET = wire.message(
     wire.message(11, wire.number(9, 3), wire.chunk(23, b"instant"), wire.message(4, wire.chunk(10, b"count"))),
 )
 
+PPROF = b"".join(
+    (
+        wire.message(1, wire.number(1, 1), wire.number(2, 2)),
+        wire.message(
+            2, wire.packed(1, [1]), wire.packed(2, [5]), wire.message(3, wire.number(1, 3), wire.number(3, 7))
+        ),
+        wire.message(4, wire.number(1, 1), wire.number(3, 4096), wire.message(4, wire.number(1, 1), wire.number(2, 9))),
+        wire.message(5, wire.number(1, 1), wire.number(2, 4)),
+        *(wire.message(6, text) for text in (b"", b"cpu", b"nanoseconds", b"pid", b"main")),
+    )
+)
+
 
 def compile_all() -> None:
     """Compile what is not kept from an earlier time, and note that it is done. It takes up to half a minute.
@@ -44,7 +56,7 @@ def load_all(enough: Callable[[], bool] = lambda: False) -> None:
     enough: asked between one format and the next, the most used first, whether to leave the rest to who reads it.
     """
     # What is compiled is loaded where something is read, and nowhere else.
-    from .. import callgrind, llama_trace, memory_snapshot, perfetto_trace, pytorch
+    from .. import callgrind, llama_trace, memory_snapshot, perfetto_trace, pprof, pytorch
     from ..trace.interning import grown, table
 
     # A snapshot of few values is read in plain Python, which calls some of what is compiled.
@@ -54,6 +66,7 @@ def load_all(enough: Callable[[], bool] = lambda: False) -> None:
         (llama_trace, (LINES,)),
         (callgrind, (CALLS,)),
         (perfetto_trace, (PACKET,)),
+        (pprof, (PPROF,)),
     )
     for reader, samples in formats:
         if enough():

@@ -9,12 +9,12 @@ import orjson
 
 from ...domain.wire import Damaged, fields, signed
 from ..loops.compiled import COMPILED
+from ..loops.wire_columns import CONTENT, Messages, Places, messages
 from ..trace.events import Array
 from ..trace.made import NONE, MadeEvents
 from .interned import KEYS, LOCATIONS, STRINGS, Interned
 from .packets import Lost, Packets
 from .texts import decoded, real_text, texts_at
-from .wire_columns import CONTENT, Messages, Places, messages
 
 ANNOTATION, LOCATION, LOCATION_ID = 4, 33, 34
 """Fields of TrackEvent that become arguments."""

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from ..loops.wire_columns import distinct, messages
 from ..trace.events import MISSING, Array
 from .packets import CLOCK, CLOCKS, DEFAULTS, TIME, Lost, Packets
-from .wire_columns import distinct, messages
 
 UNSIGNED = 0xFFFF_FFFF_FFFF_FFFF
 REALTIME, BOOTTIME, SCOPED, COMMON = 1, 6, range(64, 128), range(1 << 63)

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..loops.compiled import compiled
 from ..loops.hashing import coded
+from ..loops.wire_columns import messages, numbers_in
 from ..trace.events import Array
 from ..trace.thread_states import UNKNOWN_TASK
 from .texts import Place, texts_at
-from .wire_columns import Places, messages, varint
 
 SWITCH_TIME, SWITCH_STATE, SWITCH_TASK, COMMS, SWITCH_COMM, WAKE_TIME, WAKE_TASK = 1, 2, 3, 5, 6, 7, 8
 _COLUMNS = (SWITCH_TIME, SWITCH_STATE, SWITCH_TASK, 4, SWITCH_COMM, WAKE_TIME, WAKE_TASK, 9, 10, 11)
@@ -37,45 +36,13 @@ class Compact:
     broken: int
 
 
-@compiled
-def _unpacked(data: Array, row: Array, begin: Array, size: Array, damaged: Array, rows: Array, values: Array) -> int:
-    """Fill in the numbers of packed fields, and of those that are not packed, as far as there is room. Returns how many
-    there are."""
-    count = 0
-    for i in range(len(row)):
-        if size[i] < 0:
-            if count < len(rows):
-                rows[count], values[count] = row[i], begin[i]
-            count += 1
-            continue
-        at, end = begin[i], begin[i] + size[i]
-        while at < end:
-            value, at = varint(data, at, end)
-            if at < 0:
-                damaged[row[i]] = True
-                break
-            if count < len(rows):
-                rows[count], values[count] = row[i], value
-            count += 1
-    return count
-
-
-def _numbers(data: Array, found: Places, damaged: Array) -> tuple[Array, Array]:
-    """The numbers of a column, and which bundle each is of. Notes which bundles are damaged."""
-    rows, values = np.empty(0, np.int32), np.empty(0, np.int64)
-    count = _unpacked(data, found.row, found.value, found.size, damaged, rows, values)
-    rows, values = np.empty(count, np.int32), np.empty(count, np.int64)
-    _unpacked(data, found.row, found.value, found.size, damaged, rows, values)
-    return rows, values
-
-
 def compact_of(data: bytes, spans: Array, cpu: Array, place: Place) -> Compact:
     """What stands in these bundles, each of a CPU. place: of a text."""
     array = np.frombuffer(data, np.uint8)
     bundles = messages(array, spans, (), (), (*_COLUMNS, COMMS))
     count = len(bundles)
     damaged = bundles.bad != 0
-    columns = {field: _numbers(array, bundles.listed[field], damaged) for field in _COLUMNS}
+    columns = {field: numbers_in(array, bundles.listed[field], damaged) for field in _COLUMNS}
     counts = {field: np.bincount(rows, minlength=count) for field, (rows, _) in columns.items()}
     names = bundles.listed[COMMS].contents()
     # Where a bundle has no names at all the first is the empty one.

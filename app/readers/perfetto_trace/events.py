@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from ..loops.wire_columns import Messages, distinct, messages
 from ..trace.events import MISSING, Array
 from ..trace.made import NONE, MadeEvents
 from .arguments import ANNOTATION, LOCATION, LOCATION_ID, Arguments
@@ -14,7 +15,6 @@ from .legacy import LEGACY, Legacy
 from .packets import DEFAULTS, THREAD, TRACK_EVENT, Lost, Packets
 from .texts import texts_at
 from .tracks import Lane, Names
-from .wire_columns import Messages, distinct, messages
 
 BEGIN, END, INSTANT, COUNT, STATE = 1, 2, 3, 4, 5
 """Types of track events."""

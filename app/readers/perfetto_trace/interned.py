@@ -5,11 +5,11 @@ from functools import cached_property
 import numpy as np
 
 from ..loops.hashing import Index, coded
+from ..loops.wire_columns import messages
 from ..trace.events import Array
 from ..trace.made import NONE
 from .packets import Packets
 from .texts import Place, texts_at
-from .wire_columns import messages
 
 CATEGORIES, NAMES, KEYS, LOCATIONS, STRINGS = 1, 2, 3, 4, 29
 """Fields of InternedData."""

@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..loops.hashing import coded
+from ..loops.wire_columns import Messages, distinct, messages
 from ..trace.atrace import Markers
 from ..trace.events import Array
 from ..trace.made import MadeEvents
@@ -15,7 +16,6 @@ from .compact import compact_of
 from .packets import FTRACE, Lost, Packets
 from .texts import texts_at
 from .tracks import Names
-from .wire_columns import Messages, distinct, messages
 
 TIME, TASK, PRINT, SWITCH, FREQUENCY, IDLE, WAKEUP, WAKING, NEW, RENAME = 1, 2, 3, 4, 11, 13, 17, 20, 114, 236
 _WANTED = (TIME, TASK, PRINT, SWITCH, FREQUENCY, IDLE, WAKEUP, WAKING, NEW, RENAME)

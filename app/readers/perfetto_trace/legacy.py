@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from ..loops.wire_columns import Messages, distinct, messages
 from ..trace.events import MISSING, Array
 from ..trace.made import NONE
 from .interned import NAMES, Interned
 from .packets import Packets
 from .texts import Place
-from .wire_columns import Messages, distinct, messages
 
 LEGACY = 6
 """The field of TrackEvent."""

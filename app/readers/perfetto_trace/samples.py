@@ -7,6 +7,7 @@ import numpy as np
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import FrameKind
 from ...domain.wire import Damaged, fields, unpacked
+from ..loops.wire_columns import messages
 from ..perf_script.grammar import kind_of
 from ..trace.events import MISSING, Array
 from ..trace.made import NONE
@@ -14,7 +15,6 @@ from ..trace.phases import FARTHEST_NS
 from .interned import Interned
 from .packets import SAMPLE, Lost, Packets
 from .tracks import Names
-from .wire_columns import messages
 
 EVENT = "CPU samples"
 FUNCTION_NAMES, FRAMES, STACKS, PATHS, MAPPINGS = 5, 6, 7, 17, 19

@@ -10,10 +10,10 @@ import numpy as np
 
 from ..loops.compiled import lean
 from ..loops.hashing import FACTOR, Index, place
+from ..loops.wire_columns import content, varint
 from ..trace.events import Array
 from .known import Known
 from .texts import real_text
-from .wire_columns import content, varint
 
 NAME_ID, BOOL, UINT, INT, DOUBLE, TEXT, POINTER, NESTED, JSON, NAME, DICT, ARRAY, TEXT_ID = (
     *(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 17),

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..loops.compiled import compiled
-from ..loops.hashing import coded
-from ..trace.events import Array
+from .compiled import compiled
+from .hashing import Array, coded
 
 ABSENT, NUMBER, CONTENT = 0, 1, 2
 """What stands in a column of sizes: that there is no such field, that it is a number, or CONTENT and the size of it."""
@@ -206,6 +205,39 @@ def messages(
         other=other,
         bad=bad,
     )
+
+
+@compiled
+def _unpacked(data: Array, row: Array, begin: Array, size: Array, damaged: Array, rows: Array, values: Array) -> int:
+    """Fill in the numbers of packed fields, and of those that are not packed, as far as there is room. Returns how many
+    there are."""
+    count = 0
+    for i in range(len(row)):
+        if size[i] < 0:
+            if count < len(rows):
+                rows[count], values[count] = row[i], begin[i]
+            count += 1
+            continue
+        at, end = begin[i], begin[i] + size[i]
+        while at < end:
+            value, at = varint(data, at, end)
+            if at < 0:
+                damaged[row[i]] = True
+                break
+            if count < len(rows):
+                rows[count], values[count] = row[i], value
+            count += 1
+    return count
+
+
+def numbers_in(data: Array, found: Places, damaged: Array) -> tuple[Array, Array]:
+    """(rows, values) of a field of whole numbers, packed or one by one: the message that each is in, and the number.
+    Notes in `damaged` (bool, by message) which messages have a field of it that is no such numbers."""
+    rows, values = np.empty(0, np.int32), np.empty(0, np.int64)
+    count = _unpacked(data, found.row, found.value, found.size, damaged, rows, values)
+    rows, values = np.empty(count, np.int32), np.empty(count, np.int64)
+    _unpacked(data, found.row, found.value, found.size, damaged, rows, values)
+    return rows, values
 
 
 def distinct(*columns: Array) -> tuple[list[tuple[int, ...]], Array]:

@@ -1,0 +1,108 @@
+"""Reader of pprof's files: what Go, gperftools, Pyroscope, Parca and others write. Definition: proto/profile.proto.
+
+The file has values and no times: each becomes a sample that weighs so much, all of them at time 0. Each type of value
+is an event. Labels that name a thread (`thread`, `tid`, `process`, `pid`, `host`, `rank`) tell threads apart; others
+are not kept, and are listed among what could not be read.
+"""
+
+from typing import Any, BinaryIO
+
+from ...domain.errors import UnreadableInput
+from ...domain.profile import Profile
+from ...domain.wire import BYTES, VARINT, Damaged, fields, read_varint
+
+FORMAT = "pprof"
+LONGEST_BYTES = (1 << 31) - 1
+CUT_OFF = "bytes that are no pprof: the file is cut off or damaged there, and what follows is lost"
+NO_VALUES = "sample whose values are not one for each type"
+NO_LOCATION = "sample whose stack names a location that is not in the file"
+NO_FUNCTION = "location whose function is not in the file"
+LABELS = "label of a sample, which has no place here"
+NEGATIVE = "sample with a value below zero"
+
+_Shape = dict[int, tuple[int, ...]]
+_NUMBER, _CONTENT, _PACKED = (VARINT,), (BYTES,), (VARINT, BYTES)
+_TYPE: _Shape = dict.fromkeys((1, 2), _NUMBER)
+_SAMPLE: _Shape = {1: _PACKED, 2: _PACKED, 3: _CONTENT}
+_MAPPING: _Shape = dict.fromkeys(range(1, 11), _NUMBER)
+_LOCATION: _Shape = {**dict.fromkeys((1, 2, 3, 5), _NUMBER), 4: _CONTENT}
+_FUNCTION: _Shape = dict.fromkeys(range(1, 6), _NUMBER)
+_MESSAGES: dict[int, _Shape] = {1: _TYPE, 2: _SAMPLE, 3: _MAPPING, 4: _LOCATION, 5: _FUNCTION, 11: _TYPE}
+_STRING = 6
+_PROFILE: _Shape = {
+    **dict.fromkeys(_MESSAGES, _CONTENT),
+    _STRING: _CONTENT,
+    **dict.fromkeys((7, 8, 9, 10, 12, 14, 15), _NUMBER),
+    13: _PACKED,
+}
+"""The fields of a Profile, and of the messages in it, with the wire types that each may have."""
+_MOST_FIELDS, _ENOUGH = 500, 10
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` is a Profile of pprof, by its structure.
+
+    Its fields may come in any order: Go's runtime writes the type of the period or the time first. Each has to be one
+    of a Profile, with its wire type; so have those of its messages; and the first string is the empty one.
+    """
+    count = messages = strings = 0
+    try:
+        for number, kind, value in fields(head):
+            if kind not in _PROFILE.get(number, ()):
+                return False
+            if number in _MESSAGES:
+                if not _fits(value, _MESSAGES[number]):
+                    return False
+                messages += len(value) > 0
+            elif number == _STRING:
+                if not strings and len(value):
+                    return False
+                strings += 1
+            count += 1
+            if count == _MOST_FIELDS:
+                break
+    except Damaged as error:
+        if count < _ENOUGH and not _cut(head, error.at):
+            return False
+    # Where the strings come first, there may be nothing else as far as `head` goes.
+    return count > 1 and (messages > 0 or (strings == count and _is_text(head)))
+
+
+def _fits(content: memoryview, known: _Shape) -> bool:
+    """Whether all fields of a message are such."""
+    try:
+        return all(kind in known.get(number, ()) for number, kind, _ in fields(content))
+    except Damaged:
+        return False
+
+
+def _cut(head: bytes, at: int) -> bool:
+    """Whether the field that begins at `at` could be one of a Profile, had `head` not ended in it."""
+    try:
+        tag, at = read_varint(head, at, len(head))
+        if tag & 7 not in _PROFILE.get(tag >> 3, ()):
+            return False
+        size, at = read_varint(head, at, len(head))
+    except Damaged as error:
+        return error.at + 10 > len(head)
+    return tag & 7 == BYTES and size > len(head) - at
+
+
+def _is_text(head: bytes) -> bool:
+    try:
+        return all(bytes(value).decode() is not None for _, _, value in fields(head))
+    except Damaged:
+        return True
+    except UnicodeDecodeError:
+        return False
+
+
+def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
+    """The profile in a file of pprof. `source` names it in messages. Raises UnreadableInput where it has no sample."""
+    # What is compiled is loaded where something is read, and nowhere else.
+    from .assembly import assembled
+
+    data: Any = stream.read(LONGEST_BYTES)
+    if stream.read(1):
+        raise UnreadableInput(f"{source} is larger than 2 GiB. Record for a shorter time, or export a part of it.")
+    return assembled(data, source, getattr(stream, "defect", None))

@@ -1,0 +1,92 @@
+"""How long a file of pprof takes to read, beside `go tool pprof -raw` on the same file.
+
+    python -m benchmarks.pprof_reading [--samples 60000] [--names 20000] [--depth 20] [--rounds 5]
+
+A profile is made up that has so many samples and functions. What is measured runs in processes of their own, in turn,
+medians of all rounds: wall clock, processor time, peak resident memory. Ours starts Python, reads the file into a
+Profile and adds up its values, which must be what Go's tool adds up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import random
+import re
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from perfloom.domain.wire import chunk, message, number, packed
+
+from .reading import Run, run
+
+OURS = """
+import gzip, sys
+from perfloom.readers import pprof
+with gzip.open(sys.argv[1]) as file:
+    profile = pprof.read(file)
+print(sum(profile.samples.column("weight").to_pylist()))
+"""
+
+
+def made(samples: int, names: int, depth: int) -> bytes:
+    """The bytes of a profile."""
+    order = random.Random(1)
+    strings = ["", "cpu", "nanoseconds", "/bin/program", "/src/main.go"]
+    first = len(strings)
+    strings += [f"github.com/example/project/package{n % 97}.(*Type{n % 31}).Method{n}" for n in range(names)]
+    parts = [message(1, number(1, 1), number(2, 2))]
+    for _ in range(samples):
+        stack = [1 + int(names * order.random() ** 3) for _ in range(order.randint(2, 2 * depth))]
+        parts.append(message(2, packed(1, stack), packed(2, [10_000_000])))
+    parts.append(message(3, number(1, 1), number(2, 0x400000), number(3, 0x4000000), number(5, 3)))
+    for n in range(names):
+        line = message(4, number(1, n + 1), number(2, 10 + n % 900))
+        parts.append(message(4, number(1, n + 1), number(2, 1), number(3, 0x400000 + 16 * n), line))
+    parts += [
+        message(5, number(1, n + 1), number(2, first + n), number(3, first + n), number(4, 4)) for n in range(names)
+    ]
+    parts += [chunk(6, text.encode()) or message(6) for text in strings]
+    return b"".join(parts)
+
+
+def main() -> int:
+    """Measure and report; status 1 where the sums differ."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--samples", type=int, default=60_000)
+    parser.add_argument("--names", type=int, default=20_000)
+    parser.add_argument("--depth", type=int, default=20, help="the mean depth of call stacks")
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    runs: dict[str, list[Run]] = {}
+    with tempfile.TemporaryDirectory(prefix="perfloom-benchmark-") as name:
+        folder = Path(name)
+        path, ours, theirs = folder / "cpu.pb.gz", folder / "ours", folder / "theirs"
+        data = made(given.samples, given.names, given.depth)
+        path.write_bytes(gzip.compress(data, 6))
+        size = f"{len(data) / 1e6:.1f} MB, packed {path.stat().st_size / 1e6:.1f} MB"
+        print(f"{given.samples:,} samples, {given.names:,} functions, {size}")
+        # What is compiled once is kept.
+        run([sys.executable, "-c", OURS, path], ours)
+        for _ in range(given.rounds):
+            runs.setdefault("perfloom", []).append(run([sys.executable, "-c", OURS, path], ours))
+            environment = {"PPROF_TMPDIR": name}
+            runs.setdefault("go tool pprof -raw", []).append(
+                run(["go", "tool", "pprof", "-raw", path], theirs, environment)
+            )
+        values = re.findall(r"^ +(\d+): [\d ]+$", theirs.read_text().partition("Locations\n")[0], re.MULTILINE)
+        same = sum(map(int, values)) == int(ours.read_text())
+    print(f"{'':20} {'wall s':>8} {'CPU s':>8} {'peak MB':>8}")
+    wall = {}
+    for name, these in runs.items():
+        wall[name], cpu = (statistics.median(getattr(one, field) for one in these) for field in ("wall_s", "cpu_s"))
+        print(f"{name:20} {wall[name]:8.2f} {cpu:8.2f} {max(one.peak for one in these) / 1e6:8.0f}")
+    print(f"perfloom takes {wall['perfloom'] / wall['go tool pprof -raw']:.2f} times as long")
+    print("the same sum" if same else "THE SUMS DIFFER")
+    return int(not same)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

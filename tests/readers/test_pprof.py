@@ -1,0 +1,195 @@
+"""pprof's files as Go's own runtime writes them, beside what Go's own tool says of them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import random
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from perfloom.domain import wire
+from perfloom.domain.profile import Profile
+from perfloom.domain.tables import column, texts
+from perfloom.readers import pprof, recognise
+from tests.parts import require
+
+DATA = Path(__file__).parents[1] / "data"
+KINDS = ("cpu", "heap", "allocs", "goroutine", "block", "mutex", "threadcreate")
+UNITS = {"nanoseconds": "ns"}
+Stacks = Counter[tuple[str, str, tuple[str, ...]]]
+
+
+@pytest.fixture(scope="module")
+def profiles(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all profiles of Go's runtime, recorded here."""
+    folder = tmp_path_factory.mktemp("go")
+    environment = {**os.environ, "GOCACHE": str(folder / "cache"), "GOFLAGS": "-mod=mod", "GOPROXY": "off"}
+    source = DATA / "go" / "profiles.go"
+    subprocess.run([require("go"), "build", "-o", folder / "program", source], check=True, env=environment)
+    subprocess.run([folder / "program"], check=True, cwd=folder)
+    return folder
+
+
+def go(path: Path, *words: str) -> str:
+    """What `go tool pprof` prints of a file."""
+    environment = {"HOME": str(path.parent), "PATH": "/usr/bin:/bin", "PPROF_TMPDIR": str(path.parent)}
+    command = [require("go"), "tool", "pprof", *words, str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+
+
+def read(path: Path) -> Profile:
+    data = gzip.decompress(path.read_bytes())
+    reader = recognise(data, path.name)
+    assert reader.name == "pprof"
+    return reader.read(io.BytesIO(data), path.name)
+
+
+def of_profile(profile: Profile) -> Stacks:
+    """The values by event, unit and call stack, innermost first."""
+    names, function = texts(profile.functions, "name"), column(profile.frames, "function").tolist()
+    parent, frame = (column(profile.stacks, name).tolist() for name in ("parent", "frame"))
+    events = list(zip(texts(profile.events, "name"), texts(profile.events, "unit"), strict=True))
+    found: Stacks = Counter()
+    for sample in profile.samples.to_pylist():
+        path, node = [], sample["stack"]
+        while node > 0:
+            path.append(names[function[frame[node]]])
+            node = parent[node]
+        found[(*events[sample["event"]], tuple(path))] += sample["weight"]
+    return found
+
+
+def of_go(raw: str) -> Stacks:
+    """The same of what `go tool pprof -raw` prints."""
+    samples, _, rest = raw.partition("Samples:\n")[2].partition("Locations\n")
+    locations: dict[str, list[str]] = {}
+    for line in rest.partition("Mappings\n")[0].splitlines():
+        head = re.match(r" *(\d+): (?:0x[0-9a-f]+ )?(?:M=\d+ )?(?:\[F\] )?", line)
+        if head:
+            number, line = head[1], line[head.end() :]
+        locations.setdefault(number, []).extend(line.split()[:1])
+    types, *lines = samples.splitlines()
+    events = [word.partition("[dflt]")[0].split("/") for word in types.split()]
+    found: Stacks = Counter()
+    for line in lines:
+        if values := re.fullmatch(r" *(\d+(?: +\d+)*): ?([\d ]*)", line):
+            path = tuple(name for place in values[2].split() for name in locations[place])
+            for (name, unit), value in zip(events, values[1].split(), strict=True):
+                if int(value):
+                    found[name, UNITS.get(unit, unit), path] += int(value)
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_profiles_of_go_have_the_values_that_its_own_tool_shows(profiles: Path, kind: str) -> None:
+    path = profiles / f"{kind}.prof"
+    profile = read(path)
+    raw, found = go(path, "-raw"), of_profile(profile)
+    wanted = of_go(raw)
+    # Go's own tool leaves out samples without a stack: of threads that were created, the runtime knows no more.
+    assert {key: value for key, value in found.items() if key[2]} == wanted
+    assert found and (wanted or kind == "threadcreate")
+    assert {row["reason"] for row in profile.losses.to_pylist()} <= {pprof.LABELS}
+    main = profile.meta.main_event
+    total = sum(value for (event, _, _), value in wanted.items() if event == main)
+    if total:
+        top = go(path, "-top", "-unit=ns" if "/nanoseconds" in raw else "-unit=B", "-nodefraction=0")
+        assert re.search(rf"of {total}(?:ns|B)? total", top), top[:300]
+
+
+def test_the_program_shows_in_its_profiles(profiles: Path) -> None:
+    """Not only do both agree: what the program did is there."""
+    weights = {kind: of_profile(read(profiles / f"{kind}.prof")) for kind in KINDS}
+    spun = sum(value for (event, _, path), value in weights["cpu"].items() if event == "cpu" and "main.spin" in path)
+    assert spun > 150_000_000
+    for kind, event in (("heap", "inuse_space"), ("allocs", "alloc_space")):
+        held = sum(v for (name, _, path), v in weights[kind].items() if name == event and "main.allocate" in path)
+        assert 10e6 < held < 60e6
+    for kind in ("block", "mutex"):
+        assert any(event == "delay" and "main.main.func2" in path for event, _, path in weights[kind])
+
+
+def shuffled(data: bytes, order: random.Random) -> bytes:
+    """The same Profile with its fields in another order; those of one number keep theirs."""
+    fields: dict[int, list[bytes]] = {}
+    at = 0
+    for number, kind, value in wire.fields(data):
+        size = len(wire.varint(number << 3)) + (
+            len(value) + len(wire.varint(len(value))) if kind == wire.BYTES else len(wire.varint(value))
+        )
+        fields.setdefault(number, []).append(data[at : at + size])
+        at += size
+    assert at == len(data)
+    pieces = [number for number, parts in fields.items() for _ in parts]
+    order.shuffle(pieces)
+    return b"".join(fields[number].pop(0) for number in pieces)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fields_may_come_in_any_order(profiles: Path, kind: str) -> None:
+    data = gzip.decompress((profiles / f"{kind}.prof").read_bytes())
+    wanted = of_profile(pprof.read(io.BytesIO(data)))
+    for seed in range(20):
+        other = shuffled(data, random.Random(seed))
+        assert recognise(other).name == "pprof"
+        assert of_profile(pprof.read(io.BytesIO(other))) == wanted
+        assert len(other) < 300 or pprof.sniff(other[: len(other) // 2])
+
+
+def test_a_file_that_is_cut_off_is_not_complete() -> None:
+    data = b"".join(
+        (
+            wire.message(6),
+            wire.chunk(6, b"cpu"),
+            wire.message(1, wire.number(1, 1)),
+            wire.message(2, wire.packed(2, [7])),
+            wire.message(5, wire.number(1, 1)),
+        )
+    )
+    assert pprof.read(io.BytesIO(data)).meta.complete
+    cut = pprof.read(io.BytesIO(data[:-1]))
+    assert not cut.meta.complete and f"byte {len(data) - 4}" in cut.meta.reasons[0]
+
+
+def test_texts_that_are_no_utf8_and_names_that_stand_twice_in_the_table() -> None:
+    names = (b"", b"cpu", b"f\xff", b"same", b"same")
+    functions = [wire.message(5, wire.number(1, n), wire.number(2, n + 1)) for n in (1, 2, 3)]
+    locations = [wire.message(4, wire.number(1, n), wire.message(4, wire.number(1, n))) for n in (1, 2, 3)]
+    samples = [wire.message(2, wire.packed(1, [n]), wire.packed(2, [n])) for n in (1, 2, 3)]
+    strings = [wire.message(6, name) for name in names]
+    profile = pprof.read(
+        io.BytesIO(b"".join((wire.message(1, wire.number(1, 1)), *samples, *locations, *functions, *strings)))
+    )
+    assert of_profile(profile) == Counter({("cpu", "count", ("f\ufffd",)): 1, ("cpu", "count", ("same",)): 5})
+    assert texts(profile.functions, "name") == ["f\ufffd", "same"]
+
+
+def test_values_that_no_sum_can_hold_are_lost() -> None:
+    values = [wire.message(2, wire.packed(2, [value])) for value in ((1 << 63) - 1, 3)]
+    strings = [wire.message(6, text) for text in (b"", b"cpu", b"seconds")]
+    data = b"".join((wire.message(1, wire.number(1, 1), wire.number(2, 2)), *values, *strings))
+    profile = pprof.read(io.BytesIO(data))
+    assert column(profile.samples, "weight").tolist() == [3_000_000_000]
+    assert profile.losses.column("count").to_pylist() == [1]
+
+
+def test_other_protobuf_is_not_taken_for_it() -> None:
+    plain = (DATA / "perfetto" / "kernel.pftrace").read_bytes()
+    message, number, chunk = wire.message, wire.number, wire.chunk
+    for head in (
+        plain[: 1 << 18],
+        # A model of ONNX, planes of TensorBoard's profiler, OpenTelemetry, and strings of something else.
+        number(1, 8) + chunk(2, b"pytorch") + message(7, chunk(1, b"node")),
+        message(1, number(1, 1), chunk(2, b"/host:CPU"), message(3, number(1, 1), chunk(2, b"main"))),
+        message(1, message(1, message(1, chunk(1, b"service.name")))),
+        b"".join(chunk(6, name) for name in (b"one", b"two", b"three")),
+        message(6) + number(1, 5),
+        number(9, 1_700_000_000) + number(12, 5),
+    ):
+        assert not pprof.sniff(head)
