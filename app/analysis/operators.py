@@ -305,7 +305,9 @@ def sums_of(
         tensor = tensor_cores_of(profile).uses
         device_self, tensor_self = np.zeros(len(some), np.int64), np.zeros(len(some), np.int64)
         for of_work in (calls.of_work, calls.noting):
-            hung = np.flatnonzero(of_work >= 0 if mask is None else (of_work >= 0) & mask[of_work])
+            hung = np.flatnonzero(of_work >= 0)
+            if mask is not None:
+                hung = hung[mask[of_work[hung]]]
             group, took = code[groups.code[of_work[hung]]], work.duration[hung]
             device_self += sums_on(group, took, len(some))
             tensor_self += sums_on(group, np.where(tensor[work.function[hung]], took, 0), len(some))

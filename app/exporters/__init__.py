@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from ..analysis.picking import check
 from ..analysis.slices import has_times
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
@@ -32,7 +33,7 @@ class Exporter:
     """A form to export to.
 
     name: as given to `convert --to`. title, about: what it is, in words. suffix: of a file's name. options: the
-    switches that `write` understands, with a sentence each. every_event: without a selected one it holds all, else
+    switches that `pieces` understands, with a sentence each. every_event: without a selected one it holds all, else
     only the main one. as_recorded: it keeps call stacks as they are, and refuses a selection that changes them (hide,
     invert, recursion). has_data: whether a profile has anything that would stand in it. endings: what else names of
     such files end with. `write` yields the bytes of one file; it raises InvalidRequest for a selection that the
@@ -44,12 +45,18 @@ class Exporter:
     about: str
     suffix: str
     media_type: str
-    write: Write
+    pieces: Write
     options: Mapping[str, str]
     every_event: bool = False
     as_recorded: bool = False
     has_data: Callable[[Profile], bool] = _anything
     endings: tuple[str, ...] = ()
+
+    def write(self, profile: Profile, selection: Selection, options: Options) -> Iterator[bytes]:
+        """The bytes of one file. Raises InvalidRequest for a selection that the profile does not have: what is refused
+        is refused before the first byte."""
+        check(profile, selection)
+        return self.pieces(profile, selection, options)
 
 
 EXPORTERS: dict[str, Exporter] = {

@@ -1,0 +1,200 @@
+"""Every word of a selection, with every table, page and export, on one result of each format: an answer or a reason,
+and an export that is refused is refused before its first byte."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from perfloom.analysis.compare import differences
+from perfloom.analysis.differential import flame_diff
+from perfloom.analysis.differing import COMPARED, differing, has
+from perfloom.analysis.tables import TABLES
+from perfloom.config import Settings
+from perfloom.domain.errors import InvalidRequest
+from perfloom.domain.profile import Profile
+from perfloom.domain.selection import WORDS, Selection, thread_key
+from perfloom.domain.tables import texts
+from perfloom.exporters import EXPORTERS
+from perfloom.exporters.rows import ROW_FORMS
+from perfloom.pages import RESULT_PAGES
+from perfloom.readers import READERS
+from perfloom.store import columns
+from perfloom.web import create_app
+from tests.formats import FILES, profile_of
+from tests.web.conftest import TOKEN, Browser, Compiled
+
+Query = dict[str, str]
+by_format = pytest.mark.parametrize("name", FILES)
+OTHER = "perf-script"
+"""What each result is compared with."""
+FILES_OF_PAGES = (
+    *("advice", "collectives", "communication", "counts", "critical-path", "hotspots", "kernels", "losses", "memory"),
+    *("modules", "nsight", "operators", "ranks", "steps", "stragglers", "threads"),
+)
+IN_THE_API = (
+    *("flamegraph", "flamegraph/search?q=a", "functions/0", "sandwich?function=0", "timeline", "timeline/flows"),
+    *("timeline/at?at-ms=0&row=0", "timeline/search?q=a", "timeline/search/next?q=a", "timeline/slices/0"),
+    "timeline/view",
+)
+
+
+def offered(profile: Profile) -> Iterator[Query]:
+    """Selections of what a profile has, or may have; each word alone, and some of them together."""
+    yield {}
+    for name in texts(profile.events, "name")[-1:]:
+        yield {"event": name}
+    for row in profile.threads.to_pylist()[-1:]:
+        yield {"thread": thread_key(row["rank"], row["pid"], row["tid"])}
+    for name in texts(profile.steps, "name")[:1]:
+        yield {"step": name}
+    yield {"rank": "0"}
+    end = (profile.meta.duration_ns or 1_000) / 1e6
+    yield {"start-ms": f"{end / 3:.6f}", "end-ms": f"{end / 2:.6f}"}
+    yield {"start-ms": f"{end + 1_000:.6f}"}
+    function = re.escape(next((name for name in texts(profile.functions, "display") if name), "x"))
+    for word in ("focus", "ignore", "hide"):
+        yield {word: f"^{function}$"}
+    yield {"hide": "nothing-has-this-name"}
+    yield {"invert": "1"}
+    yield {"recursion": "1"}
+    yield {"invert": "1", "recursion": "1", "hide": function, "start-ms": f"{end / 4:.6f}"}
+
+
+def refused(profile: Profile) -> Iterator[Query]:
+    """Selections of what a profile does not have."""
+    yield from ({"event": "no such event"}, {"thread": "no such thread"}, {"rank": "77"}, {"step": "no such step"})
+    yield from ({word: "(["} for word in ("focus", "ignore", "hide"))
+
+
+def selection_of(query: Query) -> Selection:
+    return Selection.from_query({word: [value] for word, value in query.items()})
+
+
+def test_each_format_and_word_is_here() -> None:
+    assert set(FILES) == set(READERS)
+    asked = {word for name in FILES for query in offered(profile_of(name)) for word in query}
+    assert asked == set(WORDS)
+
+
+@by_format
+def test_every_table_and_export_answers(name: str) -> None:
+    profile = profile_of(name)
+    for number, query in enumerate(offered(profile)):
+        selection = selection_of(query)
+        for at, table in enumerate(TABLES.values()):
+            by = ("", *table.by)[number % (1 + len(table.by))]
+            try:
+                rows = table.rows(profile, selection, by)
+            except InvalidRequest as error:
+                assert error.field in query, (table.name, query, error.message)
+                continue
+            assert list(rows) == [column.name for column in table.columns]
+            form = list(ROW_FORMS.values())[at % len(ROW_FORMS)]
+            assert number % 4 or b"".join(form.write(rows, table.columns, {}))
+        for exporter in EXPORTERS.values():
+            try:
+                pieces = exporter.write(profile, selection, {})
+                first = next(pieces, b"")
+            except InvalidRequest as error:
+                assert error.field in query, (exporter.name, query, error.message)
+                continue
+            for _ in pieces:
+                pass
+            assert first or exporter.name == "collapsed"
+
+
+@by_format
+def test_what_is_not_there_is_refused_before_the_first_byte(name: str) -> None:
+    profile = profile_of(name)
+    for query in refused(profile):
+        selection = selection_of(query)
+        for table in TABLES.values():
+            if table.selected:
+                with pytest.raises(InvalidRequest):
+                    table.rows(profile, selection)
+        for exporter in EXPORTERS.values():
+            with pytest.raises(InvalidRequest):
+                next(exporter.write(profile, selection, {}))
+
+
+@by_format
+def test_every_comparison_answers(name: str) -> None:
+    for number, query in enumerate((*offered(profile_of(name)), *refused(profile_of(name)))):
+        base, other = profile_of(OTHER if number % 2 else name), profile_of(name)
+        selection = selection_of(query)
+        asked: list[Callable[[], Any]] = [
+            partial(differences, base, other, selection, selection),
+            partial(flame_diff, base, other, selection, selection),
+        ]
+        asked += [partial(differing, base, other, selection, of) for of in COMPARED if has(base, of) or has(other, of)]
+        for ask in asked:
+            try:
+                ask()
+            except InvalidRequest as error:
+                assert error.field in query or "no event in common" in error.message, (query, error.message)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Signed in to a server that has a result of each format; its id is the place in FILES."""
+    folder = tmp_path_factory.mktemp("every")
+    app = create_app(Settings.load(folder / "data", environ={}, token=TOKEN, runtime=folder / "run"))
+    app.jinja_env.bytecode_cache = Compiled()
+    parts = app.extensions["perfloom"]
+    for name in FILES:
+        staged = parts.store.results.stage(id_of(name))
+        columns.write(profile_of(name), staged)
+        parts.store.results.publish(id_of(name), staged, name=name, originals=())
+    yield Browser(app.test_client())
+    parts.queue.close()
+    parts.store.close()
+
+
+def id_of(name: str) -> str:
+    return f"result{list(FILES).index(name):06}"
+
+
+def addresses(name: str) -> list[str]:
+    result, pair = id_of(name), f"base={id_of(OTHER)}&other={id_of(name)}"
+    found = [f"/results/{result}/{page.key}".rstrip("/") for page in RESULT_PAGES]
+    found += [f"/results/{result}/{table}.csv" for table in FILES_OF_PAGES]
+    found += [f"/results/{result}/{graph}.svg" for graph in ("flamegraph", "timeline")]
+    found += [f"/api/v1/results/{result}/{path}" for path in IN_THE_API]
+    found += [f"/results/{result}/export/{form}" for form in EXPORTERS]
+    compared = ("/compare", "/compare/nsight", "/compare/flamegraph.svg", "/api/v1/compare/flamegraph")
+    return found + [f"{path}?{pair}" for path in (*compared, *(f"/compare/{table}" for table in COMPARED))]
+
+
+@by_format
+def test_every_page_answers(browser: Browser, name: str) -> None:
+    """Each page with some words, each word with some pages: all pairs of the two, over the formats."""
+    profile = profile_of(name)
+    queries = [*offered(profile), *refused(profile)]
+    for at, address in enumerate(addresses(name)):
+        query = queries[(at + list(FILES).index(name)) % len(queries)]
+        path, _, words = address.partition("?")
+        given = dict(pair.split("=") for pair in words.split("&") if pair)
+        response = browser.client.get(path, query_string=given | query)
+        whole = response.get_data()
+        assert response.status_code in (200, 303, 400, 404), (address, query, whole[-2000:])
+
+
+@pytest.mark.parametrize("name", ["nsight-compute", "nsight-compute-csv"])
+@pytest.mark.parametrize("query", ["hide=x", "focus=x", "end-ms=1", "rank=0"])
+def test_launches_that_were_measured_alone_have_no_operators(browser: Browser, name: str, query: str) -> None:
+    path = f"/results/{id_of(name)}/operators"
+    # No format of these tells of ranks.
+    status = 400 if query == "rank=0" else 200
+    browser.page(f"{path}?{query}", status)
+    assert browser.page(f"{path}.csv?{query}", status).count("\n") == 1 or status == 400
+
+
+def test_an_export_of_a_rank_that_is_not_there_is_an_error_and_no_file(browser: Browser) -> None:
+    for form in EXPORTERS:
+        response = browser.client.get(f"/results/{id_of('pytorch')}/export/{form}?rank=5")
+        assert response.status_code == 400 and "rank" in response.text, form
