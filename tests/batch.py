@@ -13,6 +13,7 @@ import os
 import pwd
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -136,6 +137,49 @@ def slurm() -> Iterator[Slurm]:
         with guarded([(["env", f"SLURM_CONF={place}/slurm.conf", *argv], log) for argv, log in servers]):
             wait_for(lambda: system.run(["sinfo", "--noheader", "--format=%T"])[0].startswith("idle"), system)
             yield system
+
+
+@dataclass(frozen=True)
+class Daemons:
+    """A Slurm whose daemons can be killed and started again. What slurmd had started lives on meanwhile."""
+
+    system: Slurm
+    stack: contextlib.ExitStack
+
+    def start(self, *names: str) -> None:
+        """Start slurmctld or slurmd."""
+        for name in names:
+            program = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")
+            assert program, name
+            conf = f"SLURM_CONF={self.system.folder}/slurm.conf"
+            log = self.system.folder / f"{name}.log"
+            self.stack.enter_context(guarded([(["env", conf, program, "-D"], log)]))
+
+    def kill(self, *names: str, by: signal.Signals = signal.SIGKILL) -> None:
+        """End them by a signal, and nothing that they have started."""
+        for name in names:
+            pid = int((self.system.folder / f"{name}.pid").read_text())
+            os.kill(pid, by)
+            wait_for(lambda pid=pid: not Path(f"/proc/{pid}/exe").exists(), self.system)  # type: ignore[misc]
+            (self.system.folder / f"{name}.pid").unlink(missing_ok=True)
+
+    def idle(self) -> None:
+        """Wait until the node takes jobs."""
+        wait_for(lambda: self.system.run(["sinfo", "--noheader", "--format=%T"])[0].strip() == "idle", self.system)
+
+
+@contextlib.contextmanager
+def restartable_slurm(more: str = "") -> Iterator[Daemons]:
+    """A cluster of its own, as `slurm`. more: lines for its configuration."""
+    require("slurm")
+    with folder("pl-slurm-") as place, contextlib.ExitStack() as stack:
+        system = _slurm_files(place)
+        with (place / "slurm.conf").open("a") as conf:
+            conf.write(more)
+        daemons = Daemons(system, stack)
+        daemons.start("slurmctld", "slurmd")
+        daemons.idle()
+        yield daemons
 
 
 SLURM_CONF = """\

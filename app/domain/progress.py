@@ -44,6 +44,10 @@ class SubmissionSight:
 
     alive: whether its process was seen to live, null where that cannot be told from here. exit_status: null until it
     has written one. stopped: what it was told to end by ("signal TERM" and the like), as far as it knew.
+
+    life: what changes as long as it lives. life_at: when that was last seen to change; doubted_at: since when the batch
+    system says that it does not run (both in epoch seconds of who looks, null for never). lives: whether it showed
+    signs of life since then or, where the batch system does not know, lately.
     """
 
     number: int
@@ -53,6 +57,10 @@ class SubmissionSight:
     alive: bool | None = None
     exit_status: int | None = None
     stopped: str = ""
+    life: str = ""
+    life_at: float | None = None
+    doubted_at: float | None = None
+    lives: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,13 @@ pl_number=$2
 pl_own_state=$pl_directory/sub$pl_number.state
 pl_state=$pl_own_state
 pl_stopped='' pl_child='' pl_press='' pl_run=''
+pl_beat_s=5
 
 # A batch system may start a job again, after a node failed say. A user's program is started once.
 mkdir "$pl_directory/sub$pl_number.ran" 2>/dev/null || {
     echo "perfloom: This part of the job was started before, and is not started again." >&2
     exit 125
 }
-PERFLOOM_JOB=$pl_id
-export PERFLOOM_JOB
 pl_find_host
 pl_find_boot
 pl_born $$ || pl_ticks=0
@@ -28,6 +27,22 @@ mv -f "$pl_directory/.sub$pl_number.id" "$pl_directory/sub$pl_number.id" || exit
 pl_say_now start
 pl_say host "$pl_host"
 pl_say pid $$
+
+# pl_live TICKS: as long as this process lives, count in a file: a sign of life for whoever sees the directory only. In
+# place, so that a full disk is no reason to stop.
+pl_live() {
+    pl_beats=0
+    while pl_alive $$ "$1"; do
+        pl_beats=$((pl_beats + 1))
+        { printf '%010d\n' "$pl_beats" 1<>"$pl_directory/sub$pl_number.life"; } 2>/dev/null || :
+        pl_doze "$pl_beat_s"
+    done
+}
+# Before PERFLOOM_JOB is in the environment, by which the job's own processes are counted and ended.
+pl_later 0 pl_live "$pl_ticks"
+pl_life=$pl_timer
+PERFLOOM_JOB=$pl_id
+export PERFLOOM_JOB
 
 # What was started is told once to complete its files; whoever does not end then is killed.
 pl_stop() {
@@ -220,6 +235,7 @@ case $pl_stopped in
 INT) pl_worst=130 ;;
 *) pl_worst=143 ;;
 esac
+pl_forget "$pl_life"
 pl_say exit "$pl_worst"
 pl_say_now end
 exit "$pl_worst"

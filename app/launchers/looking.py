@@ -1,11 +1,12 @@
 """The script that looks at many jobs at once, and the reading of what it prints.
 
-Of each job it prints `job ID`, `there`, `gone` or `hidden`, a line for each process of ours, then two pieces whose
-length stands before them: all state files, a line each, and new output. A program may print what it likes: only
-lengths count.
+Of each job it prints `job ID`, `there`, `gone` or `hidden`, a line for each sign of life and each process of ours, then
+two pieces whose length stands before them: all state files, a line each, and new output. A program may print what it
+likes: only lengths count.
 """
 
 import re
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,7 @@ from .quoting import quote
 
 MOST_NOTES = 100
 _SUB = re.compile(r"sub([0-9]{1,6})\.state", re.ASCII)
+_LIFE = re.compile(rb"life \./sub([0-9]{1,6})\.life ([0-9]{1,20})", re.ASCII)
 _WHO = re.compile(rb"who \./sub([0-9]{1,6})\.id ([0-9]{1,10}) ([0-9]{1,20}) ([\w-]{1,64}) (yes|no|unknown)", re.ASCII)
 
 
@@ -75,6 +77,12 @@ pl_look() (
     }
     echo there
     pl_offset=$3 pl_most=$4
+    for pl_file in ./sub*.life; do
+        pl_beats=''
+        { read -r pl_beats <"$pl_file"; } 2>/dev/null
+        case $pl_beats in '' | *[!0-9]*) continue ;; esac
+        printf 'life %s %s\n' "$pl_file" "$pl_beats"
+    done
     for pl_file in ./sub*.id; do
         pl_pid='' pl_since='' pl_where=''
         { read -r pl_pid pl_since pl_where <"$pl_file"; } 2>/dev/null
@@ -158,17 +166,21 @@ def _found(job: Followed, reader: _Reader) -> Found:
     if there == b"hidden":
         note = f"The job's directory {job.directory} cannot be seen at present."
         return Found(Sight(notes=(note,)), b"", there=True)
+    beats: dict[int, str] = {}
+    while life := _LIFE.fullmatch(line := reader.line()):
+        beats[int(life[1])] = life[2].decode()
     alive: dict[int, tuple[str, bool | None]] = {}
-    while who := _WHO.fullmatch(line := reader.line()):
+    while who := _WHO.fullmatch(line):
         native = b" ".join(who.group(2, 3, 4)).decode()
         alive[int(who[1])] = (native, {b"yes": True, b"no": False}.get(who[5]))
+        line = reader.line()
     states = reader.piece(_number(line, b"states", 1)).decode(errors="replace")
     heading = reader.line()
     size, count = _number(heading, b"output", 1), _number(heading, b"output", 2)
     output = reader.piece(count)
     if reader.line() != b"end":
         raise ValueError("no end")
-    return Found(_sight(job, states, alive, size), output, there=True)
+    return Found(_sight(job, states, alive, beats, size), output, there=True)
 
 
 def _number(line: bytes, key: bytes, place: int) -> int:
@@ -178,7 +190,9 @@ def _number(line: bytes, key: bytes, place: int) -> int:
     return int(words[place])
 
 
-def _sight(job: Followed, states: str, alive: Mapping[int, tuple[str, bool | None]], size: int) -> Sight:
+def _sight(
+    job: Followed, states: str, alive: Mapping[int, tuple[str, bool | None]], beats: Mapping[int, str], size: int
+) -> Sight:
     submissions = {number: SubmissionSight(number, native, alive=lives) for number, (native, lives) in alive.items()}
     submissions |= {n: SubmissionSight(n, "") for n in range(len(job.natives)) if n not in submissions}
     found_runs: list[RunSight] = []
@@ -205,6 +219,10 @@ def _sight(job: Followed, states: str, alive: Mapping[int, tuple[str, bool | Non
                 notes += said
     for number, native in enumerate(job.natives):
         submissions[number] = replace(submissions[number], native=native)
+    # What a job of one submission prints and writes is a sign of life as well.
+    more = f" {size} {zlib.crc32(states.encode())}" if len(submissions) == 1 else ""
+    for number, one in submissions.items():
+        submissions[number] = replace(one, life=f"{beats.get(number, '')}{more}")
     return Sight(
         submissions=tuple(submissions[number] for number in sorted(submissions)),
         runs=tuple(sorted(found_runs, key=lambda run: run.run)),

@@ -11,6 +11,7 @@ At the target a job has a directory of its own (0700), in the target's directory
     sub<k>.begun/       made exclusively by who starts the k-th submission, so that it is started at most once
     sub<k>.ran/         made exclusively by job.sh, so that a batch system that starts it again starts nothing
     sub<k>.id           who job.sh is: pid, start time, boot
+    sub<k>.life         a number that job.sh counts up every few seconds as long as it lives
     sub<k>.answer …     what the batch system said (.errors, .status), and its own log of the job (.log)
     sub<k>.state        how far the submission got
     run<r>/state        the r-th run of the command

@@ -6,13 +6,15 @@ The road writes the last sight to the job's directory (see domain/progress.py), 
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..domain.evidence import unheard_since
 from ..domain.listing import ranges_of, ranges_text
 from ..domain.progress import RankSight, RunSight, Sight, SubmissionSight
 from ..domain.targets import BatchState
+from ..domain.units import utc_text
 
 SIGHT = Path("run") / "sight.json"
 PLAN = Path("run") / "plan.json"
@@ -55,7 +57,8 @@ _STOPPED = {
 
 @dataclass(frozen=True)
 class SubmissionRow:
-    """One thing that was handed over. badge: a state for the colour. position: how many are before it."""
+    """One thing that was handed over. badge: a state for the colour. position: how many are before it. unheard: since
+    when there is no sign of life."""
 
     title: str
     native: str
@@ -66,6 +69,7 @@ class SubmissionRow:
     position: str
     hosts: str
     exit_text: str
+    unheard: str = ""
 
 
 @dataclass(frozen=True)
@@ -182,7 +186,10 @@ def view(sight: Sight, expected: int | None, events: dict[int, Sequence[str]]) -
         runs.append(row)
         concerns += _concerns(run, ranks, expected)
     return SightView(
-        submissions=tuple(_submission(one, len(sight.submissions)) for one in sight.submissions),
+        submissions=tuple(
+            replace(_submission(one, len(sight.submissions)), unheard=_unheard(one, sight.seen_at))
+            for one in sight.submissions
+        ),
         runs=tuple(runs),
         concerns=tuple(concerns[:MOST_CONCERNS]),
         more=max(0, len(concerns) - MOST_CONCERNS),
@@ -224,6 +231,12 @@ def _submission(one: SubmissionSight, count: int) -> SubmissionRow:
         hosts=", ".join(batch.hosts) or one.host,
         exit_text=_exit(batch.exit_status if one.exit_status is None else one.exit_status, batch.signal),
     )
+
+
+def _unheard(one: SubmissionSight, seen_at: float) -> str:
+    """Since when there is no sign of life of it, in words."""
+    since = unheard_since(one, seen_at)
+    return "" if since is None else f"No sign of life since {utc_text(since)}"
 
 
 def _badge(state: BatchState) -> str:

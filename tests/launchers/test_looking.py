@@ -35,6 +35,24 @@ def look(*jobs: Followed, shell: Path = Path("/bin/sh"), most: int = 1000) -> di
     return dict(looked(jobs, done.stdout))
 
 
+def test_a_sign_of_life_is_whatever_changes(tmp_path: Path, shell: Path) -> None:
+    """Also of a job without any: one that another version laid down."""
+
+    def life(**files: str) -> str:
+        job = job_in(tmp_path, **files)
+        return look(job, shell=shell)[job.id].sight.submissions[0].life
+
+    seen = [
+        life(output="said\n", sub0_state="start 1\nhost n\n"),
+        life(sub0_life="0000000001\n"),
+        life(sub0_life="0000000002\n"),
+        life(output="said\nmore\n"),
+        life(run0__all__state="state recording\n"),
+    ]
+    assert len(set(seen)) == len(seen)
+    assert life() == seen[-1] and life(sub0_life="no number\n") != ""
+
+
 def test_what_is_there_is_seen(tmp_path: Path, shell: Path) -> None:
     state = "host n1\nrank 3\nsize 8\nrecorded 1\nstate recording\nstart 17\npid 5\nnote careful\tnow\nnote and\n"
     job = job_in(

@@ -2,6 +2,7 @@
 
 import itertools
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfloom.domain.errors import InvalidRequest
+from perfloom.domain.evidence import unheard_since, with_signs
 from perfloom.domain.jobs import JobSpec, Mpi, MpiFlavour
 from perfloom.domain.progress import RankSight, RunSight, Sight, SubmissionSight
 from perfloom.domain.targets import BatchState, BatchStatus
@@ -51,6 +53,13 @@ def submission(state: BatchState | None = None, number: int = 0, reason: str = "
         (submission(BatchState.GONE), Phase.SILENT),
         (submission(BatchState.DONE), Phase.SILENT),
         (submission(BatchState.RUNNING, exit_status=1), Phase.ENDED),
+        (submission(BatchState.FAILED, exit_status=0), Phase.ENDED),
+        (submission(BatchState.FAILED, alive=True), Phase.RUNS),
+        (submission(BatchState.PENDING, alive=True), Phase.RUNS),
+        (submission(BatchState.GONE, lives=True), Phase.RUNS),
+        (submission(BatchState.UNKNOWN, lives=True, alive=False), Phase.RUNS),
+        (submission(lives=True), Phase.RUNS),
+        (submission(lives=True, alive=False), Phase.SILENT),
     ],
     ids=lambda value: value.value if isinstance(value, Phase) else "",
 )
@@ -61,6 +70,46 @@ def test_where_a_submission_is(one: SubmissionSight, expected: Phase) -> None:
 def test_every_state_of_a_batch_system_has_its_phase() -> None:
     for state, status in itertools.product(BatchState, (None, 0, 1)):
         assert isinstance(phase(submission(state, exit_status=status)), Phase)
+
+
+def signs(*looks: tuple[float, str, BatchState]) -> SubmissionSight:
+    """A submission after looks at these times, each with what changes as it lives and what the batch system says."""
+    last = None
+    for now, life, state in looks:
+        last = with_signs(seen(submission(state, life=life)), last, now)
+    assert last is not None
+    return last.submissions[0]
+
+
+def test_signs_of_life_count_after_the_batch_system_said_that_it_ended() -> None:
+    run, failed, unknown = BatchState.RUNNING, BatchState.FAILED, BatchState.UNKNOWN
+    assert phase(signs((0, "1", run), (5, "2", failed))) is Phase.SILENT
+    assert phase(signs((0, "1", run), (5, "2", failed), (10, "2", failed))) is Phase.SILENT
+    assert phase(signs((0, "1", run), (5, "2", failed), (10, "3", failed))) is Phase.RUNS
+    assert phase(signs((0, "1", run), (5, "2", failed), (10, "3", failed), (56, "3", failed))) is Phase.SILENT
+    # Where it says nothing, those from before count as well.
+    assert phase(signs((0, "1", run), (5, "1", unknown))) is Phase.RUNS
+    assert phase(signs((0, "1", run), (50, "1", unknown))) is Phase.UNKNOWN
+    # What is seen for the first time may be old.
+    assert phase(signs((0, "1", unknown))) is Phase.UNKNOWN and phase(signs((0, "1", failed))) is Phase.SILENT
+    # It may be put back into the queue, and ended twice.
+    assert signs((0, "1", run), (5, "2", failed), (10, "3", run), (15, "3", failed)).doubted_at == 15
+    given = seen(replace(submission(failed, host="n"), life_at=1.0))
+    assert not judge(SPEC, given, judging.SIGN_S - 0.1).over and judge(SPEC, given, judging.SIGN_S).over
+
+
+def test_since_when_nothing_was_heard_is_told() -> None:
+    one = signs((0, "1", BatchState.RUNNING), (100, "1", BatchState.RUNNING))
+    assert unheard_since(one, 100) == 0 and unheard_since(one, 59) is None
+    assert "no sign of life since 1970-01-01 00:00 UTC" in judge(SPEC, seen(one, seen_at=100.0), 0).text
+    for other in (replace(one, exit_status=0), replace(one, batch=batch(BatchState.SUSPENDED))):
+        assert unheard_since(other, 100) is None
+
+
+def test_who_wrote_an_end_was_not_ended_by_the_batch_system() -> None:
+    for state in (BatchState.FAILED, BatchState.TIME_LIMIT, BatchState.CANCELLED, BatchState.GONE):
+        found = ending(SPEC, seen(submission(state, exit_status=0), runs=(RunSight(0, "ended", 0),)), asked=False)
+        assert (found.outcome.exit_status, found.outcome.time_limit, found.short) == (0, False, ())
 
 
 def test_a_job_is_over_when_all_of_it_is() -> None:

@@ -5,14 +5,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from perfloom.domain.evidence import unheard_since
 from perfloom.domain.jobs import JobSpec, Outcome, Scope
 from perfloom.domain.listing import some
 from perfloom.domain.progress import RunSight, Sight, SubmissionSight
-from perfloom.domain.targets import BatchState
+from perfloom.domain.targets import BatchState, BatchStatus
+from perfloom.domain.units import utc_text
 from perfloom.workers.outcomes import Ending, signal_name
 
 WAITING = (BatchState.PENDING, BatchState.HELD)
+TRUSTED = (BatchState.RUNNING, BatchState.SUSPENDED)
 SETTLE_S = 5.0
+SIGN_S = 15.0
+"""For how long what is said to have ended may give a sign of life: it does so every 5 s."""
 """How long the files of what has ended may take to be seen, on a filesystem that several machines share."""
 GONE_S = 45.0
 """For how long a batch system must know nothing of a job before that is believed: right after submitting it may not."""
@@ -45,8 +50,11 @@ def phase(one: SubmissionSight) -> Phase:
     """Where a submission is, as far as it can be seen."""
     if one.exit_status is not None:
         return Phase.ENDED
+    # What is seen of it outranks what its batch system says, which may have been restarted or have lost its node.
+    if one.alive or (one.lives and (one.batch is not None or one.alive is None)):
+        return Phase.RUNS
     if one.batch is None:
-        return {True: Phase.RUNS, False: Phase.SILENT, None: Phase.UNKNOWN}[one.alive]
+        return Phase.UNKNOWN if one.alive is None else Phase.SILENT
     if one.batch.state in WAITING:
         return Phase.WAITS
     if one.batch.state in (BatchState.RUNNING, BatchState.SUSPENDED):
@@ -75,6 +83,8 @@ def _patience(one: SubmissionSight, sight: Sight, asked: bool) -> float:
         return SETTLE_S if one.stopped and untold and not asked else 0.0
     if one.batch is not None and one.batch.state is BatchState.GONE:
         return GONE_S
+    if one.batch is not None and one.life_at is not None and one.alive is None:
+        return SIGN_S
     never_began = not sight.runs and not one.host
     ended_by_others = one.batch is not None and one.batch.state is BatchState.CANCELLED
     return 0.0 if never_began and ended_by_others else SETTLE_S
@@ -98,6 +108,7 @@ def _running(spec: JobSpec, sight: Sight) -> str:
     else:
         hosts = list(dict.fromkeys(rank.host for rank in sight.ranks if rank.host))
         parts.append(f"Runs on {some(hosts, 3)}" if hosts else "Runs")
+    parts += _doubts(sight)
     if len(sight.runs) > 1:
         parts.append(f"{sum(run.state == 'ended' for run in sight.runs)} of {len(sight.runs)} runs are done")
     if spec.mpi is not None and not spec.mpi.per_host and sight.ranks:
@@ -105,6 +116,28 @@ def _running(spec: JobSpec, sight: Sight) -> str:
         begun = [rank for rank in sight.ranks if rank.run == latest]
         parts.append(f"{len(begun)} of {spec.mpi.ranks} ranks have begun")
     return "; ".join(parts)
+
+
+def doubted(one: SubmissionSight) -> bool:
+    """Whether its batch system does not say that it waits or runs."""
+    return one.batch is not None and one.batch.state not in (*TRUSTED, *WAITING)
+
+
+def _doubts(sight: Sight) -> Iterator[str]:
+    """Where the batch system does not say that it runs, and since when there is no sign of life."""
+    for one in sight.submissions:
+        if phase(one) is Phase.RUNS and doubted(one):
+            assert one.batch is not None
+            yield f"it shows signs of life, though the batch system says: {_word(one.batch)}"
+            break
+    unheard = [at for one in sight.submissions if (at := unheard_since(one, sight.seen_at)) is not None]
+    if unheard:
+        yield f"no sign of life since {utc_text(max(unheard))}"
+
+
+def _word(status: BatchStatus) -> str:
+    """What the batch system says of a job, in its own word where it has one."""
+    return status.native or status.reason.rstrip(".") or status.state.value
 
 
 def vanished(sight: Sight) -> bool:
@@ -142,8 +175,13 @@ def ending(spec: JobSpec, sight: Sight, *, asked: bool) -> Ending:
     return Ending(outcome, (*short, *untold))
 
 
+def _ended_by_itself(one: SubmissionSight) -> bool:
+    """Whether it wrote its end, and that nobody had told it to: whatever the batch system says of it then."""
+    return one.exit_status is not None and not one.stopped
+
+
 def _at_limit(one: SubmissionSight) -> bool:
-    return one.batch is not None and one.batch.state is BatchState.TIME_LIMIT
+    return not _ended_by_itself(one) and one.batch is not None and one.batch.state is BatchState.TIME_LIMIT
 
 
 def _at_own_limit(sight: Sight) -> bool:
@@ -156,6 +194,8 @@ def _cut_short(spec: JobSpec, sight: Sight) -> Iterator[str]:
     if _at_own_limit(sight) and (spec.scope is Scope.COMMAND or spec.command):
         yield f"The command was ended at the limit of {spec.duration_s or 0:g} s."
     for one in sight.submissions:
+        if _ended_by_itself(one):
+            continue
         state = one.batch.state if one.batch is not None else None
         reason = f": {one.batch.reason.rstrip('.')}" if one.batch is not None and one.batch.reason else ""
         if state is BatchState.TIME_LIMIT:

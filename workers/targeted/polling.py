@@ -17,10 +17,11 @@ from pathlib import Path
 from sqlalchemy.exc import SQLAlchemyError
 
 from perfloom.domain.errors import InvalidRequest, PerfloomError, Unavailable, Unreachable
+from perfloom.domain.evidence import with_signs
 from perfloom.domain.jobs import JobState, Outcome
 from perfloom.domain.progress import Sight, SubmissionSight
 from perfloom.domain.targets import BatchState, BatchStatus, Target
-from perfloom.launchers.plan import Followed, Found, look_script, looked
+from perfloom.launchers.plan import Followed, Found, end_script, look_script, looked
 from perfloom.launchers.plan import with_batch as with_states
 from perfloom.store.jobs import POLLED, Job
 from perfloom.workers import launching, steps
@@ -138,17 +139,26 @@ def _pause(road: Road, job: Job, target: Target, now: float) -> float:
 def _see(road: Road, there: Transport, target: Target, jobs: Sequence[Job]) -> Mapping[str, Seen]:
     """What can be seen of these jobs now, by their ids. A job that nothing was heard of is not in it."""
     now = time.time()
-    statuses = dict(batch.states(there, target, [id for job in jobs for id in _natives(job)]))
+    ids = [id for job in jobs for id in _natives(job)]
+    silent = False
+    try:
+        statuses = dict(batch.states(there, target, ids))
+    except (Unreachable, Unavailable) as error:
+        # Whether a job that ran still runs, or has ended, can be seen in its directory all the same.
+        silent = True
+        statuses = {id: BatchStatus(id, BatchState.UNKNOWN, reason=error.message) for id in ids}
     seen = {}
     closer = []
     for job in jobs:
         bare = tuple(SubmissionSight(number, native) for number, native in enumerate(_natives(job)))
         sight = with_states(Sight(bare, seen_at=now), statuses)
-        if bare and all(judging.phase(one) is judging.Phase.WAITS for one in sight.submissions):
+        waits = all(judging.phase(one) is judging.Phase.WAITS for one in sight.submissions)
+        if bare and (waits or silent) and job.state is not JobState.RUNNING:
             seen[job.id] = Seen(sight)
         else:
             closer.append(job)
     seen |= _see_closer(road, there, closer, statuses, now)
+    seen |= {job.id: _with_signs(road, job, seen[job.id], now) for job in closer if job.id in seen}
     gone = [one.native for job in closer if job.id in seen for one in _forgotten(seen[job.id].sight)]
     if found := batch.look_back(there, target, gone):
         statuses |= found
@@ -194,6 +204,11 @@ def _with(seen: Seen, statuses: Mapping[str, BatchStatus]) -> Seen:
     return replace(seen, sight=with_states(seen.sight, statuses))
 
 
+def _with_signs(road: Road, job: Job, seen: Seen, now: float) -> Seen:
+    last = last_sight(JobFiles(road.store.jobs.directory(job.id)))
+    return replace(seen, sight=with_signs(seen.sight, last, now))
+
+
 def _forgotten(sight: Sight) -> Iterator[SubmissionSight]:
     for one in sight.submissions:
         if one.batch is not None and one.batch.state is BatchState.GONE and one.exit_status is None:
@@ -232,15 +247,27 @@ def _see_to_wishes(
         elif not ending.gentle:
             gently.append(job)
     for some, softly in ((gently, True), (hard, False)):
-        ids = [id for job in some for id in _natives(job)]
         if some:
-            try:
-                batch.end(there, target, ids, [job.details["directory"] for job in some], gently=softly)
-            except InvalidRequest as error:
-                # Some are not ours to end, say. The others are looked at all the same.
-                log.warning("%s does not end jobs: %s", target.name, error.message)
+            _end(there, target, some, seen, gently=softly)
     changed = {job.id: wishes.write(road, job, replace(wishes.of(job), gentle=True)) for job in gently}
     return [changed.get(job.id, job) for job in jobs]
+
+
+def _end(there: Transport, target: Target, jobs: Sequence[Job], seen: Mapping[str, Seen], *, gently: bool) -> None:
+    """End jobs by their batch system, and those that it denies by their processes, where these are on this host."""
+    denied = [job for job in jobs if any(judging.doubted(one) for one in seen[job.id].sight.submissions)]
+    for job in denied:
+        there.run(end_script(job.details["directory"], gently=gently))
+    ids = [id for job in jobs for id in _natives(job)]
+    try:
+        batch.end(there, target, ids, [job.details["directory"] for job in jobs], gently=gently)
+    except InvalidRequest as error:
+        # Some are not ours to end, say. The others are looked at all the same.
+        log.warning("%s does not end jobs: %s", target.name, error.message)
+    except (Unreachable, Unavailable) as error:
+        if len(denied) < len(jobs):
+            raise
+        log.warning("%s does not end jobs at present: %s", target.name, error.message)
 
 
 def _without_unseen(road: Road, target: Target, jobs: Sequence[Job], seen: Mapping[str, Seen]) -> list[Job]:
@@ -252,7 +279,8 @@ def _without_unseen(road: Road, target: Target, jobs: Sequence[Job], seen: Mappi
         if job.id not in seen:
             why = f"What {target.name} says of it cannot be understood."
         elif seen[job.id].there and {judging.phase(one) for one in sight.submissions} == {judging.Phase.UNKNOWN}:
-            why = next(iter(sight.notes), f"Nobody at {target.name} can say at present whether it runs.")
+            said = [one.batch.reason for one in sight.submissions if one.batch is not None and one.batch.reason]
+            why = next(iter((*sight.notes, *said)), f"Nobody at {target.name} can say at present whether it runs.")
             _keep(JobFiles(road.store.jobs.directory(job.id)), sight)
         else:
             continue
