@@ -198,6 +198,14 @@ class Settings:
         default=3600,
         metadata=_about("Time that reading one recording may take.", _whole(1, 10**6, 3600)),
     )
+    read_cpu_seconds: int = field(
+        default=120,
+        metadata=_about(
+            "CPU time that reading one recording may take: so many seconds, and a tenth of it more for each MB of its "
+            "files as they are given, so that what unpacks to far more ends soon.",
+            _whole(1, 10**6, 120),
+        ),
+    )
     buildid_dir: Path = field(
         metadata=_about(
             "Where perf finds binaries and symbols by their build ids when it reads a perf.data; what is not there is "
@@ -216,6 +224,14 @@ class Settings:
     reads_at_once: int = field(
         default=2,
         metadata=_about("Recordings that one worker reads at the same time.", _whole(1, 100, 2)),
+    )
+    read_short_seconds: int = field(
+        default=30,
+        metadata=_about(
+            "Readings that take longer leave one of these places to others: they wait for each other, where "
+            "PERFLOOM_READS_AT_ONCE is more than 1.",
+            _whole(1, 10**6, 30),
+        ),
     )
     unreachable_seconds: int = field(
         default=7 * 86400,

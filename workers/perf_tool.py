@@ -9,6 +9,7 @@ symbols by what is in a binary: by it a recording gets its own names, or none.
 import os
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import tempfile
@@ -229,6 +230,8 @@ def complaint(errors: IO[bytes], status: int) -> str:
     lines = [line.strip() for line in errors.read().decode(errors="replace").splitlines()]
     said = "; ".join(line for line in lines if line and not line.startswith("Usage:"))[:300].rstrip(".")
     how = f"it was ended by signal {-status}" if status < 0 else f"it ended with status {status}"
+    if status == -signal.SIGXCPU:
+        how = "it took more CPU time than PERFLOOM_READ_CPU_SECONDS allows for files of this size"
     return f"{said} ({how})." if said else f"{how}."
 
 

@@ -11,12 +11,14 @@ Its limits are its own doing, before it looks at a file. So nothing has to happe
 that may have threads.
 """
 
+import math
 import os
 import resource
 import select
 import signal
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from perfloom.domain.errors import PerfloomError
@@ -25,6 +27,8 @@ from perfloom.workers import processes
 from perfloom.workers.read_request import Answers, Limits, Request
 from perfloom.workers.read_spare import END
 
+CPU_GRACE_S = 5
+"""Between the signal that says that the CPU time is over and the one that ends a process that heeds no signal."""
 NO_THREAD = "can't start new thread"
 """What Python says where a thread's stack does not fit into what is left of the address space."""
 EXHAUSTED = 3
@@ -119,10 +123,13 @@ def too_much_memory(limits: Limits) -> str:
 
 def _limit(limits: Limits) -> None:
     cpus = len(os.sched_getaffinity(0))
+    # The wall clock is the caller's to watch; this one ends what escaped him, and what unpacks to far more than it is.
+    seconds = limits.seconds * cpus + 10
+    if limits.cpu_seconds is not None:
+        # What it took to begin is not counted.
+        seconds = min(seconds, limits.cpu_seconds + math.ceil(time.process_time()))
     wanted = {
         resource.RLIMIT_AS: limits.memory_bytes,
-        # The wall clock is the caller's to watch; this one ends what escaped him.
-        resource.RLIMIT_CPU: limits.seconds * cpus + 10,
         resource.RLIMIT_FSIZE: max(limits.unpacked_bytes, 1 << 30),
         resource.RLIMIT_CORE: 0,
     }
@@ -130,3 +137,7 @@ def _limit(limits: Limits) -> None:
         _, hard = resource.getrlimit(what)
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(what, (value, value))
+    # At the hard one the kernel sends KILL, which would say nothing.
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    most = seconds + CPU_GRACE_S if hard == resource.RLIM_INFINITY else min(seconds + CPU_GRACE_S, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (min(seconds, most), most))

@@ -17,12 +17,13 @@ REPORT_S = 0.2
 @dataclass(frozen=True)
 class Limits:
     """What reading may take. memory_bytes: address space. unpacked_bytes: of one file, unpacked. free_bytes: of disk,
-    which unpacking leaves untouched."""
+    which unpacking leaves untouched. cpu_seconds: of each process, null where the size of what is read is not known."""
 
     memory_bytes: int
     seconds: int
     unpacked_bytes: int
     free_bytes: int
+    cpu_seconds: int | None = None
 
 
 @dataclass(frozen=True)

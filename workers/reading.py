@@ -6,6 +6,7 @@ disk, knows none of the server's secrets, and whatever becomes of it, the caller
 
 import json
 import logging
+import math
 import os
 import selectors
 import signal
@@ -125,6 +126,7 @@ def _read(
             seconds=settings.read_seconds,
             unpacked_bytes=settings.upload_limit_bytes,
             free_bytes=settings.reserve_bytes,
+            cpu_seconds=_cpu_seconds(settings, files),
         ),
         parent=os.getpid(),
         out=None if out is None else str(out),
@@ -140,6 +142,18 @@ def _read(
         asked.write_text(request.to_json(), encoding="utf-8")
         with tempfile.TemporaryFile(dir=scratch) as said:
             return _Child(request, asked, said, progress).answer()
+
+
+def _cpu_seconds(settings: Settings, files: Sequence[Path | str]) -> int | None:
+    """The CPU time that reading these files may take; None where nobody knows how large they are."""
+    size = 0
+    for file in files:
+        path = Path(file)
+        if file == "-" or not (path.is_dir() or path.is_file()):
+            return None
+        inside = [one for one in path.rglob("*") if one.is_file()] if path.is_dir() else [path]
+        size += sum(one.stat().st_size for one in inside)
+    return settings.read_cpu_seconds + math.ceil(settings.read_cpu_seconds / 10 * size / 1e6)
 
 
 def _planned(files: Sequence[Path | str]) -> Path | None:
@@ -258,7 +272,7 @@ class _Child:
         if status == EXHAUSTED:
             raise UnreadableInput(too_much_memory(self.request.limits))
         if status == -signal.SIGXCPU:
-            raise UnreadableInput(_too_long(self.request.limits.seconds))
+            raise UnreadableInput(_too_much_cpu(self.request.limits))
         if status == -signal.SIGKILL:
             raise Unavailable(
                 "Reading was killed, most likely because the machine ran out of memory. Free some, or record a shorter "
@@ -273,6 +287,15 @@ class _Child:
         trace = self.said.read().decode(errors="replace")
         log.error("reading failed with status %d:\n%s", status, trace)
         raise RuntimeError(f"reading failed with status {status}: {trace.strip().rpartition(chr(10))[2]}")
+
+
+def _too_much_cpu(limits: Limits) -> str:
+    if limits.cpu_seconds is None:
+        return _too_long(limits.seconds)
+    return (
+        f"Reading took more than {limits.cpu_seconds} seconds of CPU time, which is the limit for files of this size: "
+        "they unpack to far more than most. Import a part of them, or raise PERFLOOM_READ_CPU_SECONDS."
+    )
 
 
 def _too_long(seconds: int) -> str:

@@ -32,7 +32,8 @@ from perfloom.store.jobs import Job
 from perfloom.workers import launching, outcomes, settling, supervised
 from perfloom.workers.jobfiles import JobFiles, forget_environment
 from perfloom.workers.perf_tool import HEADING_EDGE
-from perfloom.workers.road import AGAIN_S, Road, Stopped, done, reporter
+from perfloom.workers.read_places import Take, long_places
+from perfloom.workers.road import AGAIN_S, Progress, Road, Stopped, done, reporter
 
 TRIES = 3
 """How often a step that fails for a passing reason (a full disk, say) is tried."""
@@ -358,9 +359,52 @@ def _reading(road: Road, job: Job, files: JobFiles) -> None:
         )
     details = job.details | {"readings": tries}
     road.store.jobs.update(job.id, expected=JobState.READING, details=details, claimed_by=road.worker)
+    with long_places(road.settings) as take:
+        # Who is known to take long waits for a place before it begins; who reads for himself alone waits for nobody.
+        if road.queue is not None and job.details.get("long") and not take():
+            _put_back(road, job)
+            return
+        try:
+            _read(road, job, files, take)
+        except _TooLong:
+            _put_back(road, job)
+
+
+class _TooLong(Exception):
+    """A reading takes long, and those that do have all the places that they may have."""
+
+
+def _put_back(road: Road, job: Job) -> None:
+    """Read it from its beginning once another one that takes long has ended. That it was begun does not count."""
+    log.info("job %s takes long to read, and waits for a place", job.id)
+    road.store.jobs.update(
+        job.id,
+        expected=JobState.READING,
+        details=job.details | {"long": True},
+        progress=None,
+        progress_text="Takes long to read, and waits until another one that does has ended",
+        due_at=time.time() + AGAIN_S,
+    )
+
+
+def _leaving_a_place(road: Road, report: Progress, take: Take) -> Progress:
+    """`report`, which raises _TooLong where a reading takes long and there is no place for that."""
+    if road.queue is None:
+        return report
+    long_at = time.monotonic() + road.settings.read_short_seconds
+
+    def leaving(progress: float | None, text: str) -> None:
+        if time.monotonic() > long_at and not take():
+            raise _TooLong
+        report(progress, text)
+
+    return leaving
+
+
+def _read(road: Road, job: Job, files: JobFiles, take: Take) -> None:
     from perfloom.workers import reading
 
-    report = reporter(road, job)
+    report = _leaving_a_place(road, reporter(road, job), take)
     short = tuple(job.details.get("short") or ())
     changes: dict[str, Any] = {"complete": False, "reasons": short} if short else {}
     if job.kind == "record" and job.job_spec.command:
