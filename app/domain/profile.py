@@ -29,6 +29,7 @@ class Profile:
     events: pa.Table = field(default_factory=lambda: empty("events"))
     samples: pa.Table = field(default_factory=lambda: empty("samples"))
     counts: pa.Table = field(default_factory=lambda: empty("counts"))
+    count_metrics: pa.Table = field(default_factory=lambda: empty("count_metrics"))
     categories: pa.Table = field(default_factory=lambda: empty("categories"))
     argument_sets: pa.Table = field(default_factory=lambda: empty("argument_sets"))
     slices: pa.Table = field(default_factory=lambda: empty("slices"))

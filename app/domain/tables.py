@@ -205,6 +205,22 @@ SCHEMAS: dict[str, pa.Schema] = {
         status=pa.string(),
         deviation_percent=pa.float64(),
     ),
+    # What perf stat made of its counts (insn per cycle), one value of a metric. thread, cpu: -1 for all. event: the one
+    # it was printed with, -1 for none. unit: percent, else "". start_ns, end_ns: the interval, null for the whole run.
+    # value: null where perf had none. A metric of several rows is no sum of theirs.
+    "count_metrics": _schema(
+        run=pa.int32(),
+        host=pa.string(),
+        rank=pa.int32(),
+        thread=pa.int32(),
+        cpu=pa.int32(),
+        event=pa.int32(),
+        name=pa.string(),
+        unit=pa.string(),
+        start_ns=pa.int64(),
+        end_ns=pa.int64(),
+        value=pa.float64(),
+    ),
     # A category of slices. name: as the file has it. kind: one of CategoryKinds.
     "categories": _schema(name=pa.string(), kind=pa.string()),
     # What slices have in common: one row for each distinct set of arguments, those that are NUMBERED aside.
@@ -373,6 +389,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "events": ("name", "unit", "weighted"),
     "samples": ("time_ns", "thread", "cpu", "event", "stack", "weight"),
     "counts": ("event", "status"),
+    "count_metrics": ("run", "thread", "cpu", "event", "name", "unit"),
     "categories": ("name", "kind"),
     "argument_sets": ("text",),
     "slices": (

@@ -30,6 +30,7 @@ REFERENCES: dict[str, dict[str, tuple[str, bool]]] = {
     "stacks": {"call": ("calls", False)},
     "samples": {"thread": ("threads", False), "event": ("events", False), "stack": ("stacks", False)},
     "counts": {"thread": ("threads", True), "event": ("events", False), "run": ("runs", True)},
+    "count_metrics": {"run": ("runs", True), "thread": ("threads", True), "event": ("events", True)},
     "slices": {
         "thread": ("threads", False),
         "function": ("functions", False),

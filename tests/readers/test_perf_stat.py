@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import subprocess
 import time
@@ -50,9 +51,17 @@ def values(name: str) -> dict[str, float | None]:
 @pytest.mark.parametrize("name", sorted(path.name for path in DATA.iterdir() if path.suffix[1:] in FORMS))
 def test_every_line_of_every_file_is_understood(name: str) -> None:
     profile = read((DATA / name).read_bytes())
-    assert profile.losses.to_pylist() == [] and fault(profile) is None
-    assert profile.counts.num_rows >= 1 and profile.meta.format == "perf-stat" and profile.meta.complete
+    without = [row for row in rows(profile) if row["status"] != "ok"]
+    lost = profile.losses.to_pylist()
+    assert sum(row["count"] for row in lost) == len(without) and fault(profile) is None
+    assert {row["reason"] for row in lost} == {f"event without a value: {row['status']}" for row in without}
+    assert (
+        profile.counts.num_rows + profile.count_metrics.num_rows >= 1
+        and profile.meta.format == "perf-stat"
+        and profile.meta.complete
+    )
     assert profile.counts.schema == SCHEMAS["counts"] and profile.samples.num_rows == 0
+    assert profile.count_metrics.schema == SCHEMAS["count_metrics"]
     by_hand = sum(
         not line.startswith("#") and any(c.isalpha() for c in line) for line in (DATA / name).read_text().splitlines()
     )
@@ -131,6 +140,110 @@ def test_cpus_cores_and_threads_are_told_apart(form: str) -> None:
     assert by_thread == [("python3", "ok")] * 2 + [("python3", "not counted")] * 2 + [("python3", "ok")] * 2
 
 
+def metrics(profile: Profile) -> list[tuple[Any, ...]]:
+    """(name, unit, value, event, what it is of, start, end) of the table count_metrics."""
+    events, threads = (table.column("name").to_pylist() for table in (profile.events, profile.threads))
+    return [
+        (
+            row["name"],
+            row["unit"],
+            row["value"],
+            events[row["event"]] if row["event"] >= 0 else None,
+            threads[row["thread"]] if row["thread"] >= 0 else row["cpu"] if row["cpu"] >= 0 else None,
+            row["start_ns"],
+            row["end_ns"],
+        )
+        for row in profile.count_metrics.to_pylist()
+    ]
+
+
+def of_file(name: str) -> Profile:
+    return read((DATA / name).read_bytes())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_metrics_are_kept(form: str) -> None:
+    assert metrics(of_file(f"by-hand-hardware.{form}")) == [
+        ("GHz", "", 3.1, "cycles", None, None, None),
+        ("insn per cycle", "", 2.0, "instructions", None, None, None),
+        ("stalled cycles per insn", "", 0.5, "instructions", None, None, None),
+    ]
+    repeats = [row[:3] for row in metrics(of_file(f"by-hand-repeat-base.{form}"))]
+    assert repeats == [("GHz", "", 3.0), ("insn per cycle", "", 2.0)]
+    names = [row[:2] for row in metrics(of_file(f"run.{form}"))]
+    assert names[:2] == [("CPUs utilized", ""), ("page-faults per second of CPU time", "")]
+    assert metrics(of_file(f"run.{form}"))[1][2] > 1000, "K/sec is a thousand a second"
+
+
+def test_metrics_say_what_they_are_of() -> None:
+    assert [row[:5] for row in metrics(of_file("by-hand-per-core.json"))] == [
+        ("GHz", "", 1.0, "cycles", "S0-D0-C0"),
+        ("insn per cycle", "", 2.0, "instructions", "S0-D0-C0"),
+        ("GHz", "", 2.0, "cycles", "S0-D0-C1"),
+        ("insn per cycle", "", 0.5, "instructions", "S0-D0-C1"),
+    ]
+    expected = [("GHz", 1.0), ("GHz", 2.0), ("insn per cycle", 2.0), ("stalled cycles per insn", 0.25)]
+    for name, places in (("by-hand-per-cpu.txt", [0, 1, 0, 0]), ("by-hand-per-thread.csv", ["a.out", "my comm"])):
+        found = metrics(of_file(name))
+        assert [(row[0], row[2]) for row in found[:4]] == expected
+        assert [row[4] for row in found[: len(places)]] == places
+    assert [row[:4] for row in metrics(of_file("by-hand-topdown.json"))] == [
+        ("tma_backend_bound", "percent", 43.226002, "TOPDOWN.SLOTS"),
+        ("tma_frontend_bound", "percent", 29.212267, "TOPDOWN.SLOTS"),
+    ]
+
+
+def test_rows_of_metrics_alone_are_read() -> None:
+    share = "branch-misses of all branches"
+    assert [row[:3] for row in metrics(of_file("by-hand-metric-only.json"))] == [
+        ("GHz", "", 0.99),
+        ("insn per cycle", "", 2.06),
+        (share, "percent", 0.59),
+        ("stalled cycles per insn", "", None),
+    ]
+    assert [(*row[:3], row[4]) for row in metrics(of_file("by-hand-metric-only-6.1.json"))] == [
+        ("GHz", "", 0.295, "S0"),
+        ("insn per cycle", "", 1.88, "S0"),
+        (share, "percent", 0.64, "S0"),
+    ]
+    text = metrics(of_file("by-hand-metric-only.txt"))
+    assert [(row[0], row[2], row[4]) for row in text[1:4]] == [
+        ("insn per cycle", 0.61, "system.slice"),
+        (share, 3.24, "system.slice"),
+        ("GHz", 3.661, "user.slice"),
+    ]
+    columns = metrics(of_file("by-hand-metric-only.csv"))
+    first, second = 1_000_100_000, 2_000_200_000
+    assert columns[1] == ("insn per cycle", "", 1.88, None, "S0", 0, first)
+    assert columns[5] == (share, "percent", None, None, "S0", first, second)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_intervals_are_counters(form: str) -> None:
+    """Counts a second, so that intervals of different length compare; no line where nothing was counted."""
+    profile = of_file(f"by-hand-interval.{form}")
+    names = profile.series.column("name").to_pylist()
+    found: dict[str, list[tuple[int, float | None]]] = {name: [] for name in names}
+    for row in profile.counters.to_pylist():
+        value = None if row["value"] != row["value"] else row["value"]
+        found[names[row["series"]]].append((row["time_ns"] // 10**6, value))
+    assert names == [
+        "cycles per second",
+        "instructions per second",
+        "cache-misses per second",
+        "GHz",
+        "insn per cycle",
+        "stalled cycles per insn",
+        "cache-misses of all cache refs",
+    ]
+    assert found["cycles per second"] == [(0, 3e9), (100, 2e9), (200, 1e9), (300, None)]
+    assert found["cache-misses per second"] == [(0, 40_000), (100, None), (200, 20_000), (300, None)]
+    assert found["insn per cycle"] == [(0, 2.0), (100, 0.5), (200, 1.0), (300, None)]
+    assert found["cache-misses of all cache refs"] == [(0, 8.0), (100, None), (200, 4.0), (300, None)]
+    clocks = of_file(f"interval.{form}").series.column("name").to_pylist()
+    assert clocks == ["task-clock (CPUs)", "page-faults per second"]
+
+
 def test_nodes_and_cgroups_are_named() -> None:
     assert [row["thread"] for row in rows(read((DATA / "node.csv").read_bytes()))] == ["N0"]
     for form in ("json", "csv"):
@@ -194,7 +307,7 @@ def test_other_output_among_the_lines_is_lost_and_told() -> None:
         profile = read(data)
         assert rows(profile) == rows(read((DATA / f"run.{form}").read_bytes()))
         lost = profile.losses.to_pylist()
-        assert [row["count"] for row in lost] == [2, 1]
+        assert [row["count"] for row in lost] == [2, 1, 2]
         assert lost[0]["example"] == "line 1: solver: step 1" and "30,003 bytes" in lost[1]["example"]
 
 
@@ -208,6 +321,8 @@ def test_other_output_among_the_lines_is_lost_and_told() -> None:
         b"a.out 1234 12.345678: 1 cycles:\n\t  401136 main+0x10 (/a.out)\n\n",
         b'{"traceEvents": []}',
         b'{"counter-value" : "12", "unit" : ""}\n',
+        b'{"insn per cycle" : "a lot"}\n',
+        b"GHz, the unit of frequencies\n",
         b"1,2,3,4,5\n",
         b"name,value\nx,1\n",
         bytes(range(256)) * 20,
@@ -300,3 +415,22 @@ def test_what_perf_prints_here_is_read(tmp_path: Path) -> None:
             ("page-faults:u", "count", "ok"),
         ]
         assert rows(profile)[1]["value"] > 10
+        assert [row[:2] for row in metrics(profile)][:1] == [("CPUs utilized", "")]
+
+
+def test_intervals_and_repeats_of_perf_here_are_read(tmp_path: Path) -> None:
+    perf = str(require("perf"))
+    events = ["-e", "task-clock:u,page-faults:u,cycles:u"]
+    for options in (["-j"], ["-x,"], []):
+        out = tmp_path / "out"
+        for more in (["-I", "50"], ["-r", "3"], ["--metric-only"]):
+            command = [perf, "stat", *options, *more, "-o", str(out), *events, "--", "sleep", "0.12"]
+            subprocess.run(command, check=True, capture_output=True)
+            if more == ["--metric-only"]:
+                # Whether there is a metric depends on what the machine counts.
+                with contextlib.suppress(UnreadableInput):
+                    perf_stat.read(io.BytesIO(out.read_bytes()))
+                continue
+            profile = read(out.read_bytes())
+            assert all("without a value" in row["reason"] for row in profile.losses.to_pylist())
+            assert bool(profile.counters.num_rows) is (more[0] == "-I")

@@ -193,7 +193,7 @@ class Merging:
             own_run=own_run,
             ranked=not own_run or profile.threads.column("rank").null_count < profile.threads.num_rows,
         )
-        ids = {"threads": threads, "functions": functions, "stacks": stacks}
+        ids = {"runs": runs, "threads": threads, "events": events, "functions": functions, "stacks": stacks}
         self._tables.add(profile, process, origin.rank, ids)
         if profile.counts.num_rows:
             part.counts.append(self._counts(profile.counts, origin, runs, threads, events))

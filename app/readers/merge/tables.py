@@ -18,6 +18,7 @@ from .spans import Blocks, Places
 
 Array = np.ndarray[Any, Any]
 TABLES = (
+    "count_metrics",
     "categories",
     "argument_sets",
     "configurations",
@@ -74,7 +75,8 @@ class MergingTables:
         self._ranks = True
 
     def add(self, profile: Profile, process: int, rank: int | None, ids: Mapping[str, Array]) -> None:
-        """Take in the tables of a profile. ids: what its ids of threads, functions and stacks are in the whole.
+        """Take in the tables of a profile. ids: what its ids of runs, threads, events, functions and stacks are in the
+        whole.
 
         process: its number. rank: where the profile does not know it. Raises OSError where nothing can be put aside.
         """

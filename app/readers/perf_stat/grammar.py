@@ -1,12 +1,12 @@
 """The lines that `perf stat` prints: JSON (`-j`), separated columns (`-x`), and the text for people.
 
 One line gives one `Counted`, or None where it is none. Seen with perf 6.1; other versions differ in what stands
-behind the percentage (metrics, which follow from the counts and are left out) and in the number of aggregated CPUs.
+behind the percentage (metrics, see `metrics`) and in the number of aggregated CPUs.
 """
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
@@ -14,6 +14,8 @@ from typing import Any
 NOT_COUNTED = "not counted"
 NOT_SUPPORTED = "not supported"
 NS_PER_S = 10**9
+PLACES = ("core", "die", "socket", "node", "cache", "cluster")
+"""What a row of JSON may be of, beside a CPU, a thread or a cgroup."""
 SEPARATORS = (",", ";", "\t", "|", ":", "~", "@", "^", "!", " ")
 # unit as printed -> (unit of the event, factor)
 UNITS: dict[str, tuple[str, int]] = {
@@ -35,29 +37,38 @@ _ABSENT = r"<not (?:counted|supported)>"
 _PLACE = r"(?:S[0-9]+(?:-[A-Z]+[0-9]+)*|N[0-9]+)"
 
 
-@dataclass(frozen=True)
-class Counted:
-    """One value of one counter.
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """What a value is of. end_ns: end of its interval, null for the whole run. summary: of a run that was also printed
+    in intervals. cpu: null for all. group: what it was summed over where that is neither a CPU nor a thread
+    ("S0-D0-C1", "cgroup /a")."""
 
-    value: in `unit`, null where `status` is not "ok". end_ns: end of its interval, null for the whole run.
-    summary: of a run that was also printed in intervals. cpu: null for all. group: what it was summed over where
-    that is neither a CPU nor a thread ("S0-D0-C1", "cgroup /a"). running_percent: share of the time in which the
-    event had a counter. deviation_percent: of the mean over repeated runs.
-    """
-
-    event: str
-    unit: str
-    value: int | float | None
-    status: str
     end_ns: int | None = None
     summary: bool = False
     cpu: int | None = None
     comm: str | None = None
     tid: int | None = None
     group: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted(Place):
+    """One value of one counter.
+
+    value: in `unit`, null where `status` is not "ok". running_percent: share of the time in which the event had a
+    counter. deviation_percent: of the mean over repeated runs. metric_value, metric: the metric that stands on the
+    same line, as printed ("1.25", "insn per cycle"), empty for none.
+    """
+
+    event: str
+    unit: str
+    value: int | float | None
+    status: str
     running_ns: int | None = None
     running_percent: float | None = None
     deviation_percent: float | None = None
+    metric_value: str = ""
+    metric: str = ""
 
 
 def parse_json(line: str) -> Counted | None:
@@ -72,26 +83,16 @@ def parse_json(line: str) -> Counted | None:
     event = data.get("event")
     if not isinstance(event, str) or not event:
         return None
-    thread = _text(data.get("thread"))
-    comm, tid = _thread(thread) if thread else (None, None)
-    place = next(
-        (_text(data[name]) for name in ("core", "die", "socket", "node", "cache", "cluster") if name in data), ""
-    )
-    cpu = re.fullmatch(r"(?:CPU)?([0-9]{1,6})", _text(data.get("cpu")))
-    # Without a number it is another kind of aggregate: it then stands as the group's name.
-    group = place or (_text(data.get("cpu")) if cpu is None else "") or (thread if tid is None else "")
     return _counted(
         event=event,
-        unit=_text(data.get("unit")),
-        value=_text(data.get("counter-value")),
-        end=_text(data.get("interval")),
-        cpu=int(cpu[1]) if cpu else None,
-        comm=comm,
-        tid=tid,
-        group=_joined(group, _text(data.get("cgroup"))),
-        running=_text(data.get("event-runtime")),
-        percent=_text(data.get("pcnt-running")),
-        deviation=_text(data.get("variance")),
+        unit=text_of(data.get("unit")),
+        value=text_of(data.get("counter-value")),
+        place=json_place(data),
+        running=text_of(data.get("event-runtime")),
+        percent=text_of(data.get("pcnt-running")),
+        deviation=text_of(data.get("variance")),
+        metric_value=text_of(data.get("metric-value")),
+        metric=text_of(data.get("metric-unit")),
     )
 
 
@@ -100,19 +101,16 @@ def parse_columns(line: str, separator: str) -> Counted | None:
     found = _columns(separator).match(line)
     if found is None:
         return None
-    place, comm, tid, cpu = _aggregate(found["aggregate"] or "")
     return _counted(
         event=found["event"],
         unit=found["unit"],
         value=found["value"],
-        end=(found["time"] or "").strip(),
-        cpu=cpu,
-        comm=comm,
-        tid=tid,
-        group=_joined(place, found["cgroup"] or ""),
+        place=text_place(found["time"] or "", found["aggregate"] or "", found["cgroup"] or ""),
         running=found["running"],
         percent=found["percent"],
         deviation=found["deviation"] or "",
+        metric_value=found["metric_value"] or "",
+        metric=found["metric"] or "",
     )
 
 
@@ -121,19 +119,16 @@ def parse_text(line: str) -> Counted | None:
     found = _TEXT.match(line)
     if found is None:
         return None
-    place, comm, tid, cpu = _aggregate(found["aggregate"] or "")
     return _counted(
         event=found["event"],
         unit=found["unit"] or "",
         value=found["value"].replace(",", "").replace("'", ""),
-        end=found["time"] or "",
-        cpu=cpu,
-        comm=comm,
-        tid=tid,
-        group=_joined(place, ""),
+        place=text_place(found["time"] or "", found["aggregate"] or ""),
         running="",
         percent=found["percent"] or "",
         deviation=found["deviation"] or "",
+        metric_value=found["metric_value"] or "",
+        metric=(found["metric"] or "").strip(),
     )
 
 
@@ -152,17 +147,20 @@ def _columns(separator: str) -> re.Pattern[str]:
         rf"(?:(?P<aggregate>[^{s}\n]{{1,100}}){s}(?:[0-9]{{1,6}}{s})?)??"
         rf"\s*(?P<value>{_NUMBER}|{_ABSENT}){s}(?P<unit>[A-Za-z0-9^%/]{{0,20}}){s}(?P<event>{event}){s}"
         rf"(?:(?P<cgroup>[^{s}\n]{{1,500}}){s})??(?:(?P<deviation>[0-9.]+)%{s})?"
-        rf"(?P<running>[0-9]+){s}(?P<percent>[0-9]+\.[0-9]+)(?:{s}.*)?$"
+        rf"(?P<running>[0-9]+){s}(?P<percent>[0-9]+\.[0-9]+)"
+        rf"(?:{s}(?P<metric_value>[^{s}\n]{{0,60}})(?:{s}(?P<metric>[^\n]*))?)?$"
     )
 
 
+# In the text the sign of a share stands behind the number, without a gap.
+_METRIC_VALUE = r"-?(?:[0-9]+(?:\.[0-9]+)?|nan|inf)(?![\w.])"
 _TEXT = re.compile(
     rf"^\s*(?:(?P<time>[0-9]+\.[0-9]{{9}})\s+)?"
     rf"(?:(?P<aggregate>CPU[0-9]+|{_PLACE}|\S.{{0,40}}?-[0-9]+)\s+(?:[0-9]{{1,6}}\s+(?=[-0-9<]))?)?"
     rf"(?P<value>-?[0-9][0-9,']*(?:\.[0-9]+)?|{_ABSENT})\s+"
     rf"(?:(?P<unit>{'|'.join(sorted(filter(None, UNITS), key=len, reverse=True))}|Joules)\s+)?"
     rf"(?P<event>[A-Za-z_][^\s#]{{0,500}})"
-    rf"(?:\s+#(?:[^(]|\((?!\s*\+-|[0-9.]+%\)))*)?"
+    rf"(?:\s+#\s*(?P<metric_value>{_METRIC_VALUE})?(?P<metric>(?:[^(]|\((?!\s*\+-|[0-9.]+%\)))*))?"
     rf"\s*(?:\(\s*\+-\s*(?P<deviation>[0-9.]+)%\s*\))?\s*(?:\((?P<percent>[0-9.]+)%\))?\s*$"
 )
 
@@ -192,19 +190,49 @@ def _joined(place: str, cgroup: str) -> str | None:
     return " ".join(part for part in (place, f"cgroup {cgroup}" if cgroup else "") if part) or None
 
 
+def json_place(data: dict[str, Any]) -> Place:
+    """What the row of `perf stat -j` is of."""
+    thread, interval = text_of(data.get("thread")), text_of(data.get("interval"))
+    comm, tid = _thread(thread) if thread else (None, None)
+    place = next((text_of(data[name]) for name in PLACES if name in data), "")
+    cpu = re.fullmatch(r"(?:CPU)?([0-9]{1,6})", text_of(data.get("cpu")))
+    # Without a number it is another kind of aggregate: it then stands as the group's name.
+    group = place or (text_of(data.get("cpu")) if cpu is None else "") or (thread if tid is None else "")
+    return Place(
+        end_ns=_end_ns(interval),
+        summary=interval == "summary",
+        cpu=int(cpu[1]) if cpu else None,
+        comm=comm,
+        tid=tid,
+        group=_joined(group, text_of(data.get("cgroup"))),
+    )
+
+
+def text_place(time: str, aggregate: str, cgroup: str = "") -> Place:
+    """What a line is of that begins with a time and the word of what it was summed over, both empty for none."""
+    group, comm, tid, cpu = _aggregate(aggregate)
+    time = time.strip()
+    return Place(
+        end_ns=_end_ns(time), summary=time == "summary", cpu=cpu, comm=comm, tid=tid, group=_joined(group, cgroup)
+    )
+
+
+def _end_ns(text: str) -> int | None:
+    end_s = _decimal(text)
+    return None if end_s is None else int(end_s * NS_PER_S)
+
+
 def _counted(
     *,
     event: str,
     unit: str,
     value: str,
-    end: str,
-    cpu: int | None,
-    comm: str | None,
-    tid: int | None,
-    group: str | None,
+    place: Place,
     running: str,
     percent: str,
     deviation: str,
+    metric_value: str,
+    metric: str,
 ) -> Counted | None:
     own_unit, factor = UNITS.get(unit, (unit, 1))
     status = "ok"
@@ -217,7 +245,6 @@ def _counted(
             return None
         scaled = exact * factor
         number = int(scaled) if scaled == scaled.to_integral_value() else float(scaled)
-    end_s = _decimal(end)
     run = _decimal(running)
     share = _decimal(percent)
     spread = _decimal(deviation)
@@ -226,15 +253,12 @@ def _counted(
         unit=own_unit,
         value=number,
         status=status,
-        end_ns=None if end_s is None else int(end_s * NS_PER_S),
-        summary=end == "summary",
-        cpu=cpu,
-        comm=comm,
-        tid=tid,
-        group=group,
         running_ns=None if run is None else int(run),
         running_percent=None if share is None else min(float(share), 100.0),
         deviation_percent=None if spread is None else float(spread),
+        metric_value=metric_value,
+        metric=metric,
+        **asdict(place),
     )
 
 
@@ -247,7 +271,8 @@ def _decimal(text: str) -> Decimal | None:
     return number if number is not None and number.is_finite() and abs(number) < _LARGEST else None
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A text or number of JSON as text, anything else as the empty one."""
     if isinstance(value, str):
         return value
     return "" if value is None or isinstance(value, bool | list | dict) else str(value)

@@ -1,0 +1,210 @@
+"""What becomes of the lines of `perf stat`: rows of `counts` and `count_metrics`, and counters of intervals."""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from ...domain.builder import ProfileBuilder
+from ...domain.event_names import plain, unit_of
+from ...domain.tables import NO_ID, SCHEMAS, empty
+from .grammar import NS_PER_S, Counted, Place
+from .metrics import Metric
+
+AnyPlace = TypeVar("AnyPlace", bound=Place)
+
+
+@dataclass(frozen=True)
+class StatTables:
+    """The tables beside `counts`, which the builder has."""
+
+    count_metrics: pa.Table
+    series: pa.Table
+    counters: pa.Table
+
+
+class _Series:
+    """Values at intervals, by what they are of."""
+
+    def __init__(self, starts: dict[int, int]) -> None:
+        self._starts = starts
+        self._values: dict[tuple[str, str], dict[int, float]] = {}
+
+    def add(self, name: str, unit: str, place: Place, value: float | None) -> None:
+        """Take in a value of the interval that ends at `place.end_ns`; None where there is none."""
+        if place.end_ns is not None:
+            label = _label(place)
+            values = self._values.setdefault((f"{name}, {label}" if label else name, unit), {})
+            values[place.end_ns] = np.nan if value is None else value
+
+    def tables(self) -> tuple[pa.Table, pa.Table]:
+        """`series` and `counters`: each value holds from the start of its interval; where none follows, it ends."""
+        if not self._values:
+            return empty("series"), empty("counters")
+        names, units = zip(*self._values, strict=True)
+        rows = len(names)
+        series = _table(
+            "series",
+            name=list(names),
+            unit=list(units),
+            rank=[None] * rows,
+            pid=[None] * rows,
+            process=[None] * rows,
+            device=[NO_ID] * rows,
+        )
+        points = [self._points(values) for values in self._values.values()]
+        number = np.repeat(np.arange(rows), [len(of) for of in points])
+        time_ns, value = zip(*[point for of in points for point in of], strict=True)
+        return series, _table("counters", series=number, time_ns=time_ns, value=np.array(value, np.float64))
+
+    def _points(self, values: dict[int, float]) -> list[tuple[int, float]]:
+        ends = sorted(values)
+        points = []
+        for end, following in zip(ends, [*ends[1:], None], strict=True):
+            points.append((self._starts[end], values[end]))
+            if following is None or self._starts[following] > end:
+                points.append((end, np.nan))
+        return points
+
+
+def fill(builder: ProfileBuilder, counted: Sequence[Counted], metrics: Sequence[Metric], run: int) -> StatTables:
+    """Put counts into the builder. Returns the other tables.
+
+    A summary behind intervals is left out, as it is their sum. A counter of an interval is its count a second, that of
+    a clock the CPUs in use, so that intervals of different length compare.
+    """
+    kept = _without_summary(counted, lambda one: one.event)
+    kept_metrics = _without_summary(metrics, lambda one: (one.event, one.name))
+    ends = sorted({one.end_ns for one in (*kept, *kept_metrics) if one.end_ns is not None})
+    starts = dict(zip(ends, [0, *ends], strict=False))
+    series = _Series(starts)
+    scaling = _scaling(kept)
+    threads = _Threads(builder, run)
+    events: dict[str, int] = {}
+    for one in kept:
+        events[one.event] = _event(builder, one, scaling.get(one.event))
+        start_ns = None if one.end_ns is None else starts[one.end_ns]
+        builder.count(
+            run=run,
+            thread=threads.of(one),
+            cpu=-1 if one.cpu is None else one.cpu,
+            event=events[one.event],
+            start_ns=start_ns,
+            end_ns=one.end_ns,
+            value=None if one.value is None else float(one.value),
+            enabled_ns=_enabled_ns(one),
+            running_ns=one.running_ns,
+            status=one.status,
+            deviation_percent=one.deviation_percent,
+        )
+        if start_ns is not None and one.end_ns is not None:
+            name, unit, factor = _rate(one)
+            length_ns = max(1, one.end_ns - start_ns)
+            series.add(name, unit, one, None if one.value is None else float(one.value) * factor / length_ns)
+        if one.status != "ok":
+            builder.lost(f"event without a value: {one.status}", _example(one))
+    for metric in kept_metrics:
+        if metric.rate:
+            # The counter of its event tells this already.
+            continue
+        series.add(metric.name, metric.unit, metric, metric.value)
+    table = _table(
+        "count_metrics",
+        run=[run] * len(kept_metrics),
+        host=[None] * len(kept_metrics),
+        rank=[None] * len(kept_metrics),
+        thread=[threads.of(one) for one in kept_metrics],
+        cpu=[-1 if one.cpu is None else one.cpu for one in kept_metrics],
+        event=[events.get(one.event, NO_ID) for one in kept_metrics],
+        name=[one.name for one in kept_metrics],
+        unit=[one.unit for one in kept_metrics],
+        start_ns=[None if one.end_ns is None else starts[one.end_ns] for one in kept_metrics],
+        end_ns=[one.end_ns for one in kept_metrics],
+        value=[one.value for one in kept_metrics],
+    )
+    return StatTables(table, *series.tables())
+
+
+class _Threads:
+    """The builder's threads of what counts are of."""
+
+    def __init__(self, builder: ProfileBuilder, run: int) -> None:
+        self._builder, self._run = builder, run
+        self._groups: dict[str, int] = {}
+
+    def of(self, place: Place) -> int:
+        """The thread, NO_ID for all of them."""
+        builder = self._builder
+        if place.tid is not None:
+            thread = builder.thread(tid=place.tid, run=self._run)
+            builder.named(thread, 0, place.comm or f":{place.tid}")
+            return thread
+        if place.group is None:
+            return NO_ID
+        number = self._groups.setdefault(place.group, len(self._groups))
+        thread = builder.thread(kind="cpu", run=self._run, incarnation=number)
+        builder.named(thread, 0, place.group)
+        return thread
+
+
+def _without_summary(rows: Iterable[AnyPlace], key: Callable[[AnyPlace], Hashable]) -> list[AnyPlace]:
+    rows = list(rows)
+    in_intervals = {key(one) for one in rows if one.end_ns is not None}
+    return [one for one in rows if one.end_ns is not None or key(one) not in in_intervals]
+
+
+def _event(builder: ProfileBuilder, one: Counted, scaling: float | None) -> int:
+    name, attributes = plain(one.event)
+    unit = unit_of(name) if one.unit == "count" else one.unit
+    return builder.event(name, unit, scaling=scaling, attributes=attributes or None)
+
+
+def _rate(one: Counted) -> tuple[str, str, int]:
+    """Name and unit of the counter of an event, and how many of it one in each nanosecond is."""
+    name = plain(one.event)[0]
+    if one.unit == "ns":
+        return f"{name} (CPUs)", "", 1
+    if one.unit in ("count", "bytes"):
+        return f"{name} per second", one.unit, NS_PER_S
+    return f"{name} ({one.unit} per second)", "", NS_PER_S
+
+
+def _label(place: Place) -> str:
+    """What a value is of, as part of a name."""
+    if place.cpu is not None:
+        return f"CPU {place.cpu}" + (f" {place.group}" if place.group else "")
+    if place.tid is not None:
+        return f"{place.comm or ''} {place.tid}".strip()
+    return place.group or ""
+
+
+def _example(one: Counted) -> str:
+    at = "" if one.end_ns is None else f" at {one.end_ns / NS_PER_S:.3f} s"
+    of = _label(one)
+    return f"{one.event}{f' of {of}' if of else ''}{at}: <{one.status}>"
+
+
+def _table(table: str, **columns: Any) -> pa.Table:
+    schema = SCHEMAS[table]
+    return pa.table([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
+
+
+def _scaling(counted: list[Counted]) -> dict[str, float]:
+    """Time enabled ÷ time running of each event that had to share its counter."""
+    times: dict[str, tuple[float, float]] = {}
+    for one in counted:
+        if one.running_percent:
+            # The text for people has the share alone.
+            running = float(one.running_ns or 1)
+            before = times.get(one.event, (0.0, 0.0))
+            times[one.event] = (before[0] + running * 100 / one.running_percent, before[1] + running)
+    return {event: enabled / running for event, (enabled, running) in times.items() if enabled > running * 1.00005}
+
+
+def _enabled_ns(one: Counted) -> int | None:
+    """perf prints the time running and its share of the time enabled, the latter to two decimals."""
+    if one.running_ns is None or not one.running_percent:
+        return None
+    return round(one.running_ns * 100 / one.running_percent)
