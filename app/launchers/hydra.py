@@ -6,6 +6,9 @@ from ..domain.jobs import JobSpec, Mpi, MpiFlavour
 from .base import HOSTFILE, Words, named
 from .quoting import Shell
 
+LOCALHOST = '${pl_nameless:+"-localhost"} ${pl_nameless:+"localhost"}'
+"""Where its proxies are to connect to, on a host whose own name cannot be resolved."""
+
 
 @dataclass(frozen=True)
 class Hydra:
@@ -20,6 +23,8 @@ class Hydra:
         words: list[str | Shell] = []
         if not named(mpi.arguments, "-f", "-hostfile", "-machinefile", "-machine", "-hosts", "-host"):
             words += [Shell(HOSTFILE % "-f")]
+        if not named(mpi.arguments, "-localhost", "-iface"):
+            words.append(Shell(LOCALHOST))
         words += mpi.arguments
         if mpi.ranks_per_node is not None and not named(mpi.arguments, "-ppn", "-perhost", "-grr"):
             words += ["-ppn", str(mpi.ranks_per_node)]

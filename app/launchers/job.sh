@@ -114,7 +114,7 @@ pl_find_starter() {
 
 # What the starter's options depend on: who we are, and what the batch system gave us.
 pl_find_situation() {
-    pl_root='' pl_hostfile='' pl_blaunch='' pl_crowded='' pl_pmi=''
+    pl_root='' pl_hostfile='' pl_blaunch='' pl_crowded='' pl_pmi='' pl_nameless=''
     [ "$(id -u)" -ne 0 ] || pl_root=1
     if [ -n "${LSB_JOBID-}" ]; then
         [ ! -s "${LSB_DJOB_HOSTFILE-}" ] || pl_hostfile=$LSB_DJOB_HOSTFILE
@@ -124,6 +124,21 @@ pl_find_situation() {
         pl_cores=$(grep -E '^(physical id|core id)' /proc/cpuinfo 2>/dev/null | paste -s -d ' \n' - 2>/dev/null | sort -u | grep -c .)
         [ "${pl_cores:-0}" -gt 0 ] || pl_cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null)
         [ "${pl_cores:-1}" -ge "$pl_ranks" ] || pl_crowded=1
+    else
+        case $pl_flavour in mpich | intel) pl_find_own_name ;; esac
+    fi
+}
+
+# In Slurm Hydra starts its proxies with srun, and they connect to it by the name of this host. Where that name cannot
+# be resolved it would wait for them forever. On one node another name will do.
+pl_find_own_name() {
+    pl_name=$(uname -n)
+    command -v getent >/dev/null 2>&1 || return 0
+    ! getent hosts "$pl_name" >/dev/null 2>&1 || return 0
+    if [ "${SLURM_JOB_NUM_NODES-}" = 1 ]; then
+        pl_nameless=1
+    else
+        pl_note "The name of this host, $pl_name, cannot be resolved here: ranks on other hosts may not reach $pl_starter_title. Add it to /etc/hosts or to the name service."
     fi
 }
 

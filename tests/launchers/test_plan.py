@@ -159,7 +159,7 @@ def test_a_preview_shows_every_layer() -> None:
     assert lines[1].startswith("  sbatch --parsable --job-name=perfloom-JOB-0 ")
     assert lines[2:6] == [
         "    # Run 0 of 2",
-        "    mpirun [-f HOSTFILE] -n 4",
+        "    mpirun [-f HOSTFILE] [-localhost localhost] -n 4",
         "      perf record -o run0/RANK/perf.data -F 199 -e cycles -e r01 -e r02 -e r03 --call-graph dwarf,8192 -z -N --",
         "        ./a.out 'x y'",
     ]

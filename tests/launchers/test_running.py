@@ -314,8 +314,9 @@ def small_disk(tmp_path: Path) -> Iterator[tuple[Path, list[str | Path]]]:
     mount = 'mount -t tmpfs -o size=3m none "$1" && echo && exec sleep 1000'
     with subprocess.Popen([*own_mounts(), "sh", "-c", mount, "sh", disk], stdout=subprocess.PIPE) as keeper:
         assert keeper.stdout and keeper.stdout.readline() == b"\n"
+        # In a chroot the mount namespace alone would lead out of it.
         user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
-        yield disk, ["nsenter", *user, f"--target={keeper.pid}", "--mount", "--"]
+        yield disk, ["nsenter", *user, f"--target={keeper.pid}", "--root", "--mount", "--"]
         keeper.kill()
 
 

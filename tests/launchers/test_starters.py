@@ -14,6 +14,7 @@ from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour
 from perfloom.domain.targets import Target, TargetFacts
 from perfloom.launchers import plan as plans
 from perfloom.launchers.base import programs
+from perfloom.launchers.hydra import LOCALHOST
 from perfloom.launchers.mpi import STARTERS, starter_of
 from perfloom.launchers.quoting import join
 from tests.parts import require
@@ -107,9 +108,9 @@ def sh(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def tool(folder: Path, name: str, says: str) -> None:
+def tool(folder: Path, name: str, says: str, status: int = 0) -> None:
     folder.mkdir(exist_ok=True)
-    (folder / name).write_text(f"#!/bin/sh\necho '{says}'\n")
+    (folder / name).write_text(f"#!/bin/sh\necho '{says}'\nexit {status}\n")
     (folder / name).chmod(0o755)
 
 
@@ -193,6 +194,28 @@ def test_the_situation_of_a_batch_job(tmp_path: Path) -> None:
     assert sh(script, SLURM_JOB_ID="1").stdout == "||\n"
     assert sh(script).stdout == "||1\n"
     assert sh(functions(tmp_path, Mpi(MpiFlavour.OPENMPI, 1)) + show).stdout == "||\n"
+
+
+@pytest.mark.parametrize(
+    ("resolved", "nodes", "flavour", "expected"),
+    [
+        (True, "1", MpiFlavour.MPICH, ("", "")),
+        (False, "1", MpiFlavour.MPICH, ("-localhost localhost", "")),
+        (False, "1", MpiFlavour.INTEL, ("-localhost localhost", "")),
+        (False, "2", MpiFlavour.MPICH, ("", "cannot be resolved here")),
+        (False, "1", MpiFlavour.OPENMPI, ("", "")),
+    ],
+)
+def test_hydra_in_slurm_on_a_host_whose_name_cannot_be_resolved(
+    tmp_path: Path, resolved: bool, nodes: str, flavour: MpiFlavour, expected: tuple[str, str]
+) -> None:
+    """Its proxies would try to reach that name forever."""
+    tool(tmp_path / "tools", "getent", "", status=0 if resolved else 2)
+    show = f'pl_find_situation; set -- {LOCALHOST}; echo "$*"'
+    script = f'{functions(tmp_path, Mpi(flavour))}pl_note() {{ echo "$1" >&2; }}\n{show}'
+    done = sh(script, SLURM_JOB_ID="1", SLURM_JOB_NUM_NODES=nodes, PATH=f"{tmp_path}/tools:{os.environ['PATH']}")
+    assert (done.stdout.strip(), expected[1] in done.stderr) == (expected[0], True)
+    assert bool(done.stderr) == bool(expected[1])
 
 
 RANKS = """pl_flavour={flavour}; pl_host=h; pl_rank= pl_size= pl_notes=
