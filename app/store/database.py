@@ -34,6 +34,8 @@ class Database:
         self.engine = _engine(settings)
         self._writing = self.engine.execution_options(**_WRITING)
         _forgotten_after_fork.add(self)
+        # Who drops a store without closing it (a server at its end, a test's application) leaves no connection open.
+        weakref.finalize(self, self.engine.dispose)
 
     @contextmanager
     def read(self) -> Iterator[Session]:

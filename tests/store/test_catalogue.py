@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from perfloom.config import Settings
 from perfloom.domain.errors import Conflict, InvalidRequest, NotFound, Unavailable
@@ -269,3 +270,15 @@ def test_a_file_that_is_no_database(settings: Settings) -> None:
     (settings.data / "catalogue.sqlite").write_bytes(b"perfloom " * 1000)
     with pytest.raises(Unavailable, match=r"catalogue\.sqlite"):
         open_store(settings)
+
+
+def test_a_store_that_is_dropped_closes_its_connections(settings: Settings) -> None:
+    """Python 3.13 warns of connections to SQLite that are only forgotten."""
+    closed: list[object] = []
+    store = open_store(settings)
+    event.listen(store.database.engine, "close", lambda connection, record: closed.append(record))
+    store.jobs.create("record", {}, "x")
+    assert not closed
+    del store
+    gc.collect()
+    assert closed
