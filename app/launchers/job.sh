@@ -114,19 +114,36 @@ pl_find_starter() {
 
 # What the starter's options depend on: who we are, and what the batch system gave us.
 pl_find_situation() {
-    pl_root='' pl_hostfile='' pl_blaunch='' pl_crowded='' pl_pmi='' pl_nameless=''
+    pl_root='' pl_hostfile='' pl_blaunch='' pl_crowded='' pl_unbound='' pl_pmi='' pl_nameless=''
     [ "$(id -u)" -ne 0 ] || pl_root=1
     if [ -n "${LSB_JOBID-}" ]; then
         [ ! -s "${LSB_DJOB_HOSTFILE-}" ] || pl_hostfile=$LSB_DJOB_HOSTFILE
         ! command -v blaunch >/dev/null 2>&1 || pl_blaunch=1
-    elif [ -z "${SLURM_JOB_ID-}" ]; then
-        # Open MPI has a place for each core. Asked for nothing special, it has none for more.
-        pl_cores=$(grep -E '^(physical id|core id)' /proc/cpuinfo 2>/dev/null | paste -s -d ' \n' - 2>/dev/null | sort -u | grep -c .)
-        [ "${pl_cores:-0}" -gt 0 ] || pl_cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null)
-        [ "${pl_cores:-1}" -ge "$pl_ranks" ] || pl_crowded=1
-    else
+        pl_nodes=1
+        [ -z "$pl_hostfile" ] || pl_nodes=$(sort -u "$pl_hostfile" | grep -c .)
+        pl_find_room "$pl_nodes" || pl_unbound=1
+    elif [ -n "${SLURM_JOB_ID-}" ]; then
+        pl_find_room "${SLURM_JOB_NUM_NODES-}" || pl_unbound=1
         case $pl_flavour in mpich | intel) pl_find_own_name ;; esac
+    else
+        # Open MPI has a place for each core. Asked for nothing special, it has none for more.
+        pl_find_room 1 || pl_crowded=1
     fi
+    case $pl_unbound$pl_flavour in 1openmpi)
+        pl_note "$pl_there ranks share the $pl_cores cores that they may use on $pl_host, so Open MPI does not bind them to cores. For a core a rank ask for more CPUs or nodes."
+        ;;
+    esac
+}
+
+# pl_find_room NODES: whether this host has a core for each rank that it gets when they are spread evenly, in pl_there.
+# A batch system may count hardware threads, or any number that its configuration says.
+pl_find_room() {
+    pl_cores=$(grep -E '^(physical id|core id)' /proc/cpuinfo 2>/dev/null | paste -s -d ' \n' - 2>/dev/null | sort -u | grep -c .)
+    pl_usable=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null)
+    case $pl_usable in '' | *[!0-9]*) pl_usable=$pl_cores ;; esac
+    if [ "${pl_cores:-0}" -eq 0 ] || [ "$pl_usable" -lt "$pl_cores" ]; then pl_cores=$pl_usable; fi
+    case $1 in '' | 0 | *[!0-9]*) pl_there=$pl_ranks ;; *) pl_there=$(((pl_ranks + $1 - 1) / $1)) ;; esac
+    [ "${pl_cores:-1}" -ge "$pl_there" ]
 }
 
 # In Slurm Hydra starts its proxies with srun, and they connect to it by the name of this host. Where that name cannot

@@ -9,8 +9,9 @@ from .quoting import Shell
 
 @dataclass(frozen=True)
 class OpenMpi:
-    """`--allow-run-as-root` only for root; `--oversubscribe` where no batch system gave out places and there are more
-    ranks than cores. In LSF ranks on other hosts are started by blaunch, since ssh may not be allowed there."""
+    """`--allow-run-as-root` only for root. With more ranks than cores: `--oversubscribe` where no batch system gave out
+    places, and where one did `--bind-to none`, without which Open MPI 5 refuses to start them. In LSF ranks on other
+    hosts are started by blaunch, since ssh may not be allowed there."""
 
     flavour: MpiFlavour = MpiFlavour.OPENMPI
     title: str = "Open MPI"
@@ -21,6 +22,8 @@ class OpenMpi:
         words: list[str | Shell] = [Shell('${pl_root:+"--allow-run-as-root"}')]
         if not named(mpi.arguments, "--oversubscribe", "-oversubscribe", "--nooversubscribe", "-nooversubscribe"):
             words += [Shell('${pl_crowded:+"--oversubscribe"}')]
+        if not named((*mpi.arguments, *mpi.rank_arguments), "--bind-to", "-bind-to"):
+            words += [Shell('${pl_unbound:+"--bind-to"} ${pl_unbound:+"none"}')]
         if not named(
             mpi.arguments, "--hostfile", "-hostfile", "--machinefile", "-machinefile", "--host", "-host", "-H"
         ):

@@ -187,13 +187,40 @@ def test_the_situation_of_a_batch_job(tmp_path: Path) -> None:
     hosts.write_text("a\na\n")
     tool(tmp_path / "tools", "blaunch", "")
     show = 'pl_find_situation; echo "$pl_hostfile|$pl_blaunch|$pl_crowded"'
-    script = functions(tmp_path, Mpi(MpiFlavour.OPENMPI, 5000)) + show
+    script = functions(tmp_path, Mpi(MpiFlavour.OPENMPI, 5000)) + "pl_note() { :; }\n" + show
     path = f"{tmp_path}/tools:{os.environ['PATH']}"
     assert sh(script, LSB_JOBID="1", LSB_DJOB_HOSTFILE=str(hosts), PATH=path).stdout == f"{hosts}|1|\n"
     assert sh(script, LSB_JOBID="1", LSB_DJOB_HOSTFILE="/no/such").stdout.startswith("||")
     assert sh(script, SLURM_JOB_ID="1").stdout == "||\n"
     assert sh(script).stdout == "||1\n"
     assert sh(functions(tmp_path, Mpi(MpiFlavour.OPENMPI, 1)) + show).stdout == "||\n"
+
+
+@pytest.mark.parametrize(
+    ("ranks", "variables", "usable", "unbound"),
+    [
+        (4, {"SLURM_JOB_ID": "1", "SLURM_JOB_NUM_NODES": "1"}, "1", True),
+        (4, {"SLURM_JOB_ID": "1", "SLURM_JOB_NUM_NODES": "4"}, "1", False),
+        (5, {"SLURM_JOB_ID": "1", "SLURM_JOB_NUM_NODES": "4"}, "1", True),
+        (1, {"SLURM_JOB_ID": "1"}, "1", False),
+        (2, {"LSB_JOBID": "1"}, "1", True),
+        (2, {"LSB_JOBID": "1", "LSB_DJOB_HOSTFILE": "{hosts}"}, "1", False),
+        (3, {"LSB_JOBID": "1", "LSB_DJOB_HOSTFILE": "{hosts}"}, "1", True),
+        (9999, {}, "1", False),
+    ],
+)
+def test_ranks_that_share_cores_in_a_batch_job_are_not_bound(
+    tmp_path: Path, ranks: int, variables: dict[str, str], usable: str, unbound: bool
+) -> None:
+    """Open MPI 5 would refuse to start them. The user is told, and what to ask for."""
+    hosts = tmp_path / "hosts"
+    hosts.write_text("a\nb\na\n")
+    tool(tmp_path / "tools", "nproc", usable)
+    script = f'{functions(tmp_path, Mpi(MpiFlavour.OPENMPI, ranks))}pl_host=h\npl_note() {{ echo "$1" >&2; }}\n'
+    batch = {name: value.format(hosts=hosts) for name, value in variables.items()}
+    done = sh(f'{script}pl_find_situation; echo "$pl_unbound"', **batch, PATH=f"{tmp_path}/tools:{os.environ['PATH']}")
+    assert done.stdout == ("1\n" if unbound else "\n")
+    assert ("ask for more CPUs or nodes" in done.stderr) is unbound
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,16 @@ class Shown:
         self.settle()
 
     def settle(self) -> None:
-        self.until(SETTLED)
+        """Wait until two frames in a row show the same, and nothing is on its way: what was drawn from too little at
+        first is drawn again."""
+        self.until(
+            """(() => {
+              const seen = shown.idle && JSON.stringify([shown.view.drawn, shown.view.start, shown.view.end]);
+              const same = seen && seen === window.seenBefore;
+              window.seenBefore = seen;
+              return same;
+            })()"""
+        )
 
     def ask(self, code: str) -> Any:
         """The value of an expression over `shown`."""
