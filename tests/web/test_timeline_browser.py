@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 TRACE, PERF = "trace0000000", "perf00000000"
-SETTLED = "shown.idle"
 
 
 def script(code: str) -> str:
