@@ -26,6 +26,7 @@ LOOK_S = 30.0
 FACTS_S = 300.0
 TIDY_S = 3600.0
 LEFT_S = 60.0
+TRASH_S = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class Sweeper:
         self._announce = announce
         self._owner = worker_name()
         self._renew_at = self._beat_at = self._look_at = self._facts_at = self._tidy_at = self._left_at = 0.0
+        self._trash_at = 0.0
         self._mine = False
         self._facts: HostFacts | None = None
         self._looks: tuple[object, ...] = ()
@@ -102,6 +104,10 @@ class Sweeper:
             return 0
         if now >= self._tidy_at and queue.ring_tidy():
             self._tidy_at = now + TIDY_S
+        if now >= self._trash_at:
+            self._trash_at = now + TRASH_S
+            if store.results.deletions_begun():
+                queue.ring_tidy()
         if now >= self._left_at:
             self._left_at = now + LEFT_S
             for target in leaving.targets(self._settings):

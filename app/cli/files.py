@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..domain.errors import InvalidRequest, JobFailed, NotFound, UnreadableInput
+from ..domain.errors import InvalidRequest, JobFailed, NotFound, Unavailable, UnreadableInput
 from ..domain.selection import Selection
 from ..domain.units import TIME_UNITS, utc_iso
 from .options import data_option, format_option, opened, output_option, rows_format_option, settings_of
@@ -226,12 +226,30 @@ def list_(search: str, tags: tuple[str, ...], form: str, data: Path | None) -> i
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 def delete(data: Path | None, ids: tuple[str, ...]) -> int:
     """Delete stored results with their files."""
+    from ..store.deleting import free_by_name
+    from ..store.disk import no_room
+
+    try:
+        _delete(data, ids)
+    except Unavailable:
+        # Even to open a catalogue takes some space on its disk.
+        settings = settings_of(data)
+        if not no_room(settings.data):
+            raise
+        for id in ids:
+            free_by_name(settings.data, id)
+        _delete(data, ())
+    return 0
+
+
+def _delete(data: Path | None, ids: tuple[str, ...]) -> None:
     with opened(data) as store:
         for id in ids:
             store.results.get(id)
         for id in ids:
             store.results.delete(id)
-    return 0
+        if store.results.deletions_begun():
+            store.results.sweep()
 
 
 @click.command()

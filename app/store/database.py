@@ -93,14 +93,14 @@ def _explained(error: DBAPIError) -> str:
     text = str(original).strip().splitlines()[0][:300] if original and str(original).strip() else "no answer"
     if isinstance(original, sqlite3.Error):
         if "full" in text or "disk I/O" in text:
-            return "The disk that holds the catalogue is full. Free some space, then try again; nothing was changed."
+            return "The disk that holds the catalogue is full. Free some space, then try again."
         if "locked" in text or "busy" in text:
             return "The catalogue is busy; try again in a moment."
         if "readonly" in text or "read-only" in text or "unable to open" in text:
             return f"The catalogue cannot be written ({text}). Check the data directory's owner, permissions and disk."
         return f"The catalogue does not answer ({text}). Check the file catalogue.sqlite and its disk."
     if getattr(original, "sqlstate", None) == "53100":
-        return "The disk of the PostgreSQL server is full. Free some space there, then try again; nothing was changed."
+        return "The disk of the PostgreSQL server is full. Free some space there, then try again."
     return f"The database does not answer ({text}). Check that it runs, and PERFLOOM_DATABASE_URL."
 
 

@@ -55,6 +55,12 @@ def sync_directory(path: Path) -> None:
         os.close(handle)
 
 
+def no_room(path: Path) -> bool:
+    """Whether the disk of `path` has no space for us, to speak of."""
+    found = os.statvfs(path)
+    return found.f_bavail * found.f_frsize < 1 << 20
+
+
 def bytes_below(path: Path) -> int:
     """Disk space that a directory's files take, in bytes; links are not followed."""
     total = 0

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, delete, func, select, update
 
-from ..domain.errors import Conflict, NotFound, Prompt
+from ..domain.errors import Conflict, NotFound, Prompt, Unavailable
 from ..domain.jobs import JobSpec, JobState, Outcome
 from ..domain.targets import LOCAL
 from .database import Database
@@ -339,8 +339,11 @@ class Jobs:
             raise Conflict("The job is still active; cancel it first.")
         with disk_errors(self._directory):
             remove_tree(self._directory / id)
-        with self._database.write() as session:
-            session.execute(delete(JobRow).where(JobRow.id == id, JobRow.state.not_in(ACTIVE)))
+        try:
+            with self._database.write() as session:
+                session.execute(delete(JobRow).where(JobRow.id == id, JobRow.state.not_in(ACTIVE)))
+        except Unavailable as error:
+            raise Unavailable(f"The files of this job are deleted, but not its entry. {error.message}") from error
 
     def directory(self, id: str) -> Path:
         """Where a job's files lie (not made here): `work/`, `artefacts/`, `output.log` and the supervisor's."""

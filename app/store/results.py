@@ -4,7 +4,9 @@ A result is written into a staged directory, flushed, and renamed into place, so
 never changes after. Whatever a crash leaves between the directory and the row is put right by `sweep`.
 """
 
+import contextlib
 import json
+import logging
 import os
 import secrets
 import time
@@ -18,9 +20,10 @@ from sqlalchemy import ColumnElement, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from ..domain.errors import InvalidRequest, NotFound
-from . import originals
+from ..domain.errors import InvalidRequest, NotFound, Unavailable
+from . import deleting, originals
 from .database import Database
+from .deleting import ABOUT, read_about
 from .disk import bytes_below, disk_errors, remove_tree, sync_directory
 from .ids import checked_id
 from .models import ResultRow, TagRow
@@ -36,13 +39,12 @@ from .result import (
     result,
     search_text,
 )
-from .sweeping import STAGED, TRASH, Sweep, sweep
+from .sweeping import STAGED, Sweep, sweep
 
 if TYPE_CHECKING:
     from ..domain.profile import Profile
 
-ABOUT = "result.json"
-"""Beside the manifest: what the row holds and the profile does not tell, for when the row is lost."""
+log = logging.getLogger(__name__)
 SORTS: dict[str, ColumnElement[Any]] = {
     "created": ResultRow.created.expression,
     "name": func.lower(ResultRow.name),
@@ -106,7 +108,7 @@ class Results:
         known = self.find(id)
         if known is not None and not known.missing:
             return known
-        about = _read_about(directory)
+        about = read_about(directory)
         # Here, as who only lists results or sees to jobs does not need them, nor what they import.
         from . import columns, describing
 
@@ -144,7 +146,7 @@ class Results:
         """A result by its id, or None."""
         with self.database.read() as session:
             found = _with_tags(session, session.scalars(select(ResultRow).where(ResultRow.id == id)))
-        return found[0] if found else None
+        return found[0] if found and not deleting.begun(self.directory, id) else None
 
     def open(self, id: str) -> "Profile":
         """The profile of a result, mapped. Raises NotFound, or UnreadableInput where its files are damaged."""
@@ -206,7 +208,9 @@ class Results:
         with self.database.read() as session:
             total = session.scalar(select(func.count()).select_from(wanted.subquery())) or 0
             rows = session.scalars(page.offset(min(max(0, offset), 2**31)).limit(min(max(0, limit), 10_000)))
-            return _with_tags(session, rows), total
+            found = _with_tags(session, rows)
+        there = tuple(result for result in found if not deleting.begun(self.directory, result.id))
+        return there, total - (len(found) - len(there))
 
     def tags(self) -> tuple[tuple[str, int], ...]:
         """Every tag and how many results have it, in order of the tags."""
@@ -267,26 +271,25 @@ class Results:
         return self.get(id)
 
     def delete(self, id: str) -> None:
-        """Delete a result: its files, originals, cache, tags, and what its job recorded. Raises NotFound.
+        """Delete a result: its files, originals, cache, what its job recorded, then its row and tags. Raises NotFound.
 
-        From the first step on it is gone for everybody; a crash in between is put right by `sweep`.
+        From the first step on it is gone for everybody. What a crash, or a catalogue that cannot be written, leaves is
+        ended by `sweep`.
         """
         found = self.get(id)
-        directory = self._path(id)
-        trash = self.directory / f"{TRASH}{id}-{secrets.token_hex(4)}"
-        with disk_errors(self.directory):
-            try:
-                directory.rename(trash)
-                sync_directory(self.directory)
-            except FileNotFoundError:
-                pass
-        self._opened.forget(directory)
-        self.forget(id)
-        with disk_errors(self.directory):
-            remove_tree(trash)
-            remove_tree(self.data / "cache" / id)
-            for folder in ("work", "artefacts"):
-                remove_tree(self.data / "jobs" / checked_id(found.job_id or id, "job") / folder)
+        mark = deleting.free(self.data, id, found.job_id)
+        self._opened.forget(self._path(id))
+        try:
+            self.forget(id)
+        except Unavailable as error:
+            log.warning("the sweep will end the deletion of result %s: %s", id, error.message)
+            return
+        with contextlib.suppress(OSError):
+            mark.rmdir()
+
+    def deletions_begun(self) -> bool:
+        """Whether `sweep` has deletions to end."""
+        return deleting.any_begun(self.directory)
 
     def forget(self, id: str) -> None:
         """Remove the row of a result and what hangs on it; the files stay."""
@@ -351,15 +354,6 @@ def _with_tags(session: Session, rows: Iterable[ResultRow]) -> tuple[Result, ...
     for tag in session.scalars(wanted):
         tags[tag.result_id].append(tag.tag)
     return tuple(result(row, tags[row.id]) for row in found)
-
-
-def _read_about(directory: Path) -> dict[str, Any]:
-    try:
-        with open(directory / ABOUT, encoding="utf-8") as file:
-            about = json.load(file)
-    except (OSError, ValueError):
-        return {}
-    return about if isinstance(about, dict) else {}
 
 
 def _originals(about: dict[str, Any]) -> tuple[OriginalFile, ...]:

@@ -10,6 +10,7 @@ from sqlalchemy import select, update
 
 from ..domain.errors import PerfloomError
 from .database import Database
+from .deleting import TRASH, empty
 from .disk import bytes_below, disk_errors, remove_tree
 from .ids import is_id
 from .jobs import ACTIVE
@@ -17,7 +18,6 @@ from .models import JobRow, ResultRow
 
 log = logging.getLogger(__name__)
 STAGED = ".staged-"
-TRASH = ".trash-"
 GRACE_SECONDS = 300.0
 """What nobody is known to work on is left alone for so long, in case somebody does."""
 
@@ -44,6 +44,10 @@ def sweep(database: Database, adopt: Callable[[str], object], forget: Callable[[
     done = Sweep()
     directory = database.settings.data / "results"
     with disk_errors(directory):
+        for path in directory.glob(f"{TRASH}*"):
+            # Before anything is written, which a full disk may not allow.
+            done.bytes_freed += bytes_below(path)
+            empty(path)
         rows = _rows(database)
         for id, missing in rows.items():
             _mark(database, directory, id, missing, done)

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 import traceback
@@ -25,6 +26,7 @@ from perfloom.config import Settings
 from perfloom.domain.errors import NotFound, Unavailable
 from perfloom.store import Store, columns, open_store
 from perfloom.store.disk import remove_tree
+from perfloom.store.models import ResultRow
 from tests.store.making import same, small_profile, store_result
 
 FAR = 10 * 3600.0
@@ -231,6 +233,71 @@ def kill_while_deleting(store: Store) -> dict[str, Any]:
     return {"steps": step, "finished": finished}
 
 
+def fill(filler: Path) -> None:
+    """Take all the space that a disk has."""
+    with open(filler, "ab", buffering=0) as file:
+        for size in (65536, 1):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                pass
+
+
+def bytes_free(path: Path) -> int:
+    """What a disk has left."""
+    found = os.statvfs(path)
+    return found.f_bavail * found.f_frsize
+
+
+def delete_on_full_disk(store: Store) -> dict[str, Any]:
+    """Catalogue and results lie on one disk without a single free byte. The second time nothing has them open."""
+    data = store.settings.data
+    first, second, kept = (store_result(store, name) for name in ("first", "second", "kept"))
+    for result in (first, second):
+        (store.results.cache(result.id) / "pyramid").write_bytes(bytes(200_000))
+    fill(data / "filler")
+    before = bytes_free(data)
+    store.results.delete(first.id)
+    gained = bytes_free(data) - before
+    assert {result.id for result in store.results.search()[0]} == {kept.id, second.id}
+    store.close()
+    fill(data / "filler")
+    argv = [sys.executable, "-m", "perfloom", "delete", "--data", str(data), second.id]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    left = sorted(path.name for path in (data / "results").iterdir())
+    return {"before": before, "gained": gained, "left": left == [kept.id], "rows": store.results.search()[1]}
+
+
+def delete_with_full_catalogue(store: Store) -> dict[str, Any]:
+    """The catalogue lies on a full disk of its own, where no deletion makes room."""
+    catalogue = Path(str(store.database.engine.url.database))
+    gone, kept = store_result(store, "gone"), store_result(store, "kept")
+    # Changes that stay within the space which the journal has already could still be made.
+    with store.database.engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    fill(catalogue.parent / "filler")
+    store.results.delete(gone.id)
+    listed = [result.id for result in store.results.search()[0]]
+    with store.database.read() as session:
+        rows = session.query(ResultRow).count()
+    files = (store.results.directory / gone.id).exists()
+    (catalogue.parent / "filler").unlink()
+    begun = store.results.deletions_begun()
+    store.results.sweep()
+    with store.database.read() as session:
+        after = session.query(ResultRow).count()
+    left = store.results.deletions_begun()
+    return {
+        "listed": listed == [kept.id],
+        "found": store.results.find(gone.id) is not None,
+        "rows": [rows, after],
+        "files": files,
+        "begun": [begun, left],
+    }
+
+
 def fill_the_disk(store: Store) -> dict[str, Any]:
     """With ever less space: each step succeeds or says that the disk is full, and what was there stays."""
     data = store.settings.data
@@ -292,6 +359,8 @@ def main(what: str, data: str, database_url: str) -> None:
             "kill-publish": kill_while_publishing,
             "kill-delete": kill_while_deleting,
             "full-disk": fill_the_disk,
+            "delete-on-full-disk": delete_on_full_disk,
+            "delete-with-full-catalogue": delete_with_full_catalogue,
         }
         # Opened before the fork, used after it by every child.
         store = open_store(settings)

@@ -86,14 +86,31 @@ def test_killed_while_deleting(settings: Settings, answer: Answer) -> None:
 
 
 def test_a_full_disk(tmp_path: Path, root: Path) -> None:
-    """On a small disk of its own, in a mount namespace that ends with the process."""
-    inside = [*own_mounts(), "sh", "-c"]
-    mount = f"mount -t tmpfs -o size=3m perfloom '{tmp_path}'"
-    python = f"'{sys.executable}' -m tests.store.processes full-disk"
-    database = f"sqlite:///{tmp_path}/data/catalogue.sqlite"
-    command = f"{mount} && mkdir '{tmp_path}/data' && exec {python} '{tmp_path}/data' '{database}'"
-    done = subprocess.run([*inside, command], cwd=root, capture_output=True, text=True, timeout=150)
-    assert done.returncode == 0, done.stderr[-4000:]
-    told = json.loads(done.stdout)
+    """With ever less space."""
+    told = _on_a_small_disk(tmp_path, root, "full-disk", tmp_path / "data", tmp_path / "data")
     assert 2 <= told["done"] <= 19
     assert told["messages"] and all("full" in m and "then try again" in m for m in told["messages"]), told
+
+
+def test_deleting_on_a_full_disk_frees_it(tmp_path: Path, root: Path) -> None:
+    told = _on_a_small_disk(tmp_path, root, "delete-on-full-disk", tmp_path / "data", tmp_path / "data")
+    assert told["before"] == 0 and told["gained"] > 200_000, told
+    assert told["left"] and told["rows"] == 1, told
+
+
+def test_deleting_while_the_catalogue_cannot_be_written(tmp_path: Path, root: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    told = _on_a_small_disk(elsewhere, root, "delete-with-full-catalogue", tmp_path / "data", elsewhere)
+    assert told == {"listed": True, "found": False, "rows": [2, 1], "files": False, "begun": [True, False]}
+
+
+def _on_a_small_disk(mounted: Path, root: Path, what: str, data: Path, catalogue: Path) -> dict[str, Any]:
+    """What a program of `processes` says in a mount namespace that ends with it, with 3 MB at `mounted`."""
+    inside = [*own_mounts(), "sh", "-c"]
+    python = f"'{sys.executable}' -m tests.store.processes {what} '{data}' 'sqlite:///{catalogue}/catalogue.sqlite'"
+    command = f"mount -t tmpfs -o size=3m perfloom '{mounted}' && mkdir -p '{data}' && exec {python}"
+    done = subprocess.run([*inside, command], cwd=root, capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, done.stderr[-4000:]
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
