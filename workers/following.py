@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import BinaryIO
@@ -24,11 +24,12 @@ from perfloom.store import Store, open_store
 from perfloom.store.disk import disk_errors, remove_tree, safe_name
 from perfloom.store.ids import new_id
 from perfloom.store.jobs import Job
-from perfloom.workers import read_spare, steps, supervised
+from perfloom.workers import read_spare, refusing, steps, supervised
 from perfloom.workers.facts_probe import host_name
 from perfloom.workers.jobfiles import JobFiles, keep_environment
 from perfloom.workers.prompting import Courier, Typed
-from perfloom.workers.road import open_road
+from perfloom.workers.refusing import Say
+from perfloom.workers.road import Road, open_road
 from perfloom.workers.transports.base import Secrets, no_secrets
 
 _PIECE_BYTES = 4 << 20
@@ -88,18 +89,23 @@ def record(
     *,
     output: BinaryIO | None = None,
     ask: Secrets = no_secrets,
+    say: Say | None = None,
 ) -> Job:
     """Record, wait, and return the job in its final state.
 
     watch: told whenever state or progress change. A first Ctrl-C (or SIGTERM) ends the program and keeps what was
     recorded; a second one drops it. A program on this machine gets this process's environment. output: where what it
     prints is copied to; by default standard error. ask: asked for the passwords of a target, in a thread of its own.
-    Raises NotFound where there is no such target.
+    say: is told what the preflight warns of. Raises NotFound where there is no such target, and InvalidRequest where
+    the preflight finds that nothing can come of it.
     """
     store = open_store(settings)
     queue = Queue(settings, store)
     try:
-        target = store.targets.get(spec.target).target
+        stored = store.targets.get(spec.target)
+        target = stored.target
+        road = open_road(settings, store, ends_with_job=True)
+        refusing.refuse(road, spec, stored, say or (lambda finding: None))
         id = new_id()
         files = JobFiles(store.jobs.directory(id))
         if target.ssh is None:
@@ -113,7 +119,7 @@ def record(
             if by_worker:
                 queue.ring_job(id)
             tail = OutputTail(files, output or sys.stderr.buffer)
-            return _follow(settings, store, queue, job, files, wishes, watch, tail, by_worker, host, ask)
+            return _follow(road, queue, job, files, wishes, watch, tail, by_worker, host, ask)
     finally:
         queue.close()
         store.close()
@@ -144,9 +150,8 @@ def bring_in(settings: Settings, files: Sequence[str], name: str, watch: Callabl
             if by_worker:
                 queue.ring_read(id)
             tail = OutputTail(job_files, sys.stderr.buffer)
-            return _follow(
-                settings, store, queue, job, job_files, wishes, watch, tail, by_worker, host_name(), no_secrets
-            )
+            road = open_road(settings, store, ends_with_job=True)
+            return _follow(road, queue, job, job_files, wishes, watch, tail, by_worker, host_name(), no_secrets)
     finally:
         queue.close()
         store.close()
@@ -192,8 +197,7 @@ def _copy(settings: Settings, source: BinaryIO, shown: str, target: Path) -> Non
 
 
 def _follow(
-    settings: Settings,
-    store: Store,
+    road: Road,
     queue: Queue,
     job: Job,
     files: JobFiles,
@@ -204,8 +208,9 @@ def _follow(
     host: str | None,
     ask: Secrets,
 ) -> Job:
-    typed, courier = Typed(ask), Courier(store, ask)
-    own = None if by_worker else _begin_own_steps(settings, store, job.id, typed)
+    store, typed = road.store, Typed(ask)
+    courier, road = Courier(store, ask), replace(road, ask=typed)
+    own = None if by_worker else _begin_own_steps(road, job.id)
     heard = time.monotonic()
     said: object = None
     while True:
@@ -231,10 +236,10 @@ def _follow(
             if queue.worker_there(host):
                 heard = time.monotonic()
             elif time.monotonic() - heard > SILENT_S:
-                own = _begin_own_steps(settings, store, job.id, typed)
+                own = _begin_own_steps(road, job.id)
         elif own is not None and not own.is_alive():
             # What it stumbled over was the catalogue; here it is asked too, and raises.
-            own = _begin_own_steps(settings, store, job.id, typed)
+            own = _begin_own_steps(road, job.id)
         time.sleep(LOOK_S)
 
 
@@ -259,12 +264,12 @@ def _grant(store: Store, queue: Queue | None, job: Job, files: JobFiles, wishes:
         queue.ring(job)
 
 
-def _begin_own_steps(settings: Settings, store: Store, job_id: str, ask: Secrets) -> threading.Thread:
+def _begin_own_steps(road: Road, job_id: str) -> threading.Thread:
     """Take the steps in a thread, so that this one can listen and report."""
 
     def run() -> None:
         with contextlib.suppress(PerfloomError):
-            steps.drive(open_road(settings, store, ask=ask, ends_with_job=True), job_id)
+            steps.drive(road, job_id)
 
     thread = threading.Thread(target=run, name="steps", daemon=True)
     thread.start()

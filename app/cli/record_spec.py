@@ -117,8 +117,14 @@ def spec_of(settings: Settings, given: Mapping[str, Any], command: tuple[str, ..
     spec = _places(spec, given, target)
     _check_meaning(spec, given, target)
     for field, message in check(spec, {target.name: target}, complete="save_preset" not in given).items():
-        raise InvalidRequest(f"{option_of(field)}: {message}", field)
+        raise at_option(InvalidRequest(message, field))
     return spec
+
+
+def at_option(error: InvalidRequest) -> InvalidRequest:
+    """What is wrong with a field, as what is wrong with its option. What concerns the whole stays as it is."""
+    known = not error.field or error.field in ("recorder", "scope")
+    return error if known else InvalidRequest(f"{option_of(error.field or '')}: {error.message}", error.field)
 
 
 def something(spec: JobSpec) -> bool:

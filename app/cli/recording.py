@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..domain.errors import JobFailed
+from ..domain.errors import InvalidRequest, JobFailed
 from ..domain.jobs import CallGraph, JobSpec, JobState, MpiFlavour, RecorderName, Scope, Splitting
 from .grouped import GroupedCommand, in_group
 from .options import data_option, settings_of
 
 if TYPE_CHECKING:
+    from ..recorders.preflight import Finding
     from ..store.jobs import Job
 
 _positive = click.IntRange(min=1)
@@ -137,13 +138,20 @@ def record(context: click.Context, /, data: Path | None, command: tuple[str, ...
 
     with Progress() as progress:
         name = spec.name or default_name(spec)
-        job = following.record(settings, spec, name, progress.show, ask=ask_on_terminal)
+        try:
+            job = following.record(settings, spec, name, progress.show, ask=ask_on_terminal, say=_warn)
+        except InvalidRequest as error:
+            raise record_spec.at_option(error) from None
     if job.result_id is None:
         raise JobFailed(job.reason or f"The job ended as {job.state}, without a result.")
     for text in _told(job):
         click.echo(f"perfloom: {text}", err=True)
     click.echo(job.result_id)
     return 0
+
+
+def _warn(finding: "Finding") -> None:
+    click.echo(f"perfloom: {finding.message} {finding.advice}".rstrip(), err=True)
 
 
 def _told(job: "Job") -> list[str]:

@@ -86,10 +86,10 @@ def group_of(event: str, facts: HostFacts | None) -> str | None:
         return "cache"
     if RAW.fullmatch(name) or PMU.fullmatch(name):
         return "raw"
-    if re.fullmatch(r"[\w*?-]+:[\w*?-]+", name):
-        return "tracepoint"
     if name.startswith("mem:"):
         return "breakpoint"
+    if re.fullmatch(r"[\w*?-]+:[\w*?-]+", name):
+        return "tracepoint"
     return None
 
 

@@ -10,10 +10,11 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import Any
 
-from ..domain.event_names import split
+from ..domain.event_names import CYCLES, plain, split, term
 from ..domain.facts import HostFacts
 from ..domain.jobs import CallGraph, JobSpec, RecorderName, Scope
 from .events import group_of, parts, privileged, to_sample, user_space_only
+from .splitting import needs_counter
 from .torch_inject import steps_of
 
 STACK_LIMIT = 65528
@@ -205,11 +206,11 @@ def _rights(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
         yield _error("scope", f"{now}: the whole system cannot be observed.", grant.format(0))
     if spec.per_cpu and spec.scope is not Scope.SYSTEM and spec.recorder is RecorderName.PERF_STAT and level > 0:
         yield _error("per_cpu", f"{now}: CPUs cannot be told apart.", grant.format(0))
-    singles = [part for event in spec.events for part in parts(event)]
-    kernel = [event for event in singles if set(split(event)[1]) & {"k", "h"}]
+    events = singles(spec)
+    kernel = [event for event in events if set(split(event)[1]) & {"k", "h"}]
     if kernel and level >= 2:
         yield _error("events", f"{now}: {kernel[0]} asks for the kernel, which is hidden.", grant.format(1))
-    traced = [event for event in singles if group_of(event, facts) == "tracepoint"]
+    traced = [event for event in events if group_of(event, facts) == "tracepoint"]
     if traced and level > -1:
         yield _error("events", f"{now}: tracepoints such as {traced[0]} are for root.", grant.format(-1))
     if spec.scope is Scope.PROCESS:
@@ -226,11 +227,17 @@ def _events(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
     if facts.perf is None:
         return
     listed = {event.name for event in facts.events}
-    for event in (part for whole in spec.events for part in parts(whole)):
-        name, _ = split(event)
+    units = {name.partition("/")[0] for name in listed if "/" in name}
+    for event in singles(spec):
+        name = split(plain(event)[0])[0]
         group = group_of(event, facts)
-        if group in ("hardware", "cache", "raw") and facts.hardware_counters is False and name not in listed:
-            if spec.recorder is RecorderName.PERF_RECORD and name in ("cycles", "cpu-cycles"):
+        if group in ("hardware", "cache", "raw") and "/" in name and not needs_counter(name, facts):
+            # Another unit than the CPU, with counters of its own.
+            if listed and name.partition("/")[0] not in units:
+                text = f"perf list on {facts.host} offers nothing of {name.partition('/')[0]}."
+                yield _warning("events", text, "Check the spelling; perf will refuse an event that it does not know.")
+        elif group in ("hardware", "cache", "raw") and facts.hardware_counters is False and name not in listed:
+            if spec.recorder is RecorderName.PERF_RECORD and name in CYCLES:
                 text = f"{facts.host} has no hardware counters: perf records cpu-clock in place of {event}."
                 yield _warning("events", text, "Choose cpu-clock, so that the result says what it is.")
             else:
@@ -246,19 +253,31 @@ def _events(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
             yield _warning("events", text, "Check the spelling; perf will refuse an event that it does not know.")
 
 
+def singles(spec: JobSpec) -> list[str]:
+    """Each event of a job by itself, as typed."""
+    return [part for event in spec.events for part in parts(event)]
+
+
 def _pattern(name: str) -> bool:
     return "*" in name or "?" in name or "{" in name
+
+
+def by_frequency(event: str, spec: JobSpec) -> bool:
+    """Whether an event is sampled so many times a second. What it says itself goes before what holds for all."""
+    return term(event, "freq") is not None or (term(event, "period") is None and spec.period is None)
 
 
 def _frequency(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
     if spec.recorder is not RecorderName.PERF_RECORD:
         return
-    rare = [part for whole in spec.events for part in parts(whole) if split(part)[0] in RARE]
-    if rare and spec.period is None:
+    rare = [event for event in singles(spec) if split(plain(event)[0])[0] in RARE and by_frequency(event, spec)]
+    if rare:
         text = f"By frequency, the total of an event as uneven as {rare[0]} is a rough guess, off by far at times."
         yield _hint("frequency", text, "Give a period, for example 100, or count it with perf stat.")
-    if spec.frequency is not None and facts.max_frequency is not None and spec.frequency > facts.max_frequency:
-        text = f"{facts.host} samples at most {facts.max_frequency} times a second; perf lowers {spec.frequency}."
+    own = [int(rate) for event in singles(spec) if (rate := term(event, "freq") or "").isdecimal()]
+    fastest = max([*own, spec.frequency or 0])
+    if facts.max_frequency is not None and fastest > facts.max_frequency:
+        text = f"{facts.host} samples at most {facts.max_frequency} times a second; perf lowers {fastest}."
         advice = f"Ask for {facts.max_frequency} or less, or as root raise kernel.perf_event_max_sample_rate."
         yield _warning("frequency", text, advice)
 

@@ -1,22 +1,16 @@
 """A filled-in job form, examined: what it means, what speaks against it, and the command it composes."""
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ..domain.errors import InvalidRequest
 from ..domain.jobs import JobSpec
-from ..domain.targets import LOCAL, Target, TargetFacts
-from ..forms.at_target import at_target
+from ..domain.targets import LOCAL, Target
 from ..forms.job import JobFields, parse
-from ..forms.relevance import field_of
-from ..launchers import command_line
-from ..launchers.plan import check, planned, preview, recording_host
-from ..launchers.runs import numbered, runs
-from ..recorders.preflight import Finding, Level, preflight
+from ..forms.judge import Groups, Judged, answered, as_asked, at_fields, judge
+from ..recorders.preflight import Finding, Level
 from ..services import services
 from .job_places import Place, targets
 
-Groups = tuple[tuple[str, ...], ...]
 Lines = tuple[tuple[int, tuple[str, ...]], ...]
 DEEPEST = 6
 """How far in a line of a command is shown at most."""
@@ -76,40 +70,17 @@ def examine_spec(spec: JobSpec, place: Place, *, ask_within_s: float | None) -> 
 
 
 def _judged(spec: JobSpec, found: list[Finding], place: Place, target: Target, ask_within_s: float | None) -> Examined:
-    found += preflight(spec, place.recording)
-    found += at_target(spec, target, place.facts)
-    command, groups, note = "", Groups(), ""
-    try:
-        command, groups, note = composed(spec, place, target)
-    except InvalidRequest as error:
-        found.append(Finding(Level.ERROR, error.field or "", error.message, ""))
+    judged = judge(spec, target, place.recording, place.facts)
+    found += judged.findings
     if ask_within_s is not None:
-        found += _asked(spec, target, len(groups) > 1, ask_within_s)
-    found = [replace(finding, field=field_of(finding.field)) for finding in found]
-    order = list(Level)
-    found.sort(key=lambda finding: order.index(finding.level))
-    return Examined(spec, tuple(dict.fromkeys(found)), command, place.host, note, groups)
+        found += _asked(spec, target, judged, ask_within_s)
+    return Examined(spec, at_fields(found), judged.command, place.host, judged.note, judged.groups)
 
 
-def composed(spec: JobSpec, place: Place, target: Target) -> tuple[str, Groups, str]:
-    """The command lines that a job means, the events of its runs where it has several, and what is left open.
-
-    Raises InvalidRequest for what cannot be run so.
-    """
-    if not planned(spec, target):
-        return command_line(spec, place.recording), (), "Only the directory of the recording is still to be named."
-    check(spec, target)
-    facts = place.facts or (TargetFacts(place.recording) if place.recording else None)
-    found = runs(spec, target, recording_host(target, facts))
-    groups = tuple(run.events for run in found) if len(found) > 1 else ()
-    return preview(spec, target, facts), groups, "The directory of the job there is still to be named."
-
-
-def _asked(spec: JobSpec, target: Target, several: bool, timeout_s: float) -> list[Finding]:
+def _asked(spec: JobSpec, target: Target, judged: Judged, timeout_s: float) -> list[Finding]:
     """What the worker says about paths and command; that it says nothing is a warning.
 
-    What lies at another place is looked at there, when the job starts. several: there are runs, so that the number of
-    one stands in for each: of the first.
+    What lies at another place is looked at there, when the job starts.
     """
     queue = services().queue
     advice = "The job waits in the queue until one does: start it with “perfloom worker”, or “perfloom serve”."
@@ -118,15 +89,7 @@ def _asked(spec: JobSpec, target: Target, several: bool, timeout_s: float) -> li
             return [Finding(Level.WARNING, "", "No worker answers now.", advice)]
         text = f"Command and paths are looked at on “{target.name}” when the job starts there."
         return [Finding(Level.HINT, "", text, "")]
-    if several:
-        spec = replace(spec, command=_numbered(spec.command), inputs=_numbered(spec.inputs))
-    answer = queue.check(spec.to_json(), timeout_s)
+    answer = queue.check(as_asked(spec, judged).to_json(), timeout_s)
     if answer is not None:
-        # Where a program is found is not known before modules are loaded.
-        loaded = spec.modules or target.modules
-        return [one for one in answer if not (loaded and one.field == "command" and "/" not in spec.command[0])]
+        return answered(spec, target, answer)
     return [Finding(Level.WARNING, "", "No worker answers now, so command and paths are not checked.", advice)]
-
-
-def _numbered(texts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(numbered(text, 0) for text in texts)

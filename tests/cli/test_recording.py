@@ -16,7 +16,7 @@ from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
 from perfloom.queue import Queue
 from perfloom.store import open_store
-from perfloom.workers import following, processes, services
+from perfloom.workers import facts_probe, following, processes, services
 from perfloom.workers.facts_probe import host_name
 from tests.cli.conftest import Run
 from tests.jobspecs import spec_of
@@ -82,10 +82,11 @@ def test_the_command_runs_here_with_this_environment(settings: Settings, tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
-        (("--", "/does/not/exist"), 4, "/does/not/exist does not exist"),
+        (("--", "/does/not/exist"), 2, "COMMAND: /does/not/exist does not exist on "),
+        (("--per-cpu", "-e", "nosuch/", "--", "true"), 2, "--event: “nosuch/” has one / too few"),
         (("--", "/bin/sh", "-c", "exit 9"), 4, "exit status 9"),
         (("-e", "nonsense-event", "--", "true"), 4, "nonsense-event"),
-        (("--pid", "4194304"), 4, "no process 4194304"),
+        (("--pid", "4194304"), 2, "--pid: There is no process 4194304"),
         ((), 2, "nothing to record"),
         (("--frequency", "0", "--", "true"), 2, "frequency"),
         (("--frequency", "9", "--period", "9", "--", "true"), 2, "exclude"),
@@ -99,6 +100,33 @@ def test_exit_statuses(run: Run, arguments: tuple[str, ...], status: int, words:
     found, out, err = run("record", *arguments)
     assert (found, out) == (status, "")
     assert words in err.replace("\n", " ") and "Traceback" not in err
+
+
+def test_the_preflight_refuses_before_a_job_is_made(settings: Settings, run: Run) -> None:
+    """Of an event that this host does not have, whichever way it is written."""
+    events = ("node-prefetches/period=10/", "nosuchpmu/event=1/,{cpu-clock,L1-icache-loads/period=3/}:S")
+    if facts_probe.probe().hardware_counters:
+        events = ("rN",)
+    for event in events:
+        status, out, err = run("record", "-e", event, "--", "true")
+        assert (status, out) == (2, "") and err.startswith("perfloom: --event: "), err
+    store = open_store(settings)
+    try:
+        assert not store.jobs.list()
+    finally:
+        store.close()
+
+
+def test_events_with_terms_of_their_own_in_a_list(run: Run) -> None:
+    """What perf takes is not refused, and is named by what it measures."""
+    events = "cpu-clock/freq=199/,{page-faults/period=10/u}"
+    status, out, err = run("record", *LIGHT[-2:], "-e", events, "--", sys.executable, "-c", "sum(range(10**6))")
+    assert status == 0, err
+    found = run("report", out.strip(), "events", "--format", "json")[1]
+    assert {(row["event"], row["attributes"]) for row in json.loads(found)} == {
+        ("cpu-clock", "freq=199"),
+        ("page-faults:u", "period=10"),
+    }
 
 
 def test_a_failing_command_with_samples_has_a_result(run: Run) -> None:

@@ -191,3 +191,31 @@ def test_single_events_of_what_was_typed(event: str, single: list[str]) -> None:
 def test_what_sort_an_event_is(event: str, name: str, modifiers: str, group: str | None) -> None:
     assert split(event) == (name, modifiers)
     assert group_of(event, HOST) == group
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        "cpu-clock/freq=199/",
+        "page-faults/period=10/",
+        "page-faults/period=10/u",
+        "cpu-clock/freq=500,name=ticks,call-graph=fp/,page-faults/period=10/",
+        "{cpu-clock/freq=9/,page-faults/period=10/}:S",
+        "msr/tsc/",
+        "msr/event=0x00/",
+    ],
+)
+def test_terms_of_sampling_do_not_make_another_event(event: str) -> None:
+    assert about(replace(SPEC, events=(event,))) == []
+
+
+@pytest.mark.parametrize("event", ["instructions/freq=9/", "L1-dcache-loads/period=9/", "cpu/event=0x3c,period=9/"])
+def test_what_cannot_be_measured_is_refused_with_terms_too(event: str) -> None:
+    assert about(replace(SPEC, events=(event,))) == [("error", "events")]
+
+
+def test_terms_say_how_often() -> None:
+    assert about(replace(SPEC, events=("page-faults/freq=99/",), period=10)) == [("hint", "frequency")]
+    assert about(replace(SPEC, events=("page-faults/period=9/",), frequency=99)) == []
+    assert about(replace(SPEC, events=("cpu-clock/freq=200000/",))) == [("warning", "frequency")]
+    assert about(replace(SPEC, events=("nosuch/event=1/",))) == [("warning", "events")]
