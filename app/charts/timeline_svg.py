@@ -12,7 +12,7 @@ from ..domain.selection import Selection
 from ..domain.units import axis_texts
 from ..exporters import palette
 from ..exporters.svg import escape, label
-from .timeline import parse_bands, viewport
+from .timeline import clipped_text, parse_bands, viewport
 
 HEAD, ROW, GAP, LEFT, LINE = 26, 16, 6, 170, 32
 ROWS = 12
@@ -50,17 +50,22 @@ def draw(
     y = HEAD
     for track, text, rows in bands:
         band = data["bands"][text]
-        parts.append(f'<text class="name" x="4" y="{y + 12}">{escape(label(track.name, LEFT - 12))}</text>')
+        hidden = clipped_text(track)
+        about = f"<title>Not drawn, since it overlaps: {escape(hidden)}</title>" if hidden else ""
+        words = label(f"{track.name} *" if hidden else track.name, LEFT - 12)
+        parts.append(f'<text class="name" x="4" y="{y + 12}">{about}{escape(words)}</text>')
         if track.kind == "counter":
             parts.append(_line(track, band, data["unit_ns"] * scale, y))
             y += LINE + GAP
             continue
         parts += _boxes(band, data["names"], data["unit_ns"] * scale, y, room)
         y += rows * ROW + GAP
+    partly = any(clipped_text(track) for track, _, _ in bands)
     begin, end = axis_texts((start_ns, end_ns), "ns")
     head = [
         f'<text x="{LEFT}" y="16">{escape(begin)}</text>',
         f'<text x="{width - 4}" y="16" text-anchor="end">{escape(end)}</text>',
+        '<text x="4" y="16">* partly drawn</text>' if partly else "",
     ]
     return (
         f'<?xml version="1.0" encoding="UTF-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{y}" '

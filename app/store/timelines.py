@@ -1,8 +1,10 @@
 """Timelines of results: levels of detail that take a while to make, made once and kept in the result's cache."""
 
 import logging
+import re
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -13,6 +15,7 @@ from . import arrays
 
 SMALL = 300_000
 """Up to so many slices and samples nobody has to be told to wait."""
+_KEPT = re.compile(r"timeline-[0-9]+")
 log = logging.getLogger(__name__)
 
 
@@ -59,11 +62,20 @@ class Timelines:
         try:
             path = self._path(id)
             arrays.write(path, made)
+            self._remove_earlier(path)
             # Mapped, it takes no memory that something else needs more.
             made = arrays.read(path) or made
         except Unavailable as error:
             log.warning("the timeline of %s is not kept: %s", id, error.message)
         return self._keep(profile, opened(profile, made))
+
+    @staticmethod
+    def _remove_earlier(path: Path) -> None:
+        """Remove what earlier versions kept, which is never read again."""
+        for other in path.parent.iterdir():
+            if other != path and _KEPT.fullmatch(other.name):
+                with suppress(OSError):
+                    other.unlink()
 
     def _path(self, id: str) -> Path:
         return self._cache(id) / KEPT_AS

@@ -22,9 +22,10 @@ from ..analysis.timeline.details import (
 from ..analysis.timeline.flows import flows_in
 from ..analysis.timeline.search import search, step
 from ..analysis.timeline.sources import KINDS, Timeline
+from ..analysis.timeline.strip import Strip, Strips, strips
 from ..analysis.timeline.tracks import Track, extent, lane_event, tracks
 from ..analysis.windows import checked_step, step_windows
-from ..charts.timeline import Band, parse_bands, viewport
+from ..charts.timeline import Band, clipped_text, parse_bands, viewport
 from ..charts.timeline_svg import draw
 from ..domain.errors import InvalidRequest, NotFound
 from ..domain.profile import Profile
@@ -47,7 +48,8 @@ PREPARING = "The timeline of this result is being prepared. This takes a few sec
 
 @dataclass(frozen=True)
 class TrackRow:
-    """A track in the table. url: the timeline of it alone, None where it is of no thread."""
+    """A track in the table. url: the timeline of it alone, None where it is of no thread. clipped: what of its weight
+    is not drawn, "" where that is little."""
 
     name: str
     group: str
@@ -55,6 +57,7 @@ class TrackRow:
     slices: Quantity
     samples: Quantity
     weight: Quantity
+    clipped: str
     url: str | None
 
 
@@ -129,6 +132,7 @@ def _row(frame: Frame, track: Track) -> TrackRow:
         slices=quantity(track.slices, "count"),
         samples=quantity(track.samples, "count"),
         weight=quantity(track.weight, track.unit or "ns"),
+        clipped=clipped_text(track),
         url=frame.narrowed(None, threads=(track.thread,)) if track.thread else None,
     )
 
@@ -136,29 +140,44 @@ def _row(frame: Frame, track: Track) -> TrackRow:
 @blueprint.get("/api/v1/results/<id>/timeline")
 def as_json(id: str) -> Response:
     """`{"start_ns", "end_ns", "first_ns", "last_ns", "tracks", "left_out", "busy", "step", "kinds"}`; 202
-    `{"preparing": sentence}` while there is none yet. search: in the names of tracks."""
+    `{"preparing": sentence}` while there is none yet. search: in the names of tracks. busy: see
+    `analysis.timeline.strip`."""
     profile, timeline = _opened(id)
     if timeline is None:
         return _preparing()
     found, left_out = tracks(profile, timeline, selected(), asked_search())
     whole = extent(profile, timeline)
-    device = whole.device
     return _json(
         {
             "start_ns": whole.start_ns,
             "end_ns": whole.end_ns,
             "first_ns": whole.first_ns,
             "last_ns": whole.last_ns,
-            "tracks": [asdict(track) for track in found],
+            "tracks": [asdict(track) | {"not_drawn": clipped_text(track)} for track in found],
             "left_out": left_out,
-            "busy": {
-                "host": (whole.host * 255).astype(int).tolist(),
-                "device": None if device is None else (device * 255).astype(int).tolist(),
-            },
+            "busy": _busy(strips(profile, timeline, selected(), whole)),
             "step": _step_window(profile),
             "kinds": KINDS,
         }
     )
+
+
+def _busy(found: Strips) -> dict[str, Any]:
+    """As plain data; `top`: the greatest of the values, as it is written at the axis."""
+
+    def plain(strip: Strip) -> dict[str, Any]:
+        most = float(strip.values.max(initial=0))
+        values = [float(f"{value:.4g}") for value in strip.values.tolist()]
+        return {
+            "bin_ns": strip.bin_ns,
+            "values": values,
+            "unit": strip.unit,
+            "most": most,
+            "top": quantity(most, "count").text,
+        }
+
+    device = None if found.device is None else plain(found.device)
+    return {"host": plain(found.host), "device": device}
 
 
 def _step_window(profile: Profile) -> list[int] | None:

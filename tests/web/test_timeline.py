@@ -62,7 +62,7 @@ def test_a_trace_and_what_is_asked_of_it(stored: Callable[..., str], browser_cli
     assert {track["rows"] for track in told["tracks"] if track["kind"] == "stream"} == {2}, (
         "overlap is shown side by side"
     )
-    assert len(told["busy"]["host"]) == len(told["busy"]["device"])
+    assert len(told["busy"]["host"]["values"]) == len(told["busy"]["device"]["values"])
     host, stream = (next(t["id"] for t in told["tracks"] if t["kind"] == kind) for kind in ("thread", "stream"))
     bands = f"{host}.0-15,{host}.l,{host}.i,{stream}.0-15,s0,c0"
     busy = ask("/view?from=0&to=1000000&width=1000&bands=u0,u1")["bands"]
@@ -162,6 +162,20 @@ def test_a_large_timeline_is_prepared_in_the_background_and_kept(
     for thread in list(once_more._running.values()):
         thread.join()
     assert once_more.get("ordinary0000", profile) is not None
+
+
+def test_what_an_earlier_version_kept_is_not_shown_and_goes(
+    stored: Callable[..., str], store: Store, browser_client: Browser
+) -> None:
+    """timeline-1 drew samples for twice their usual distance."""
+    stored(trace())
+    cache = store.results.cache("ordinary0000")
+    cache.mkdir(parents=True, exist_ok=True)
+    (cache / "timeline-1").write_bytes(b"of an earlier version")
+    (cache / "other").write_bytes(b"")
+    assert browser_client.client.get(API).status_code == 200
+    assert sorted(path.name for path in cache.iterdir()) == ["other", sources.KEPT_AS]
+    assert sources.KEPT_AS != "timeline-1"
 
 
 def test_what_goes_wrong_while_preparing_is_told(

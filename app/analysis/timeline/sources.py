@@ -14,11 +14,11 @@ from ...domain.profile import Profile
 from ...domain.tables import NO_ID, DeviceWorkKind, FrameKind, column, texts
 from ..functions import KIND_WORDS, functions_of
 from ..picking import samples_of
-from ..windows import lasting
 from .levels import Items, Pyramid, Stretch, Things, alone, disjoint, packed, pyramids, unpacked
+from .spans import Span, drawn, spans_of
 
 Array = np.ndarray[Any, Any]
-KEPT_AS = "timeline-1"
+KEPT_AS = "timeline-2"
 """The name of the file; another number where what is in it changes."""
 KINDS = (*KIND_WORDS, "communication", "memory")
 """What a slice or frame is drawn as: the kinds of frames, and the work of devices that does not compute."""
@@ -50,7 +50,8 @@ class Timeline:
     """Slices, samples, instants and steps with their levels.
 
     depths: how many rows of slices each thread has; first: the number of its first among all. threads: how many there
-    are. ranks: those of the rows of steps, NO_ID for none.
+    are. ranks: those of the rows of steps, NO_ID for none. spans: over which time the samples of each event are drawn.
+    clipped_ns: by event and thread, what of the weights of a clock is not drawn, since it overlaps an earlier sample.
     """
 
     slices: tuple[Pyramid, ...]
@@ -61,6 +62,8 @@ class Timeline:
     first: Array
     threads: int
     ranks: tuple[int, ...]
+    spans: tuple[Span, ...]
+    clipped_ns: Array
 
     def slices_at(self, thread: int, depth: int, start_ns: int, end_ns: int, cell: int, most: int) -> Stretch | None:
         """The slices of a thread at a depth; see `Pyramid.find`."""
@@ -81,10 +84,10 @@ class Timeline:
 
 def prepared(profile: Profile) -> dict[str, Array]:
     """All that is worked out once, as arrays to be kept; takes about a second for two million slices or samples."""
-    samples, reach = _samples(profile)
+    samples = _samples(profile)
     return {
         "depths": _depths(profile),
-        "reach": reach,
+        "clipped": _clipped(profile, samples),
         **packed(pyramids(samples), "samples"),
         **packed(pyramids(_slices(profile)), "slices"),
         **packed(pyramids(_instants(profile)), "instants"),
@@ -97,13 +100,15 @@ def opened(profile: Profile, arrays: Mapping[str, Array]) -> Timeline:
     depths = arrays["depths"]
     return Timeline(
         slices=unpacked(arrays, "slices", _Slices(profile).finest),
-        samples=unpacked(arrays, "samples", _Samples(profile, arrays["reach"]).finest),
+        samples=unpacked(arrays, "samples", _Samples(profile).finest),
         instants=unpacked(arrays, "instants", _Instants(profile).finest),
         steps=unpacked(arrays, "steps", _Steps(profile).finest),
         depths=depths,
         first=np.cumsum(depths) - depths,
         threads=profile.threads.num_rows,
         ranks=tuple(np.unique(_step_ranks(profile)).tolist()),
+        spans=spans_of(profile),
+        clipped_ns=arrays["clipped"].reshape(profile.events.num_rows, profile.threads.num_rows),
     )
 
 
@@ -179,53 +184,55 @@ def _slices(profile: Profile) -> Things:
 
 
 class _Samples:
-    """What is asked of samples. reach: by row of the timeline, for how long a sample stands that does not last."""
+    """What is asked of samples."""
 
-    def __init__(self, profile: Profile, reach: Array) -> None:
+    def __init__(self, profile: Profile) -> None:
         samples = samples_of(profile)
-        self.weight, self.stack, self.call = samples.weight, samples.stack, samples.call
+        self.time, self.weight, self.stack = samples.time_ns, samples.weight, samples.stack
         function, kind = column(profile.calls, "function"), column(profile.calls, "kind")
         canonical = functions_of(profile).canonical
         code = np.full(len(function), NOTHING, np.int32)
         code[1:] = canonical[function[1:]] * np.int32(len(KINDS)) + kind[1:]
         self.code_of_stack = code[samples.call]
-        self.reach = reach
-        found = lasting(profile)
-        self.lasts = found.event if found else np.zeros(profile.events.num_rows, bool)
+        self.lasts = np.array([span is Span.AFTER for span in spans_of(profile)], bool)
         self.threads = max(profile.threads.num_rows, 1)
 
     def finest(self, row: Array, thing: Array, start: Array, follows: Array) -> Items:
-        """Samples as items."""
-        weight = self.weight[thing]
-        length = np.where(self.lasts[row // self.threads], np.maximum(weight, 0), self.reach[row])
-        return alone(thing, start, np.minimum(start + length, follows), self.code_of_stack[self.stack[thing]], weight)
+        """Samples as items, as `spans.drawn` has them."""
+        weight, end = self.weight[thing], self.time[thing]
+        lasting = self.lasts[row // self.threads]
+        end = np.where(lasting, np.minimum(end + np.maximum(weight, 0), follows), end) if lasting.any() else end
+        return alone(thing, start, end, self.codes(thing), weight)
+
+    def codes(self, samples: Array) -> Array:
+        """The codes of these samples."""
+        codes: Array = self.code_of_stack[self.stack[samples]]
+        return codes
 
 
-def _samples(profile: Profile) -> tuple[Things, Array]:
-    """(samples by event and thread, their reach: see `_reach`)."""
+def _samples(profile: Profile) -> Things:
+    """Samples by event and thread."""
     samples = samples_of(profile)
     row = samples.event.astype(np.int64) * max(profile.threads.num_rows, 1) + samples.thread
     order = _by_row(row)
-    row, start = row[order], samples.time_ns[order]
-    same = row[1:] == row[:-1]
-    reach = np.zeros(profile.events.num_rows * max(profile.threads.num_rows, 1), np.int64)
-    _reach(row[1:][same], np.diff(start)[same], reach)
-    follows = np.full(len(row), np.iinfo(np.int64).max)
-    np.copyto(follows[:-1], start[1:], where=same)
-    items = _Samples(profile, reach).finest(row, order, start, follows)
-    return Things(row.astype(np.int32), order, start, items.end, items.code, items.weight), reach
+    row = row[order]
+    new = np.diff(row, prepend=-1) != 0
+    start, end = drawn(profile, samples, spans_of(profile), row, order, new)
+    return Things(row.astype(np.int32), order, start, end, _Samples(profile).codes(order), samples.weight[order])
 
 
-def _reach(row: Array, gap: Array, reach: Array) -> None:
-    """Fill in twice the usual distance (median) between samples by row of the timeline. row: ascending.
-
-    A sample is drawn until the next one, at most so long: gaps where a thread did not run can be seen.
-    """
-    if len(row):
-        gap = gap[np.lexsort((gap, row))]
-        first = np.flatnonzero(np.diff(row, prepend=-1))
-        middle = first + (np.diff(np.append(first, len(row))) - 1) // 2
-        reach[row[first]] = 2 * gap[middle]
+def _clipped(profile: Profile, samples: Things) -> Array:
+    """What of the weights of clocks is not drawn (ns), by event × threads + thread."""
+    clocks = np.array([span is Span.BEFORE for span in spans_of(profile)], bool)
+    clipped = np.zeros(profile.events.num_rows * profile.threads.num_rows, np.int64)
+    if clocks.any():
+        first = np.flatnonzero(np.diff(samples.row, prepend=-1))
+        first = first[clocks[samples.row[first] // profile.threads.num_rows]]
+        hidden = np.maximum(samples.weight, 0) - (samples.end - samples.start)
+        after = np.searchsorted(samples.row, samples.row[first], "right")
+        running = np.concatenate((np.zeros(1, np.int64), np.cumsum(hidden)))
+        clipped[samples.row[first]] = running[after] - running[first]
+    return clipped
 
 
 class _Instants:

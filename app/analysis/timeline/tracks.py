@@ -23,8 +23,6 @@ MOST = 2_000
 """Tracks in one answer; of more the busiest."""
 OTHER = "Of all"
 """The group of what is of no process."""
-BINS = 512
-"""Of the whole time, in the overview."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +32,7 @@ class Track:
 
     rows: of slices. lane: whether there are samples, drawn as one row. instants: whether there are any. weight: of its
     samples, or the time in its slices (ns). unit: of the lane, or of a counter; low, high: the values of a counter.
+    drawn: over which time the samples of the lane are drawn, a `Span`. clipped: what of the weight is not, in ns.
     """
 
     id: str
@@ -51,22 +50,22 @@ class Track:
     unit: str = ""
     low: float | None = None
     high: float | None = None
+    drawn: str = ""
+    clipped: int = 0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Extent:
-    """From when to when a profile goes (ns), and how busy it is in each of `BINS` parts of that: 0–1 of the busiest.
+    """From when to when a profile goes (ns).
 
     first_ns, last_ns: from when to when there are samples, or all of it: a profiler begins and ends long before and
-    after what it records. device: None without any.
+    after what it records.
     """
 
     start_ns: int
     end_ns: int
     first_ns: int
     last_ns: int
-    host: Array
-    device: Array | None
 
 
 def lane_event(profile: Profile, selection: Selection) -> Array:
@@ -111,9 +110,10 @@ def extent(profile: Profile, timeline: Timeline) -> Extent:
         if profile.samples.num_rows:
             time_ns = samples_of(profile).time_ns
             over = int(time_ns[-1]) if last is None else max(int(time_ns[-1]), int(last.over.max()))
-            sampled = int(time_ns[0]), over
-            starts.append(sampled[0])
             ends.append(over)
+            # Some are drawn over the time before they were taken.
+            sampled = min(int(pyramid.levels[-1].start.min()) for pyramid in timeline.samples), over
+            starts.append(sampled[0])
         for pyramids in (timeline.slices, timeline.instants, timeline.steps):
             for pyramid in pyramids:
                 top = pyramid.levels[-1]
@@ -128,35 +128,10 @@ def extent(profile: Profile, timeline: Timeline) -> Extent:
                 if sampled and name == "allocations":
                     sampled = min(sampled[0], starts[-1]), max(sampled[1], ends[-1])
         start, end = min(starts), max(max(ends), min(starts) + 1)
-        is_device = np.array([kind == "gpu_stream" for kind in threads_of(profile).kind], bool)
-        host, device = (_busy(profile, timeline, start, end, is_device == of) for of in (False, True))
         first, over = sampled if sampled and sampled[1] > sampled[0] else (start, end)
-        return Extent(start, end, first, over, host, device if is_device.any() else None)
+        return Extent(start, end, first, over)
 
     return remembered(profile, "timeline extent", build, pin=True)
-
-
-def _busy(profile: Profile, timeline: Timeline, start: int, end: int, chosen: Array) -> Array:
-    """The time that samples of the lanes of some threads cover, by part of the whole: of the greatest, 0–1."""
-    event = lane_event(profile, Selection())
-    wanted = event[chosen] * timeline.threads + np.flatnonzero(chosen)
-    size = max(1, -(-(end - start) // BINS))
-    covered = np.zeros(BINS)
-    for pyramid in timeline.samples:
-        level = pyramid.levels[pyramid.level(size.bit_length() - 1)]
-        items = level.read(slice(0, len(level)))
-        mine = np.isin(np.repeat(level.rows, np.diff(level.bounds)), wanted)
-        low, high = items.start[mine] - start, items.end[mine] - start
-        time = (high - low) * (items.fill[mine] / 255)
-        first, last = low // size, np.maximum(high - 1, low) // size
-        # What is longer than a part is spread over those that it lies in: as much begins as ends.
-        share = time / (last - first + 1)
-        change = np.zeros(BINS + 1)
-        np.add.at(change, np.minimum(first, BINS - 1), share)
-        np.subtract.at(change, np.minimum(last, BINS - 1) + 1, share)
-        covered += np.cumsum(change)[:-1]
-    most = float(covered.max())
-    return np.clip(covered / most, 0, 1) if most > 0 else covered
 
 
 def _totals(profile: Profile) -> tuple[Array, Array]:
@@ -224,6 +199,8 @@ def _of_threads(profile: Profile, timeline: Timeline, selection: Selection) -> l
                 samples=sampled,
                 slices=int(slices[t]),
                 unit=units[of] if of != NO_ID else "",
+                drawn=timeline.spans[of] if of != NO_ID else "",
+                clipped=int(timeline.clipped_ns[of, t]) if of != NO_ID else 0,
             )
         )
     found += _of_devices(profile, selection, process.labels, process.of_thread) if not selection.threads else []

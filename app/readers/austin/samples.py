@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from ...domain.builder import ProfileBuilder
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
+from ...domain.timed_events import CPU_TIME, WALL_TIME
 
 GC, INVALID = b":GC:", b":INVALID:"
-WALL, CPU, GROWN, SHRUNK = "wall time", "CPU time", "memory allocated", "memory freed"
+WALL, CPU, GROWN, SHRUNK = WALL_TIME, CPU_TIME, "memory allocated", "memory freed"
 SPECIAL = {":GC:": "[garbage collection]", ":INVALID:": "[frame that could not be read]"}
 MOST_US = 1 << 52
 MOST_BYTES = 1 << 60

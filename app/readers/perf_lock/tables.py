@@ -18,11 +18,12 @@ from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
+from ...domain.timed_events import LOCK_WAIT
 
 FORMAT = "perf-lock"
 SHOWN = 160
 LONGEST = 4000
-WAIT, CONTENDED, ACQUIRED = "lock wait time", "contended locks", "acquired locks"
+WAIT, CONTENDED, ACQUIRED = LOCK_WAIT, "contended locks", "acquired locks"
 """The events: ns waited, how often a lock was waited for, and how often one was taken."""
 NO_LINE = "line that tells of no lock"
 BAD = "locks of which perf did not see all events, so that it cannot tell the wait"

@@ -18,6 +18,7 @@ from ...domain.event_names import FIRST_EVENT, unit_of
 from ...domain.profile import Meta, Profile
 from ...domain.rank_notes import INCOMPLETE
 from ...domain.tables import ROOT, FrameKind
+from ...domain.timed_events import IN_ORDER as NO_CLOCK
 from ...domain.validity import impossible
 from .blocks import Tokens, calling_tree
 from .chains import LOST_IN_KERNEL
@@ -46,8 +47,8 @@ Array = np.ndarray[Any, Any]
 SHOWN_REASON = 500
 MAX_FACTS = 200
 MAX_FACT = 20_000
-IN_ORDER = "order of samples"
-"""The clock of a text without times: time_ns then counts samples, and the profile has no duration."""
+IN_ORDER = NO_CLOCK
+"""The clock of a text without times."""
 
 FIRST_SAMPLE = "clock of first sample"
 """The fact that tells when the profile's zero was, in ns of the clock that perf used."""

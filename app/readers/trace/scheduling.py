@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...domain import timed_events
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import FrameKind
 from .events import Array
@@ -21,11 +22,11 @@ from .phases import FARTHEST_NS
 from .slices import What
 from .thread_states import ASLEEP, NOBODY, PREEMPTED, READY, RUN, STATES, UNKNOWN_TASK, Stretches, Told, stretches_of
 
-RUNNING, RUNNABLE, SLEEPING = "running time", "runnable time", "sleeping time"
+RUNNING, RUNNABLE, SLEEPING = timed_events.RUNNING, timed_events.RUNNABLE, timed_events.SLEEPING
 """The events: how long threads ran, waited for a CPU, and waited for anything else, in ns."""
-BY_WAKER = "sleeping time by waker"
+BY_WAKER = timed_events.SLEEPING_BY_WAKER
 """The sleeps that something in the trace ended, by what did."""
-WHERE = "running time by stack"
+WHERE = timed_events.RUNNING_BY_STACK
 """The times that a kernel accounts threads for having run, at switches and ticks of its clock, by where they were."""
 SWITCHES = "switches"
 """How often threads left a CPU, in which state."""

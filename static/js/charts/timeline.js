@@ -330,11 +330,16 @@ class Timeline {
     this.view.selected = markOf(box);
     this.view.redraw({ onlyMarks: true });
     const words = this.state.selection();
-    const slack = box.data.count[box.index] === 1 ? 1 : 0;
+    const { x0, x1, count, unit } = box.data;
+    // Where times are rounded, one box may begin before the end of the one before it.
+    const inset = count[box.index] === 1 && unit > 1 ? Math.min(unit, (x1[box.index] - x0[box.index]) / 4) : 0;
+    const [from, to] = [x0[box.index] + inset, x1[box.index] - inset];
+    // What takes no time is looked for around its moment; what does, not where its neighbours begin.
+    const slack = from === to ? 1 : 0;
     words.set('band', box.part.band);
     words.set('row', String(box.part.first + box.row));
-    words.set('from', String(Math.floor(box.data.x0[box.index]) - slack));
-    words.set('to', String(Math.ceil(box.data.x1[box.index]) + slack + 1));
+    words.set('from', String(Math.floor(from) - slack));
+    words.set('to', String(Math.ceil(to) + 2 * slack));
     const asked = (this.asked = { slice: this.state.get('slice') });
     try {
       const details = await getJSON(`${this.url}/at?${words}`);

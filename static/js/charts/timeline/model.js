@@ -9,6 +9,7 @@ export class Boxes {
    */
   constructor(columns, { start_ns: start, unit_ns: unit }, names) {
     const count = columns.gap.length;
+    this.unit = unit;
     this.bounds = new Int32Array(columns.rows.length + 1);
     this.x0 = new Float64Array(count);
     this.x1 = new Float64Array(count);

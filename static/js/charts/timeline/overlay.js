@@ -1,11 +1,13 @@
 // What is drawn over and above the tracks: the ruler, the overview of all, the stretch that is selected, the marks under
 // pointer and keyboard, and the flows.
 
+import { plain } from '../flamegraph/labels.js';
 import { weight } from '../flamegraph/format.js';
 import { moment, stepOf } from './time.js';
 
 const MARK_PX = 110;
 const ARROW = 4;
+const LONGEST_UNIT = 60;
 
 export class Overlay {
   #view;
@@ -111,7 +113,7 @@ export class Overlay {
     context.strokeRect(left + 0.5, 0.5, Math.max(2, right - left - 1), high - 1);
   }
 
-  /** How busy all was, drawn once. */
+  /** How much was used, drawn once: each strip as high as its greatest value, which is written at its top. */
   #busy(palette, busy, wide, high) {
     const known = this.#busyShown;
     if (known?.palette === palette && known.busy === busy && known.wide === wide && known.ratio === this.#ratio) {
@@ -122,16 +124,29 @@ export class Overlay {
     canvas.height = this.#overview.height;
     const context = canvas.getContext('2d');
     context.setTransform(this.#ratio, 0, 0, this.#ratio, 0, 0);
+    context.font = this.#font;
+    context.textBaseline = 'top';
+    const { extent } = this.#view;
     const rows = [busy?.host, busy?.device].filter(Boolean);
-    rows.forEach((values, row) => {
+    rows.forEach(({ bin_ns: bin, values, most, top, unit }, row) => {
       const bottom = ((row + 1) * high) / rows.length;
       const room = high / rows.length - 2;
+      const step = (bin / (extent.end - extent.start)) * wide;
       context.fillStyle = row === 0 ? palette.series : palette.device;
       values.forEach((value, n) => {
-        const left = (n * wide) / values.length;
-        const tall = (value / 255) * room;
-        context.fillRect(left, bottom - tall, wide / values.length + 0.5, tall);
+        const tall = most > 0 ? (value / most) * room : 0;
+        context.fillRect(n * step, bottom - tall, Math.min(step + 0.5, wide - n * step), tall);
       });
+      if (most <= 0) return;
+      context.fillStyle = palette.line;
+      context.fillRect(0, bottom - room, wide, 1);
+      const text = plain(`${top} ${unit}`.slice(0, LONGEST_UNIT));
+      context.lineWidth = 3;
+      context.lineJoin = 'round';
+      context.strokeStyle = palette.surface;
+      context.strokeText(text, 4, bottom - room + 2);
+      context.fillStyle = palette.text;
+      context.fillText(text, 4, bottom - room + 2);
     });
     this.#busyShown = { palette, busy, wide, ratio: this.#ratio, canvas };
     return canvas;

@@ -126,7 +126,7 @@ export class Painter {
       const at = y + row * part.row;
       if (at + part.row <= 0 || at >= height) continue;
       const line = this.#line();
-      lines.push(at, part.row, part.what === 'instants' ? 0 : 1);
+      lines.push(at, part.row, part.ticks ? 0 : 1);
       scene.source.cover(part.band, scene.start, scene.end, scene.level, (data, from, to) => {
         this.#fill(scene, data, row, line, from, to, at, part);
       });
@@ -163,7 +163,7 @@ export class Painter {
     const least = LEAST_LABEL * this.ratio;
     const { x0, x1, name, fill, count, out } = data;
     const stop = data.bounds[row + 1];
-    const instants = part.what === 'instants';
+    const { ticks } = part;
     let drawn = 0;
     for (let at = data.first(row, from); at < stop; at++) {
       const left = (x0[at] - start) * scale;
@@ -177,7 +177,7 @@ export class Painter {
         ? scene.palette.match
         : fills.searching || out?.[at] ? fills.pale[which] : fills.fills[which];
       drawn++;
-      if (p1 > p0 && !instants) {
+      if (p1 > p0 && !ticks) {
         const wide = p1 - p0;
         const ends = wide > 3 * gap && right <= edge1 ? p1 - gap : p1;
         pixels.fill(fill[at] === 255 ? colour : faded(colour, fill[at] / 255), base + p0, base + ends);
@@ -190,7 +190,7 @@ export class Painter {
         // Less than a pixel: as strong as it covers it, but always seen.
         const present = pixels[base + p0];
         if (isFound || present === 0) {
-          pixels[base + p0] = isFound || instants ? colour : faded(colour, Math.max(right - left, fill[at] / 255 / 2));
+          pixels[base + p0] = isFound || ticks ? colour : faded(colour, Math.max(right - left, fill[at] / 255 / 2));
         } else if (present !== scene.palette.match) {
           const more = Math.min(255, (present >>> 24) + 255 * Math.max(0.1, right - left));
           pixels[base + p0] = ((present & 0xffffff) | (more << 24)) >>> 0;

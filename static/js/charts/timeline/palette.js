@@ -9,6 +9,7 @@ const OF_PAGE = {
   quiet: '--text-3',
   line: '--line',
   raised: '--raised',
+  surface: '--surface',
   strong: '--text',
   veil: '--timeline-veil',
   series: '--timeline-series',

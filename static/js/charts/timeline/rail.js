@@ -72,8 +72,16 @@ export class Rail {
       label.append(fold);
     }
     const name = text('span', 'timeline__name', track.name);
-    name.title = plain([track.name, track.group, track.thread].filter(Boolean).join('\n'));
+    const hidden = track.not_drawn ? `${track.not_drawn} is not drawn: it overlaps an earlier sample of the thread` : '';
+    name.title = plain([track.name, track.group, track.thread, hidden].filter(Boolean).join('\n'));
     label.append(name);
+    if (hidden) {
+      const mark = text('span', 'timeline__clipped', `−${track.not_drawn.split('(')[0].trim()}`);
+      mark.title = hidden;
+      mark.setAttribute('role', 'img');
+      mark.setAttribute('aria-label', hidden);
+      label.append(mark);
+    }
     const pin = button('', `${entry.isPinned ? 'Unpin' : 'Pin to the top'}: ${plain(track.name)}`);
     pin.className = 'timeline__pin';
     pin.append(pinSign());

@@ -63,7 +63,9 @@ export function facts({ entry, part, data, index, time }, names, nsPerPixel) {
   const [start, end] = [data.x0[index], data.x1[index]];
   const rows = [];
   if (count > 1) rows.push([UNITS[part.what], `${count.toLocaleString('en')}, most of the time this`]);
-  if (part.what !== 'instants') rows.push([count > 1 ? 'over' : 'duration', weight(end - start, 'ns')]);
+  // Of samples it is not the duration of anything that is told.
+  const over = count > 1 || part.what === 'lane' ? 'over' : 'duration';
+  if (!part.ticks || count > 1) rows.push([over, weight(end - start, 'ns')]);
   rows.push([count > 1 ? 'from' : 'at', exactMoment(start)]);
   if (count > 1 && data.fill[index] < 255) rows.push(['busy', `${Math.round((100 * data.fill[index]) / 255)} %`]);
   const origin = part.what === 'steps' ? '' : kindName(names.kinds[place]);

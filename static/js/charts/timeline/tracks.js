@@ -10,7 +10,7 @@ const GAP = 5;
 const BLOCK = 16;
 const MOST_PINNED_STEPS = 4;
 
-/** How a track is drawn: its parts from top to bottom, as {what, band, top, height, row, first, rows}. */
+/** How a track is drawn: its parts from top to bottom, as {what, band, top, height, row, first, rows, ticks}. */
 function partsOf(track, folded) {
   const parts = [];
   let top = 0;
@@ -22,9 +22,10 @@ function partsOf(track, folded) {
   else if (track.kind === 'counter') add({ what: 'counter', band: track.id, height: COUNTER });
   else {
     const high = track.rows || track.lane ? INSTANTS : LANE;
-    if (track.instants) add({ what: 'instants', band: `${track.id}.i`, height: high, row: high });
-    if (track.lane && (folded || !track.rows)) add({ what: 'lane', band: `${track.id}.l`, height: LANE, row: LANE });
-    else if (track.rows) {
+    if (track.instants) add({ what: 'instants', band: `${track.id}.i`, height: high, row: high, ticks: true });
+    if (track.lane && (folded || !track.rows)) {
+      add({ what: 'lane', band: `${track.id}.l`, height: LANE, row: LANE, ticks: track.drawn === 'tick' });
+    } else if (track.rows) {
       const shown = folded ? 1 : track.rows;
       for (let first = 0; first < shown; first += BLOCK) {
         const rows = Math.min(BLOCK, shown - first);

@@ -1,0 +1,39 @@
+"""Names of events whose samples say something of the time around them."""
+
+import re
+
+from .event_names import CLOCKS, plain, split
+
+RUNNING, RUNNABLE, SLEEPING = "running time", "runnable time", "sleeping time"
+SLEEPING_BY_WAKER = "sleeping time by waker"
+RUNNING_BY_STACK = "running time by stack"
+LOCK_WAIT = "lock wait time"
+WALL_TIME, CPU_TIME = "wall time", "CPU time"
+"""Those of austin: the time since the sample before, and what of it the thread did not wait."""
+IN_ORDER = "order of samples"
+"""The clock of a profile without times: time_ns then counts samples, and the profile has no duration."""
+_CYCLES = re.compile(r"((cpu|ref)[-_])?cycles|cpu_clk_unhalted\b.*", re.IGNORECASE)
+_INSTRUCTIONS = re.compile(r"instructions|inst_retired\b.*", re.IGNORECASE)
+_PMU = re.compile(r"[^/]+/(?:event=)?([^/,]+)[^/]*/")
+
+
+def is_clock(event: str) -> bool:
+    """Whether an event of perf counts running time: cpu-clock, task-clock:u, cpu-clock/freq=99/."""
+    return _base(event) in CLOCKS
+
+
+def is_cycles(event: str) -> bool:
+    """Whether an event of perf counts cycles: cycles:u, cpu_core/cycles/, cpu/event=cpu-cycles,period=9/."""
+    return _CYCLES.fullmatch(_base(event)) is not None
+
+
+def is_instructions(event: str) -> bool:
+    """Whether an event of perf counts instructions: instructions:u, inst_retired.any."""
+    return _INSTRUCTIONS.fullmatch(_base(event)) is not None
+
+
+def _base(event: str) -> str:
+    """Without modifiers, terms of sampling, and the PMU that counts it."""
+    name = split(plain(event)[0])[0]
+    inside = _PMU.fullmatch(name)
+    return inside[1] if inside else name
