@@ -15,6 +15,7 @@ from ..domain.builder import ProfileBuilder
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
 from ..domain.tables import FrameKind
+from .grammar_share import judged
 from .perf_script.blocks import calling_tree
 from .perf_script.grammar import shown, text
 
@@ -45,6 +46,7 @@ def sniff(head: bytes) -> bool:
     return bool(lines) and (all(found) or (stacks > 0 and sum(found) > len(lines) / 2))
 
 
+@judged("collapsed stacks", NO_STACK)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in collapsed stacks. `source` names it in messages.
 

@@ -17,6 +17,7 @@ from ..domain.builder import ProfileBuilder
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
 from ..domain.tables import FrameKind
+from .grammar_share import judged
 
 FORMAT = "memray"
 HEAD = ("allocator", "num_allocations", "size", "tid", "thread_name", "stack_trace")
@@ -35,6 +36,7 @@ def sniff(head: bytes) -> bool:
     return head.removeprefix(b"\xef\xbb\xbf").startswith(",".join(HEAD).encode())
 
 
+@judged("rows of memray", NO_ROW)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a table. `source` names it in messages. Raises UnreadableInput where it has no row."""
     builder = ProfileBuilder(FORMAT)

@@ -233,7 +233,7 @@ def test_a_long_chain_and_a_wide_fan_are_bounded() -> None:
 def test_what_cannot_be_read_is_listed() -> None:
     profile = read(
         "events: Ir\nfn=(1) f\n1 5\nwhat is this\n1 two\n1 3 4\n99999999999999999999 1\nfn=(77)\n1 2\n"
-        "1 9999999999999999999\ncalls=x\nfn=(99999999) g\ntotals: 8\n"
+        "1 9999999999999999999\ncalls=x\nfn=(99999999) g\ntotals: 8\n# end\n# of it\n"
     )
     assert own(profile, "Ir") == {"f": 5, "???": 2}
     assert losses_of(profile) == {

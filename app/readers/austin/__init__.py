@@ -15,6 +15,7 @@ from typing import BinaryIO
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from ..collapsed import blocks
+from ..grammar_share import judged
 from ..perf_script.grammar import shown, text
 from .mojo import MAGIC, Mojo
 from .samples import GC, INVALID, Frame, Samples
@@ -45,6 +46,7 @@ def _is_sample(line: bytes) -> bool:
     return found is not None and all(_parts(frame) or frame in (GC, INVALID) for frame in found[4].split(b";")[1:])
 
 
+@judged("samples of austin", NO_LINE)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a file. `source` names it in messages. Raises UnreadableInput where there is no sample in it."""
     data = stream.read(len(MAGIC))

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from ...domain.profile import Profile
+from ..grammar_share import judged
 
 FORMAT = "ftrace"
 CHUNK_BYTES = 8 << 20
@@ -37,6 +38,7 @@ _PAGE = re.compile(
     rb"\s*<!doctype html>.{0,2000}?<title>[^<]{0,40}\b(?:system trace|systrace)\b", re.DOTALL | re.IGNORECASE
 )
 _BEGIN, _END = re.compile(rb'<script class="trace-data"[^>]*>'), re.compile(rb"</script>")
+NO_LINE = "line that is none of such a trace"
 
 
 def sniff(head: bytes) -> bool:
@@ -52,6 +54,7 @@ def sniff(head: bytes) -> bool:
     return good > 0 and 2 * good >= sum(bool(line.strip()) for line in lines[1:]) - 20
 
 
+@judged("lines of ftrace", NO_LINE)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a trace. `source` names it in messages. Raises UnreadableInput where nothing is traced in it."""
     # What is compiled is loaded where something is read, and nowhere else.

@@ -13,13 +13,12 @@ from ..trace.made import MadeEvents
 from ..trace.scheduling import Scheduling
 from ..trace.scheduling import what as of_scheduling
 from ..trace.slices import Meaning, What
-from . import FORMAT, GRAPH, LINE
+from . import FORMAT, GRAPH, LINE, NO_LINE
 from .calls import CALL, LONE_CALL, Calls
 
 SHOWN = 160
 EVENT, SYSTEM_CALL = "events", "system calls"
 """Categories: what else the kernel told, and calls into it."""
-NO_LINE = "line that is none of such a trace"
 NOT_UNDERSTOOD = "event of the scheduler whose text cannot be understood"
 LOST = "events that were lost while the kernel traced"
 OVERWRITTEN = "events that the kernel overwrote before they were read"

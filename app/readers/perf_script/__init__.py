@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
-from .assembly import Assembly
+from ..grammar_share import judged
+from .assembly import NO_FRAME, NO_SAMPLE, Assembly
 from .blocks import Tokens, tokenise
 from .grammar import parse_frame, parse_header
 
@@ -63,6 +64,7 @@ def sniff(head: bytes) -> bool:
     return samples > 0
 
 
+@judged("what perf script prints", NO_SAMPLE, NO_FRAME)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a perf script text. `source` names it in messages.
 

@@ -292,21 +292,23 @@ def _fields(blob: Array, start: Array, end: Array) -> _Fields:
 
 
 def _time_dots(blob: Array, start: Array) -> tuple[Array, Array, Array]:
-    """The dot of each header's time: whether there is one, where (else its start), and whether nine digits follow."""
+    """The dot of each header's time: whether there is one as perf writes it, where (else its start), and
+    whether nine digits follow."""
     n = len(start)
     dots = np.flatnonzero(blob == DOT)
-    digits = blob[dots[:, None] + np.arange(1, 10)] - ZERO < 10
-    nine = digits.all(1) & (blob[dots + 10] == COLON)
-    six = digits[:, :6].all(1) & (blob[dots + 7] == COLON)
-    good = (nine | six) & (blob[dots - 1] - ZERO < 10)
-    dots, nine = dots[good], nine[good]
+    others = np.append(np.flatnonzero(blob - ZERO >= 10), len(blob) - 1)
+    after = others[np.searchsorted(others, dots + 1)]
+    digits = after - dots - 1
+    good = (digits > 0) & (digits <= MAX_DIGITS) & (blob[after] == COLON) & (blob[dots - 1] - ZERO < 10)
+    dots, digits = dots[good], digits[good]
     owner = np.searchsorted(start, dots, "right") - 1
     leading = np.ones(len(owner), bool)
     leading[1:] = owner[1:] != owner[:-1]
     dot, is_nine, ok = start.copy(), np.zeros(n, bool), np.zeros(n, bool)
     dot[owner[leading]] = dots[leading]
-    is_nine[owner[leading]] = nine[leading]
-    ok[owner[leading]] = True
+    is_nine[owner[leading]] = digits[leading] == 9
+    # Other numbers of digits are left to the grammar.
+    ok[owner[leading]] = np.isin(digits[leading], (6, 9))
     return ok, dot, is_nine
 
 

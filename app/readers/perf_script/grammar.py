@@ -16,11 +16,17 @@ _NESTED = 16
 MOST_SIMPLE = 1 << 17
 """How many lines without their addresses are remembered."""
 
-# Time is written with 6 digits, or 9 with --ns. What stands before it is short (a comm has at most 15 characters), and
-# held short here so that no line takes time that grows with the square of its length.
+# perf writes time with 6 digits, or 9 with --ns; others have as many as they like, or none. What stands before it is
+# short (a comm has at most 15 characters), and held short here so that no line takes time that grows with the square of
+# its length.
 _TIMED = re.compile(
-    rb"(?P<prefix>.{0,200}?)(?<!\S)(?P<seconds>\d{1,12})\.(?P<fraction>\d{9}|\d{6}):"
+    rb"(?P<prefix>.{0,200}?)(?<!\S)(?P<seconds>\d{1,12})\.(?P<fraction>\d{1,18}):"
     rb"(?:\s+(?P<period>\d+)(?=\s|$))?(?:\s+(?P<event>[^\s:]\S*?):(?=\s|$))?(?P<tail>.*)",
+    re.DOTALL,
+)
+_WHOLE_SECONDS = re.compile(
+    rb"(?P<prefix>\S(?:(?!:\s).){0,200}?(?<!\S)-?\d+(?:/-?\d+)?(?:\s+\[-?\d+\])?)\s+(?P<seconds>\d{1,12})(?P<fraction>):"
+    rb"(?=\s|$)(?:\s+(?P<period>\d+)(?=\s|$))?(?:\s+(?P<event>[^\s:]\S*?):(?=\s|$))?(?P<tail>.*)",
     re.DOTALL,
 )
 _UNTIMED = re.compile(
@@ -105,11 +111,11 @@ def parse_header(line: bytes) -> Header | None:
     line = line.lstrip()
     if record(line):
         return None
-    found = _TIMED.match(line)
+    found = _TIMED.match(line) or _WHOLE_SECONDS.match(line)
     if found:
-        fraction = found["fraction"]
-        nanoseconds = int(fraction) * (1 if len(fraction) == 9 else 1000)
-        time_ns = int(found["seconds"]) * 1_000_000_000 + nanoseconds
+        time_ns = int(found["seconds"]) * 1_000_000_000 + _nanoseconds(
+            found["fraction"], line[found.end("fraction") + 1 :]
+        )
     else:
         found = _UNTIMED.match(line)
         if not found:
@@ -130,6 +136,14 @@ def parse_header(line: bytes) -> Header | None:
         tail=tail,
         sure=time_ns is not None or bool(event),
     )
+
+
+def _nanoseconds(fraction: bytes, rest: bytes) -> int:
+    """What the digits behind the dot of a time mean, which stands before `rest`."""
+    if len(fraction) < 6 and rest.startswith(b"\t"):
+        # simpleperf of Android writes microseconds there, without zeros before them ("%d.%d:\t\t%d").
+        return int(fraction or b"0") * 1000
+    return int(fraction[:9].ljust(9, b"0"))
 
 
 def parse_task(prefix: bytes) -> Task:
@@ -157,6 +171,10 @@ def parse_frame(line: bytes) -> Frame | None:
     if close < 0:
         return None
     # The module is the last pair of brackets: it may itself hold brackets, "(/usr/lib/x.so (deleted))".
+    if b"\t" in (bare := line.strip()):
+        # Others than perf put tabs between address, symbol and module.
+        line = bare.replace(b"\t", b" ")
+        close = line.rfind(b")")
     last = open_ = line.rfind(b" (", 0, close)
     if last < 0:
         return None
@@ -171,9 +189,9 @@ def parse_frame(line: bytes) -> Frame | None:
     head = line[:open_].lstrip()
     first, blank, rest = head.partition(b" ")
     if _HEX.match(first) and (blank or len(first) > 5):
-        address, symbol = int(first, 16), rest.lstrip()
+        address, symbol = int(first, 16), rest.strip()
     else:
-        address, symbol = None, head
+        address, symbol = None, head.rstrip()
     offset = _OFFSET.search(symbol)
     if offset:
         symbol = symbol[: offset.start()]

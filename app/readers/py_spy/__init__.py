@@ -16,6 +16,7 @@ from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
 from ..collapsed import MAX_WEIGHT, NO_STACK, TOO_HEAVY, blocks
+from ..grammar_share import judged
 from ..perf_script.grammar import shown, text
 
 FORMAT = "py-spy"
@@ -82,6 +83,7 @@ def _after_thread(line: bytes) -> tuple[bytes, re.Match[bytes] | None]:
     return (rest, found) if found else (line, None)
 
 
+@judged("stacks of py-spy", NO_STACK)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a file. `source` names it in messages. Raises UnreadableInput where there is no sample in it."""
     builder = ProfileBuilder(FORMAT)
