@@ -104,6 +104,32 @@ def test_what_is_no_time_is_samples() -> None:
     assert weights == {"ns": 2 * 10**9, "bytes": 15}
 
 
+def evented(unit: str, *events: tuple[str, int, float], **more: float) -> dict[str, Any]:
+    listed = [{"type": sort, "frame": frame, "at": at} for sort, frame, at in events]
+    return {"type": "evented", "name": "heap", "unit": unit, "startValue": 0, "events": listed, **more}
+
+
+@pytest.mark.parametrize(("unit", "shown"), [("bytes", "bytes"), ("none", "count")])
+def test_what_begins_and_ends_at_values_that_are_no_times(unit: str, shown: str) -> None:
+    """What was counted between two events is of the frames that were open then."""
+    events = [("O", 0, 0), ("O", 1, 100), ("C", 1, 150), ("C", 0, 170), ("O", 2, 1000), ("C", 2, 1003)]
+    found = read(evented(unit, *events, endValue=1003))
+    assert of_profile(found) == {("main",): 100 + 20 + 3, ("main", "work"): 50}
+    assert texts(found.events, "unit") == [shown] and found.slices.num_rows == 0
+    assert found.meta.duration_ns is None and not found.losses.num_rows
+
+
+def test_values_that_are_no_times_in_no_order() -> None:
+    events = [("O", 0, 5), ("C", 1, 6), ("O", 1, 4), ("C", 0, 9), ("O", 1, 10)]
+    found = read(evented("bytes", *events, endValue=12))
+    assert of_profile(found) == {("main",): 1, ("main", "work"): 3, ("work",): 2}
+    assert losses(found) == {
+        speedscope_assembly.LONE_END: 1,
+        speedscope_assembly.BACKWARDS: 1,
+        speedscope_assembly.NEVER_ENDED: 2,
+    }
+
+
 def test_what_cannot_be_read_is_listed() -> None:
     events = [("O", 9, 1), ("C", 9, 2), ("O", 0, 3), ("O", 1, 4), ("C", 0, 5), ("C", 0, 6), ("O", 1, 7), ("X", 0, 1)]
     found = read(

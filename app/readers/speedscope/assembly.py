@@ -1,7 +1,8 @@
 """From what stands in a file of speedscope to a Profile.
 
 A profile of time becomes slices: what begins and ends as it is told, samples one after the other, each as long as it
-weighs, with what two have in common going on. One that counts something else becomes samples.
+weighs, with what two have in common going on. One that counts something else becomes samples; where it says what begins
+and ends, its values count up, and each is what was counted since the one before.
 """
 
 import math
@@ -30,6 +31,7 @@ NO_WEIGHT = "sample without a weight that can be"
 NO_TIME = "event without a time that can be"
 LONE_END = "end of a frame that is not open"
 NEVER_ENDED = "frame that was never closed: it ends with its profile"
+BACKWARDS = "event with a value below the one before it"
 
 
 SAMPLERS = ("py-spy@", "memray@", "rbspy")
@@ -182,6 +184,32 @@ def _samples(one: dict[str, Any], factor: int, lost: _Lost) -> Iterator[tuple[li
         yield stack, weight
 
 
+def _steps(one: dict[str, Any], lost: _Lost) -> Iterator[tuple[list[int], int]]:
+    """The same of what begins and ends at values: what was counted from one event to the next."""
+    opened: list[int] = []
+    last = _number(one.get("startValue"), 1)
+    for sort, at, frame in _spans(one, 1, lost):
+        last = at if last is None else last
+        if at < last:
+            lost.note(BACKWARDS, f"{at} behind {last}")
+        elif at > last:
+            if opened:
+                yield list(opened), at - last
+            last = at
+        if sort == "O":
+            opened.append(frame)
+        elif frame not in opened:
+            lost.note(LONE_END, f"frame {frame} at {at}")
+        else:
+            while (ended := opened.pop()) != frame:
+                lost.note(NEVER_ENDED, f"frame {ended} before {at}")
+    end = _number(one.get("endValue"), 1)
+    for frame in opened:
+        lost.note(NEVER_ENDED, f"frame {frame}")
+    if opened and last is not None and end is not None and end > last:
+        yield opened, end - last
+
+
 def _nested(
     events: MadeEvents,
     thread: str,
@@ -245,7 +273,7 @@ def _counted(
         if not of_memray:
             builder.named(thread, 0, name)
         rows = []
-        for stack, weight in _samples(one, 1, lost) if one["type"] == "sampled" else ():
+        for stack, weight in _samples(one, 1, lost) if one["type"] == "sampled" else _steps(one, lost):
             known = [frames[frame] for frame in stack if frame in frames]
             if len(known) < len(stack):
                 lost.note(NO_FRAME, stack)
