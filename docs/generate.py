@@ -67,6 +67,8 @@ NOTES = {
     "[Idle time](../metrics.md#idle-time).",
     "communication": "In order of rank and time. Why there are two splits: see "
     "[Communication](../metrics.md#communication).",
+    "clocks": "One row for each rank, where there are several. Of a selection only the ranks count. See "
+    "[Clocks of ranks](../metrics.md#clocks-of-ranks).",
     "collectives": "Those that took most time on all ranks first. See [Communication](../metrics.md#communication).",
     "operators": "One row for each operator and annotation; the greatest device self time first, then the host's. "
     "`by=shapes`: one for each name and shapes of inputs; `by=stack`: for each name and call stack; "

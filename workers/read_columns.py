@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from perfloom.analysis.clocks import Alignment
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.pieces import Spill
 from perfloom.domain.profile import Meta, Profile
@@ -35,7 +36,7 @@ def read_columns(request: Request, answers: Answers) -> tuple[Path, ...]:
 def _read_files(request: Request, answers: Answers, spill: Spill) -> tuple[list[Path], Merged]:
     """(texts that were written, what is in the files), which are ranks where there are several."""
     count = len(request.inputs)
-    merging = Merging(spill, addresses=count <= FEW)
+    merging = Merging(spill, addresses=count <= FEW, aligner=Alignment() if count > 1 else None)
     written: list[Path] = []
     for number, found in enumerate(read_all(request, answers, request.inputs)):
         if found.error is not None:

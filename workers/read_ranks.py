@@ -7,6 +7,7 @@ the result then says so.
 from collections.abc import Iterator
 from pathlib import Path
 
+from perfloom.analysis.clocks import Alignment
 from perfloom.domain.errors import Unavailable, UnreadableInput
 from perfloom.domain.pieces import Spill
 from perfloom.domain.rank_notes import parse_plan
@@ -26,7 +27,7 @@ def read_planned(request: Request, answers: Answers, spill: Spill) -> tuple[list
     root = Path(request.planned)
     plan = parse_plan(small_file(root / PLAN, PLAN_BYTES))
     found = list(folders(root))
-    ranks = Ranks(plan, Merging(spill, addresses=len(found) <= FEW))
+    ranks = Ranks(plan, Merging(spill, addresses=len(found) <= FEW, aligner=Alignment()))
     found = [one for one in found if ranks.known(one.rank)]
     tasks = [(folder, wanted) for folder in found for wanted in _inputs(folder, ranks)]
     read = zip(tasks, read_all(request, answers, [wanted for _, wanted in tasks]), strict=True)

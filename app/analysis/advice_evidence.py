@@ -178,6 +178,9 @@ def exposed_communication(evidence: Evidence) -> Iterator[Finding]:
 def stragglers(evidence: Evidence) -> Iterator[Finding]:
     waited = sum(row["waiting_us"] or 0.0 for row in evidence.stragglers)
     moved = sum(row["transferring_us"] or 0.0 for row in evidence.stragglers)
+    if all(row["uncertain"] for row in evidence.stragglers):
+        # What is shorter than the skew of the clocks that is left is no waiting.
+        return
     if len(evidence.stragglers) > 1 and waited:
         last = max(evidence.stragglers, key=lambda row: row["held_up_us"] or 0.0)
         yield Finding(
@@ -191,14 +194,14 @@ def stragglers(evidence: Evidence) -> Iterator[Finding]:
 
 
 def small_collectives(evidence: Evidence) -> Iterator[Finding]:
-    known = [row for row in evidence.collectives if row["bytes"] is not None and row["calls"]]
+    known = [row for row in evidence.collectives if row["bytes"] is not None]
     small = [row for row in known if row["bytes"] < 1 << 20]
-    calls, all_calls = sum(row["calls"] for row in small), sum(row["calls"] for row in known)
-    if all_calls >= 20:
+    count, every = sum(row["collectives"] for row in small), sum(row["collectives"] for row in known)
+    if every >= 20:
         spent = sum(row["total_us"] for row in small)
         yield Finding(
-            _percent(calls, all_calls),
-            f"{calls:,} of {all_calls:,} collectives move less than 1 MiB; together they took {_ms(spent)}.",
+            _percent(count, every),
+            f"{count:,} of {every:,} collectives move less than 1 MiB; together they took {_ms(spent)}.",
             _percent(spent, sum(evidence.time_us.values())),
         )
 

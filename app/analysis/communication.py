@@ -22,10 +22,12 @@ from .picking import in_ranks, threads_of
 from .remember import remembered
 from .roles import RankTime, Role, communication_calls, external_ids, rank_times
 from .schema import Column, frame
+from .skew import within_skew
 from .slices import slices_of, work_of
 from .steps import NS_PER_US, Steps, bounds, clipped, known_or_none, ranks_or_none, steps_of, steps_selected
 
 Array = np.ndarray[Any, Any]
+_NOT_KNOWN = np.full(1, np.nan)
 
 _RANK = Column("rank", "", "The rank; missing where there are none.", "Int64")
 _WAITING = Column(
@@ -33,6 +35,13 @@ _WAITING = Column(
     "µs",
     "In collectives: until the last rank arrived; missing where ranks cannot be compared.",
     "Float64",
+)
+_UNCERTAIN = Column(
+    "uncertain",
+    "",
+    "Whether the waiting in a collective is on average shorter than the residual skew of the ranks' clocks; missing "
+    "where either is not known.",
+    "boolean",
 )
 _TRANSFERRING = Column(
     "transferring_us", "µs", "In collectives: from then on; missing where ranks cannot be compared.", "Float64"
@@ -63,6 +72,7 @@ COMMUNICATION = (
     Column("overlap_percent", "%", "both_us as a share of all communication.", "Float64"),
     _WAITING,
     _TRANSFERRING,
+    _UNCERTAIN,
 )
 COLLECTIVES = (
     Column("name", "", "What it is, as all_reduce or all_gather."),
@@ -70,15 +80,16 @@ COLLECTIVES = (
     Column("size", "", "Of how many ranks.", "Int64"),
     Column("dtype", "", "The type of the elements."),
     Column("bytes", "bytes", "How much one moves: the most that a rank gives or gets.", "Int64"),
-    Column("calls", "", "How many there were, each counted once for all ranks.", "int64"),
+    Column("collectives", "", "How many there were, each counted once for all ranks.", "int64"),
+    Column("calls", "", "How often it was called, on all ranks together.", "int64"),
     Column("ranks", "", "On how many ranks of this result.", "int64"),
-    Column("total_bytes", "bytes", "bytes of all calls.", "Int64"),
-    Column("total_us", "µs", "How long they took, on all ranks together.", "float64"),
-    Column("mean_us", "µs", "How long one took on a rank, on average.", "float64"),
-    Column("max_us", "µs", "The longest.", "float64"),
+    Column("total_bytes", "bytes", "bytes × collectives.", "Int64"),
+    Column("total_us", "µs", "How long the calls took, on all ranks together.", "float64"),
+    Column("mean_us", "µs", "total_us ÷ calls: how long one took on a rank, on average.", "float64"),
+    Column("max_us", "µs", "The longest call.", "float64"),
     _WAITING,
     _TRANSFERRING,
-    Column("matched", "", "How many of the calls were found on several ranks.", "int64"),
+    Column("matched", "", "How many of the collectives were found on several ranks.", "int64"),
     Column(
         "algorithm_gb_per_s",
         "GB/s",
@@ -86,6 +97,7 @@ COLLECTIVES = (
         "Float64",
     ),
     Column("bus_gb_per_s", "GB/s", "The same times the factor of nccl-tests: what the links carried.", "Float64"),
+    _UNCERTAIN,
 )
 STRAGGLERS = (
     _RANK,
@@ -94,6 +106,7 @@ STRAGGLERS = (
     Column("held_up_us", "µs", "How long the other ranks waited for it in those.", "float64"),
     Column("waiting_us", "µs", "How long it waited for others itself.", "float64"),
     Column("transferring_us", "µs", "How long it took part in transfers.", "float64"),
+    _UNCERTAIN,
 )
 
 
@@ -111,7 +124,7 @@ def communication(profile: Profile, selection: Selection) -> pd.DataFrame:
         ours[:, mine] = _shared(_pairs(profile, time)[1], *window)
     transfer, wait = (values[rows] for values in _waits(profile, known))
     found = collectives_of(profile)
-    waiting, transferring = _by_step(found, _chosen(found, known, rows, selection), rows)
+    waiting, transferring, count = _by_step(found, _chosen(found, known, rows, selection), rows)
     communicated = ours[1] + ours[2]
     with np.errstate(invalid="ignore", divide="ignore"):
         hidden = np.where(communicated > 0, 100.0 * ours[1] / communicated, np.nan)
@@ -142,6 +155,7 @@ def communication(profile: Profile, selection: Selection) -> pd.DataFrame:
             "overlap_percent": known_or_none(hidden),
             "waiting_us": known_or_none(waiting / NS_PER_US),
             "transferring_us": known_or_none(transferring / NS_PER_US),
+            "uncertain": within_skew(profile, waiting / np.maximum(1, count)),
         },
     )
 
@@ -165,9 +179,9 @@ def collectives(profile: Profile, selection: Selection) -> pd.DataFrame:
         mine = np.flatnonzero(group.ravel() == place)
         some, alone = mine[match[mine] >= 0], mine[match[mine] < 0]
         matches, first = np.unique(match[some], return_index=True)
-        calls = len(matches) + len(alone)
+        times = len(matches) + len(alone)
         took = int(found.transfer_ns[rows[some[first]]].sum() + length[alone].sum())
-        rate = moved * calls / took if moved >= 0 and took > 0 else None
+        rate = moved * times / took if moved >= 0 and took > 0 else None
         factor = bus_factor(name, ranks)
         table.append(
             {
@@ -176,9 +190,10 @@ def collectives(profile: Profile, selection: Selection) -> pd.DataFrame:
                 "size": ranks or None,
                 "dtype": dtype or None,
                 "bytes": moved if moved >= 0 else None,
-                "calls": calls,
+                "collectives": times,
+                "calls": len(mine),
                 "ranks": len(np.unique(found.rank[rows[mine]])),
-                "total_bytes": min(moved * calls, (1 << 63) - 1) if moved >= 0 else None,
+                "total_bytes": min(moved * times, (1 << 63) - 1) if moved >= 0 else None,
                 "total_us": int(length[mine].sum()) / NS_PER_US,
                 "mean_us": float(length[mine].mean()) / NS_PER_US,
                 "max_us": int(length[mine].max()) / NS_PER_US,
@@ -188,6 +203,7 @@ def collectives(profile: Profile, selection: Selection) -> pd.DataFrame:
                 # Bytes in a nanosecond are GB in a second.
                 "algorithm_gb_per_s": rate,
                 "bus_gb_per_s": None if rate is None or factor is None else rate * factor,
+                "uncertain": within_skew(profile, waiting[some].mean(keepdims=True) if len(some) else _NOT_KNOWN)[0],
             }
         )
     table.sort(key=lambda row: (-row["total_us"], row["name"]))
@@ -214,9 +230,15 @@ def stragglers(profile: Profile, selection: Selection) -> pd.DataFrame:
         "waiting_us": np.bincount(rank, waiting, size) / NS_PER_US,
         "transferring_us": np.bincount(rank, length - waiting, size) / NS_PER_US,
     }
+    waited = columns["waiting_us"] / np.maximum(1, columns["collectives"])
+    held_each = columns["held_up_us"] / np.maximum(1, columns["last"])
+    uncertain = within_skew(profile, np.maximum(waited, held_each) * NS_PER_US)
     by = np.lexsort((ranks, -held))
     return frame(
-        STRAGGLERS, {"rank": ranks_or_none(ranks[by])} | {name: values[by] for name, values in columns.items()}
+        STRAGGLERS,
+        {"rank": ranks_or_none(ranks[by])}
+        | {name: values[by] for name, values in columns.items()}
+        | {"uncertain": [uncertain[place] for place in by.tolist()]},
     )
 
 
@@ -271,15 +293,16 @@ def _chosen(found: Collectives, known: Steps, rows: Array, selection: Selection)
     return mine
 
 
-def _by_step(found: Collectives, mine: Array, rows: Array) -> tuple[Array, Array]:
-    """(waiting, transferring) in ns by step (rows of `steps_of`), NaN where no collective was found on other ranks."""
+def _by_step(found: Collectives, mine: Array, rows: Array) -> tuple[Array, Array, Array]:
+    """(waiting, transferring) in ns by step (rows of `steps_of`), NaN where no collective was found on other ranks; and
+    how many were."""
     mine = mine[(found.match[mine] >= 0) & (found.step[mine] >= 0)]
     size = int(max(rows.max(initial=0), found.step.max(initial=0))) + 1
     length, waiting = (found.end - found.start)[mine], found.waiting_ns[mine]
     count = np.bincount(found.step[mine], minlength=size)[rows]
     sums = [np.bincount(found.step[mine], values, size)[rows] for values in (waiting, length - waiting)]
     first, second = (np.where(count > 0, values, np.nan) for values in sums)
-    return first, second
+    return first, second, count
 
 
 def _waits(profile: Profile, known: Steps) -> tuple[Array, Array]:

@@ -24,6 +24,7 @@ from .picking import in_ranks, threads_of
 from .remember import remembered
 from .replay import saved_ns
 from .schema import Column, frame
+from .skew import within_skew
 from .slices import slices_of, work_of
 from .steps import Steps, bounds, ranks_or_none, steps_of, steps_selected
 from .waiting import waiting_of
@@ -56,6 +57,13 @@ COLUMNS = (
         "Float64",
     ),
     Column("rank", "", "The rank, where there are several and all parts are of one.", "Int64"),
+    Column(
+        "uncertain",
+        "",
+        "Whether the path comes from or goes to another rank there, and mean_us is shorter than the residual skew of "
+        "the ranks' clocks; missing where there are not several ranks, or the skew is not known.",
+        "boolean",
+    ),
 )
 
 
@@ -95,6 +103,8 @@ def critical_path(profile: Profile, selection: Selection, by: str = "name") -> p
     # Where steps are not told apart, a part in two of them counts once.
     parts = some.counts() if by == "step" else some.sums((np.diff(whole_part, prepend=NO_ID) != 0).astype(np.int64))
     least, most = some.least(path.rank), some.greatest(path.rank)
+    beside = some.any(_between_ranks(path))
+    short = within_skew(profile, total / np.maximum(1, parts))
     whole = by == "name" and selection.only(event=None) == Selection()
     several = len(np.unique(threads_of(profile).rank)) > 1
     values = {
@@ -106,11 +116,26 @@ def critical_path(profile: Profile, selection: Selection, by: str = "name") -> p
         "mean_us": micros(total) / np.maximum(1, parts),
         "saves_us": _saves(profile, path, firsts) if whole else [None] * len(firsts),
         "rank": ranks_or_none(np.where((least == most) & several, least, NO_ID)),
+        "uncertain": [None if of is None else of and here for of, here in zip(short, beside.tolist(), strict=True)],
     }
     found = frame(COLUMNS, values)
     if by == "step":
         return found
     return found.sort_values(["total_us", "name"], ascending=[False, True], kind="stable", ignore_index=True)
+
+
+def changes_of_rank(profile: Profile, selection: Selection) -> int:
+    """How often the path goes from one rank to another."""
+    path, _, _ = selected_path(profile, selection)
+    return int((path.rank[1:] != path.rank[:-1]).sum())
+
+
+def _between_ranks(path: Path) -> Array:
+    """Which parts come from another rank, or go to one."""
+    found = np.zeros(len(path), bool)
+    changes = np.flatnonzero(path.rank[1:] != path.rank[:-1])
+    found[changes] = found[changes + 1] = True
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ from . import (
     operators,
     ranks,
     sequences,
+    skew,
     steps,
 )
 from .schema import Column, Table, records
@@ -55,6 +56,7 @@ TABLES: dict[str, Table] = {
         Table("memory-curves", "Memory over time", memory_curves.CURVES, memory_curves.memory_curves),
         Table("allocations", "Allocations", memory_blocks.ALLOCATIONS, memory_blocks.allocations),
         Table("communication", "Communication", communication.COMMUNICATION, communication.communication),
+        Table("clocks", "Clocks of ranks", skew.CLOCKS, skew.clocks),
         Table("advice", "Advice", advice.COLUMNS, advice.advice),
         Table(
             "critical-path", "Critical path", critical_path.COLUMNS, critical_path.critical_path, by=critical_path.BY

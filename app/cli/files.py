@@ -125,13 +125,15 @@ def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
 
         if all(are_files):
             return reading.read_profile(settings, sources, progress)
+        from ..analysis.clocks import Alignment
         from ..readers.merge import merge
 
         return merge(
             [
                 reading.read_profile(settings, [source], progress) if is_file else _stored(settings, source)
                 for source, is_file in zip(sources, are_files, strict=True)
-            ]
+            ],
+            Alignment(),
         )
 
 
@@ -263,9 +265,10 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
     """Print TABLE of a file or stored result; several SOURCEs are the ranks of one run.
 
     Tables: summary, losses, hotspots, counts, threads, events, ranks, runs, operators, kernels, copies, launches,
-    sequences, modules, steps, devices, utilization, idle, memory, memory-operators, memory-live, memory-events,
-    memory-curves, allocations, communication, advice, critical-path, collectives, nsight, nsight-metrics, nsight-hints,
-    nsight-source, stragglers. A SOURCE that exists as a path is a file, else it is an id; - is standard input.
+    graphs, sequences, modules, steps, devices, utilization, idle, memory, memory-operators, memory-live, memory-events,
+    memory-curves, allocations, communication, clocks, advice, critical-path, collectives, nsight, nsight-metrics,
+    nsight-hints, nsight-source, stragglers. A SOURCE that exists as a path is a file, else it is an id; - is standard
+    input.
     """
     *sources, name = arguments
     expect(sources)

@@ -65,6 +65,7 @@ class ProfileBuilder:
         self._counts: list[dict[str, Any]] = []
         self._losses: dict[str, tuple[int, str]] = {}
         self._ranks: list[dict[str, Any]] = []
+        self._clocks: list[dict[str, Any]] = []
 
     def run(self, command: str | None = None, host: str | None = None, **columns: Any) -> int:
         """Add an execution. `columns`: the further columns of the table `runs`."""
@@ -227,6 +228,10 @@ class ProfileBuilder:
         """Add a row of the table `ranks`, by its column names."""
         self._ranks.append(columns)
 
+    def clock(self, **columns: Any) -> None:
+        """Add a row of the table `clocks`, by its column names."""
+        self._clocks.append(columns)
+
     def count(self, **columns: Any) -> None:
         """Add a row of the table `counts`, by its column names."""
         self._counts.append(columns)
@@ -292,6 +297,7 @@ class ProfileBuilder:
             meta=meta,
             runs=_rows("runs", self._runs or [{}]),
             ranks=_rows("ranks", self._ranks),
+            clocks=_rows("clocks", self._clocks),
             threads=self._thread_table(),
             thread_names=_rows("thread_names", names),
             functions=self._function_table(),

@@ -20,6 +20,7 @@ class Profile:
     meta: Meta
     runs: pa.Table = field(default_factory=lambda: empty("runs"))
     ranks: pa.Table = field(default_factory=lambda: empty("ranks"))
+    clocks: pa.Table = field(default_factory=lambda: empty("clocks"))
     threads: pa.Table = field(default_factory=lambda: empty("threads"))
     thread_names: pa.Table = field(default_factory=lambda: empty("thread_names"))
     functions: pa.Table = field(default_factory=lambda: empty("functions"))

@@ -133,6 +133,10 @@ SCHEMAS: dict[str, pa.Schema] = {
         losses=pa.int64(),
         note=pa.string(),
     ),
+    # How the clock of a process was put on that of the others, by the ends of collectives. shift_ns: what was added to
+    # its times beyond its run's clock_offset_ns; 0 where its clock was right, null where no collective tells.
+    # collectives: how many were compared.
+    "clocks": _schema(run=pa.int32(), rank=pa.int32(), shift_ns=pa.int64(), collectives=pa.int64()),
     # Something that runs code. process: the name of the process (comm of its main thread where known).
     "threads": _schema(
         run=pa.int32(),
@@ -380,6 +384,7 @@ SCHEMAS: dict[str, pa.Schema] = {
 REQUIRED: dict[str, tuple[str, ...]] = {
     "runs": (),
     "ranks": ("run", "recorded", "losses"),
+    "clocks": ("run", "collectives"),
     "threads": ("run", "kind"),
     "thread_names": ("thread", "from_ns", "name"),
     "functions": ("name", "display", "module"),

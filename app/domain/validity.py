@@ -24,6 +24,7 @@ Array = np.ndarray[Any, Any]
 # table -> columns that hold row numbers of another table, and whether -1 (none) may stand there
 REFERENCES: dict[str, dict[str, tuple[str, bool]]] = {
     "ranks": {"run": ("runs", False)},
+    "clocks": {"run": ("runs", False)},
     "threads": {"run": ("runs", True)},
     "thread_names": {"thread": ("threads", False)},
     "frames": {"function": ("functions", False)},

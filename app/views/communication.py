@@ -14,8 +14,10 @@ from ..analysis.schema import records
 from ..analysis.tables import TABLES
 from ..charts.shares import Made, columns
 from ..charts.strips import Cell, strip
+from ..domain.profile import Profile
 from ..domain.units import Quantity, percent, quantity, scale_for
 from ..rendering import Page, render
+from .clock_notes import ClockNote, clock_note
 from .frame import Frame, open_frame
 from .sheets import Sheet, SheetRow, Shown, asked, headings, scales_of, sheet, sheet_rows
 from .tables import FILE, Heading, table_file
@@ -35,9 +37,9 @@ from .trace_parts import (
 
 blueprint = Blueprint("communication", __name__)
 MOST_RANKS = 64
-ALWAYS = ("name", "calls", "total_us")
+ALWAYS = ("name", "collectives", "calls", "total_us")
 MOST_ROWS = 100
-FILES = ("communication", "collectives", "stragglers")
+FILES = ("communication", "collectives", "stragglers", "clocks")
 PERCENTS = scale_for(100, "percent")
 
 
@@ -47,20 +49,25 @@ def _time(column: str, label: str, description: str = "") -> Shown:
 
 _WAITING = _time("waiting_us", "Waiting", "Until the last rank arrived; only where the same was found on other ranks.")
 _MOVING = _time("transferring_us", "Transfer", "From then on.")
+_UNCERTAIN = Shown(
+    "uncertain", "Within skew", "flag", "Whether the waiting in a collective is shorter than the clocks' residual skew"
+)
 COLLECTIVES = (
     Shown("name", "Collective", "name"),
     Shown("group", "Group", "text", "The process group, as the recording names it."),
     Shown("size", "Ranks in it", "count"),
     Shown("dtype", "Type", "text"),
     Shown("bytes", "Bytes", "bytes", "What one moves: the most that a rank gives or gets."),
-    Shown("calls", "Calls", "count", "Each counted once for all ranks."),
-    _time("total_us", "Total", "How long they took, on all ranks together."),
-    _time("mean_us", "Mean"),
-    _time("max_us", "Longest"),
+    Shown("collectives", "Count", "count", "Each counted once for all ranks."),
+    Shown("calls", "Calls, all ranks", "count", "Each counted on every rank."),
+    _time("total_us", "Total, all ranks", "How long the calls took, on all ranks together: calls × mean."),
+    _time("mean_us", "Mean of a call", "How long one took on a rank."),
+    _time("max_us", "Longest call"),
     _WAITING,
     _MOVING,
     Shown("algorithm_gb_per_s", "Algorithm", "rate", "Bytes by the time of the transfer."),
     Shown("bus_gb_per_s", "Bus", "rate", "The same times the factor of nccl-tests: what the links carried."),
+    _UNCERTAIN,
 )
 STRAGGLERS = (
     Shown("rank", "Rank", "count"),
@@ -69,6 +76,7 @@ STRAGGLERS = (
     _time("held_up_us", "Held others up", "How long the other ranks waited for it in those."),
     _time("waiting_us", "Waited itself"),
     _time("transferring_us", "Transfer"),
+    _UNCERTAIN,
 )
 STEPS = (
     Shown("step", "Step", "name"),
@@ -81,6 +89,18 @@ STEPS = (
     Shown("overlap_percent", "Overlapped", "percent", "Both at once as a share of all communication."),
     _WAITING,
     _MOVING,
+    _UNCERTAIN,
+)
+CLOCKS = (
+    Shown("rank", "Rank", "count"),
+    Shown("host", "Host", "text"),
+    Shown("state", "Clock", "word", "reference, shifted, agrees, off or not aligned."),
+    _time("shift_us", "Shift", "What was added to its times."),
+    _time("skew_us", "Still ahead", "How far it is ahead of the reference, by the median of collectives' ends."),
+    _time("residual_us", "Residual skew", "Within so much three of four of its collectives end on all their ranks."),
+    _time("farthest_us", "Farthest", "Within so much all of them do."),
+    Shown("collectives", "Collectives", "count", "How many it shares with other ranks."),
+    Shown("drift_ppm", "Drift, ppm", "number", "By how much its clock runs faster, where that is evident."),
 )
 
 
@@ -124,6 +144,8 @@ class CommunicationPage(Page):
     compared: str
     collectives: Sheet
     steps: Plain
+    clocks: Plain | None
+    clock_note: ClockNote | None
     csv: dict[str, str]
 
 
@@ -134,7 +156,9 @@ def show(id: str) -> Response:
     table = TABLES["communication"].rows(profile, frame.selection)
     steps = records(table)
     every = TABLES["collectives"].rows(profile, frame.selection)
-    shown = tuple(column for column in COLLECTIVES if column.column in ALWAYS or every[column.column].notna().any())
+    shown = tuple(
+        column for column in _uncertain(every, COLLECTIVES) if column.column in ALWAYS or _told(every, column)
+    )
     rows, order = asked(every, shown, "-total_us", ("name", "group", "dtype"))
     stragglers = TABLES["stragglers"].rows(profile, frame.selection)
     by_step, by_rank = _means(steps, "step"), _means(steps, "rank")
@@ -168,6 +192,8 @@ def show(id: str) -> Response:
             compared=_compared(records(every)),
             collectives=sheet("Collectives", rows, shown, order, noun="collective"),
             steps=_plain(table, STEPS, lambda row: step_url(frame, row, len(by_rank) > 1)),
+            clocks=_clocks(profile, frame),
+            clock_note=clock_note(frame, profile),
             csv={name: frame.url(f"{name}.csv") for name in FILES},
         )
     )
@@ -176,6 +202,7 @@ def show(id: str) -> Response:
 @blueprint.get(f"/results/<id>/communication.{FILE}", defaults={"name": "communication"})
 @blueprint.get(f"/results/<id>/collectives.{FILE}", defaults={"name": "collectives"})
 @blueprint.get(f"/results/<id>/stragglers.{FILE}", defaults={"name": "stragglers"})
+@blueprint.get(f"/results/<id>/clocks.{FILE}", defaults={"name": "clocks"})
 def as_file(id: str, name: str, form: str) -> Response:
     """One of the tables; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "communication")
@@ -224,17 +251,37 @@ def _share(step: dict[str, Any]) -> float | None:
 
 
 def _plain(rows: pd.DataFrame, shown: tuple[Shown, ...], url: Callable[[dict[str, Any]], str] | None) -> Plain:
+    shown = _uncertain(rows, shown)
     few, scales = rows.head(MOST_ROWS), scales_of(rows, shown)
     return Plain(headings(shown, scales, None), sheet_rows(few, shown, scales, url=url), len(rows) - len(few))
 
 
+def _clocks(profile: Profile, frame: Frame) -> Plain | None:
+    """The clocks of ranks, where there are several; columns of which something is known."""
+    rows = TABLES["clocks"].rows(profile, frame.selection)
+    if not len(rows):
+        return None
+    return _plain(rows, tuple(column for column in CLOCKS if _told(rows, column)), None)
+
+
+def _told(rows: pd.DataFrame, column: Shown) -> bool:
+    values = rows[column.column]
+    return bool((values.notna() & (values != "")).any())
+
+
+def _uncertain(rows: pd.DataFrame, shown: tuple[Shown, ...]) -> tuple[Shown, ...]:
+    """The columns; without that of what is uncertain where nothing is."""
+    some = "uncertain" in rows and bool(rows["uncertain"].any())
+    return tuple(column for column in shown if some or column is not _UNCERTAIN)
+
+
 def _compared(every: list[dict[str, Any]]) -> str:
-    calls, matched = (sum(row[name] for row in every) for name in ("calls", "matched"))
-    if not calls:
+    count, matched = (sum(row[name] for row in every) for name in ("collectives", "matched"))
+    if not count:
         return "No collective was recorded."
     if not matched:
         return (
-            f"{calls:,} collectives, none of which was found on a second rank: import the files of all ranks as one "
+            f"{count:,} collectives, none of which was found on a second rank: import the files of all ranks as one "
             "result to see who waits for whom."
         )
-    return f"{matched:,} of {calls:,} collectives were found on several ranks; of those it is known who waited."
+    return f"{matched:,} of {count:,} collectives were found on several ranks; of those it is known who waited."

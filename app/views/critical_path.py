@@ -13,6 +13,7 @@ from ..charts.shares import Made, Part
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..rendering import Page, render
+from .clock_notes import ClockNote, clock_note
 from .frame import Frame, open_frame
 from .sheets import Sheet, Shown, asked, sheet
 from .tables import FILE, table_file
@@ -59,6 +60,12 @@ SHOWN = (
         scale="time",
     ),
     Shown("rank", "Rank", "count"),
+    Shown(
+        "uncertain",
+        "Within skew",
+        "flag",
+        "Whether the path changes rank there, and its mean is shorter than the clocks' residual skew.",
+    ),
 )
 
 
@@ -75,6 +82,7 @@ class CriticalPathPage(Page):
     left_out: int
     narrowed: bool
     sheet: Sheet
+    clock_note: ClockNote | None
     csv: str
 
 
@@ -87,7 +95,8 @@ def show(id: str) -> Response:
         values[OF_KIND[row["kind"]]] += row["total_us"] * NS_PER_US
     steps = _steps(frame, profile)
     every = _rows(frame, profile)
-    shown = tuple(column for column in SHOWN if column.column not in ("saves_us", "rank") or every[column.column].any())
+    optional = ("saves_us", "rank", "uncertain")
+    shown = tuple(column for column in SHOWN if column.column not in optional or every[column.column].any())
     rows, order = asked(every, shown, "-total_us", ("name",))
     return render(
         CriticalPathPage(
@@ -98,6 +107,7 @@ def show(id: str) -> Response:
             left_out=max(0, len(steps) - MOST_STEPS),
             narrowed=frame.selection.only(event=None) != Selection(),
             sheet=sheet("The critical path", rows, shown, order, noun="name", bar=("percent", "percent")),
+            clock_note=clock_note(frame, profile, path=True),
             csv=frame.url("critical-path.csv"),
         )
     )

@@ -38,7 +38,7 @@ PAGES = {
     "modules": ("modules",),
     "steps": ("steps",),
     "memory": (*("memory", "memory-operators", "memory-live", "memory-events", "memory-curves", "allocations"),),
-    "communication": ("communication", "collectives", "stragglers"),
+    "communication": ("communication", "collectives", "stragglers", "clocks"),
     "critical-path": ("critical-path",),
     "advice": ("advice",),
     "nsight": ("nsight", "nsight-metrics", "nsight-hints", "nsight-source"),

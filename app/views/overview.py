@@ -24,6 +24,7 @@ from ..rendering import Page, render
 from ..services import services
 from ..store import Job
 from .caveats import caveat
+from .clock_notes import ClockNote, clock_note
 from .frame import Frame, open_frame
 from .functions import FunctionRow, function_rows
 from .run_notes import run_notes, stack_notes
@@ -123,6 +124,7 @@ class OverviewPage(Page):
     threads: tuple[ThreadRow, ...]
     thread_count: int
     taking: Taking | None
+    clock_note: ClockNote | None
     notes: tuple[str, ...]
     losses: tuple[Loss, ...]
     originals: tuple[File, ...]
@@ -170,6 +172,7 @@ def show(id: str) -> Response:
             threads=_threads(frame, threads[:TOP_THREADS]),
             thread_count=len(threads),
             taking=taking(profile),
+            clock_note=clock_note(frame, profile),
             notes=run_notes(profile, Selection()) + stack_notes(profile),
             losses=tuple(
                 Loss(row["reason"] or "", quantity(row["count"], "count"), row["example"] or "")

@@ -34,6 +34,7 @@ from ..domain.tables import NO_ID
 from ..domain.units import Quantity, quantity
 from ..rendering import Page, render, shell
 from ..services import services
+from .clock_notes import ClockNote, clock_note
 from .flame_words import PAGE_POLICY, STATIC_POLICY, asked_pattern, asked_width, here
 from .frame import Frame, open_frame, selected
 from .tables import asked_search
@@ -78,6 +79,7 @@ class TimelinePage(Page):
     rows: tuple[TrackRow, ...]
     left_out: int
     static: str
+    clock_note: ClockNote | None
 
 
 @blueprint.get("/results/<id>/timeline")
@@ -97,6 +99,7 @@ def show(id: str) -> Response:
             rows=tuple(_row(frame, track) for track in found[:TABLE_ROWS] if track.kind not in ("steps", "counter")),
             left_out=left_out + max(0, len(found) - TABLE_ROWS),
             static=here(f"/results/{id}/timeline.svg"),
+            clock_note=clock_note(frame, profile),
         )
     )
     response.headers["Content-Security-Policy"] = PAGE_POLICY

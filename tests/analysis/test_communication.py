@@ -82,7 +82,8 @@ def test_the_last_to_arrive_waits_for_nobody() -> None:
 def test_a_collective_is_what_the_arguments_around_its_launch_say() -> None:
     (row,) = rows(pair(), "collectives")
     assert (row["name"], row["group"], row["size"], row["dtype"]) == ("all_reduce", "0", 2, "Float")
-    assert (row["bytes"], row["calls"], row["ranks"], row["matched"], row["total_bytes"]) == (4000, 2, 2, 2, 8000)
+    assert (row["bytes"], row["collectives"], row["ranks"], row["matched"], row["total_bytes"]) == (4000, 2, 2, 2, 8000)
+    assert row["calls"] == 4 and row["calls"] * row["mean_us"] == row["total_us"]
     assert (row["total_us"], row["mean_us"], row["max_us"]) == (90, 22.5, 30)
     assert (row["waiting_us"], row["transferring_us"]) == (20, 70)
     # 8000 bytes in 35 µs; of two ranks each link carries as much.

@@ -68,6 +68,7 @@ def test_what_is_won() -> None:
         "mean_us": 0,
         "saves_us": 0.03,
         "rank": None,
+        "uncertain": None,
     }
 
 

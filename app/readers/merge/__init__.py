@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...domain.alignment import Aligner, Shift
 from ...domain.builder import TOO_HEAVY, ProfileBuilder
 from ...domain.event_names import FIRST_EVENT
 from ...domain.interning import Numbers
@@ -55,8 +56,9 @@ class Part:
     """What is kept of a profile that was taken in. run: the first of its runs. losses: how many it has.
 
     clock_ns: when its zero was, by perf's clock. sliced: its samples are made of slices. own_run: its runs are none of
-    a job's. ranked: it is known of which rank it is. length_ns: of what it tells, from its zero on; first_ns: where
-    that begins.
+    a job's. ranked: it is known of which rank it is. rank: of its threads, where all are of one. alone: it is one
+    process, and not several whose clocks were put together before. length_ns: of what it tells, from its zero on;
+    first_ns: where that begins.
     """
 
     origin: Origin
@@ -69,6 +71,8 @@ class Part:
     sliced: bool = False
     own_run: bool = False
     ranked: bool = False
+    rank: int | None = None
+    alone: bool = True
     counts: list[tuple[int, int, int]] = field(default_factory=list)
 
     @property
@@ -97,17 +101,17 @@ class Merged:
         return replace(self.profile, **{name: pieces.table() for name, pieces in self.pieces.items()})
 
 
-def merge(profiles: Sequence[Profile]) -> Profile:
+def merge(profiles: Sequence[Profile], aligner: Aligner | None = None) -> Profile:
     """One profile with the samples of all: each profile is a run of its own (or several), its threads belong to it.
 
     Several spans of a process (see `spans`) count as one. Threads without a rank get the number of their profile
     as rank, where there are several. Times are put on one clock where the profiles tell enough: by the time of day at
-    which each started, else by perf's clock where all are of one host; otherwise all start together. One profile is
-    returned as it is.
+    which each started, else by perf's clock where all are of one host; otherwise all start together. aligner: then puts
+    them closer together. One profile is returned as it is.
     """
     if len(profiles) == 1:
         return profiles[0]
-    merging = Merging(Spill(io.BytesIO()), addresses=len(profiles) <= FEW)
+    merging = Merging(Spill(io.BytesIO()), addresses=len(profiles) <= FEW, aligner=aligner)
     for profile in profiles:
         merging.add(profile, Origin(f"rank {merging.processes}", merging.processes))
     return merging.finish().whole()
@@ -131,8 +135,9 @@ def together(parts: Sequence[Part]) -> list[int]:
 class Merging:
     """Profiles being brought together. Not for use after `finish`. Raises OSError where nothing can be put aside."""
 
-    def __init__(self, spill: Spill, *, addresses: bool = True) -> None:
-        """addresses: whether those of places in code are kept (see FEW)."""
+    def __init__(self, spill: Spill, *, addresses: bool = True, aligner: Aligner | None = None) -> None:
+        """addresses: whether those of places in code are kept (see FEW). aligner: puts clocks of processes together;
+        without, they stay as far apart as they were."""
         self.builder = ProfileBuilder(MIXED)
         self.parts: list[Part] = []
         self._spill = spill
@@ -143,6 +148,9 @@ class Merging:
         self._nodes = Numbers()
         self._tables = MergingTables(spill)
         self._processes = Processes()
+        self._aligner = aligner
+        self._process: list[int] = []
+        self._shifts: list[int] = []
         self._marks: dict[tuple[Any, ...], int] = {}
         self._part_of_thread: list[int] = []
         self._own_offset: dict[int, int] = {}
@@ -164,6 +172,9 @@ class Merging:
         job = None if origin.run is None else (origin.run, origin.rank, origin.label)
         process, first = self._processes.of(profile, len(self.parts), job)
         own_run = origin.run is None
+        self._process.append(process)
+        if self._aligner is not None:
+            self._aligner.add(profile, len(self.parts), process, origin.run)
         if first < len(self.parts):
             origin = replace(self.parts[first].origin, run=self.parts[first].run)
         runs = self._runs(profile, origin)
@@ -181,6 +192,7 @@ class Merging:
             "stack": stacks[columns["stack"]],
         }
         clock = profile.meta.facts.get(FIRST_SAMPLE, "").removesuffix(" ns")
+        ranks = set(profile.threads.column("rank").drop_null().to_pylist())
         part = Part(
             origin=origin,
             meta=replace(profile.meta, facts={k: v for k, v in profile.meta.facts.items() if k == "hostname"}),
@@ -192,6 +204,8 @@ class Merging:
             sliced=bool(profile.slices.num_rows),
             own_run=own_run,
             ranked=not own_run or profile.threads.column("rank").null_count < profile.threads.num_rows,
+            rank=next(iter(ranks)) if len(ranks) == 1 else origin.rank,
+            alone=len(ranks) < 2 and not profile.clocks.num_rows,
         )
         ids = {"runs": runs, "threads": threads, "events": events, "functions": functions, "stacks": stacks}
         self._tables.add(profile, process, origin.rank, ids)
@@ -199,6 +213,8 @@ class Merging:
             part.counts.append(self._counts(profile.counts, origin, runs, threads, events))
         for row in profile.losses.to_pylist():
             builder.lost(row["reason"], f"{origin.label}, {row['example']}", row["count"])
+        for row in profile.clocks.to_pylist():
+            builder.clock(**row | {"run": int(runs[row["run"]])})
         self.parts.append(part)
         self._formats.add(profile.meta.format)
         self._facts.add(profile.meta.facts)
@@ -207,7 +223,7 @@ class Merging:
     def finish(self, offsets: Offsets = together, better: Callable[[Meta, Ends], Meta] | None = None) -> Merged:
         """What became of all parts. offsets: what is added to the times of each. better: makes of what follows from
         the parts, and of when each run began and ended on the clock of the result, the Meta of the whole."""
-        added = self._processes.apart(offsets(self.parts))
+        added = self._aligned(self._processes.apart(offsets(self.parts)))
         # A number tells nothing where there is but one.
         alone = self.processes == 1 < len(self.parts) and not any(part.ranked for part in self.parts)
         if alone:
@@ -234,6 +250,32 @@ class Merging:
             Pieces("counts", counts, lambda: self._counted(added)),
         )
         return Merged(outline, {one.name: one for one in pieces} | self._tables.pieces(added, place, ranks=not alone))
+
+    def _aligned(self, added: Sequence[int]) -> list[int]:
+        """What is added to the times of each part so that the clocks of its run's processes are one."""
+        shifts = {} if self._aligner is None else self._aligner.shifts(added)
+        self._shifts = [shifts[one].shift_ns if one in shifts else 0 for one in self._process]
+        if self._aligner is not None and len(self._processes) > 1:
+            for process, part in {one: part for part, one in reversed([*enumerate(self._process)])}.items():
+                self._tell_clock(self.parts[part], shifts.get(process))
+        found = [at + shift for at, shift in zip(added, self._shifts, strict=True)]
+        for run in {part.origin.run for part in self.parts} if any(self._shifts) else ():
+            # Each run goes on beginning where it did.
+            mine = [n for n, part in enumerate(self.parts) if part.origin.run == run]
+            lasting = [n for n in mine if self.parts[n].samples.rows] or mine
+            before, after = (min(of[n] + self.parts[n].first_ns for n in lasting) for of in (added, found))
+            for n in mine:
+                found[n] += before - after
+        return found
+
+    def _tell_clock(self, part: Part, shift: Shift | None) -> None:
+        if part.sliced and part.alone:
+            self.builder.clock(
+                run=part.run,
+                rank=part.rank,
+                shift_ns=None if shift is None else shift.shift_ns,
+                collectives=0 if shift is None else shift.collectives,
+            )
 
     def _ends(self, added: Sequence[int]) -> Ends:
         """From when to when there is anything in each run, on the clock of the result; told to the runs too."""
@@ -266,7 +308,10 @@ class Merging:
             for reason in part.meta.reasons
         ]
         metas = [part.meta for part in self.parts]
-        starts = [meta.start_epoch_ns for meta in metas]
+        starts = [
+            None if meta.start_epoch_ns is None else meta.start_epoch_ns + shift
+            for meta, shift in zip(metas, self._shifts, strict=True)
+        ]
         commands, clocks = {meta.command for meta in metas}, {meta.clock for meta in metas}
         lows = [part.first_ns + add for part, add in zip(self.parts, added, strict=True) if part.samples.rows]
         highs = [(part.length_ns or 0) + add for part, add in zip(self.parts, added, strict=True) if part.samples.rows]

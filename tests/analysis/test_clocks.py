@@ -1,0 +1,313 @@
+"""Clocks of ranks: whatever a rank's clock says, what is told between ranks is the same."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from perfloom.analysis.advice import advices
+from perfloom.analysis.clocks import Alignment, Clock, Ends, clocks_of
+from perfloom.analysis.collectives import collectives_of
+from perfloom.analysis.schema import records
+from perfloom.analysis.skew import State, skew_of
+from perfloom.analysis.tables import TABLES
+from perfloom.domain.profile import Profile
+from perfloom.domain.selection import Selection
+from perfloom.readers import pytorch, stored
+from perfloom.readers.merge import merge
+from tests.real_traces import FOLDER, here
+
+SCHEMA_4 = Path(__file__).parents[1] / "data" / "stored" / "schema-4.perfloom"
+US, MS = 1_000, 1_000_000
+KNOWN = {"Collective name": "allreduce", "In msg nelems": 1000, "Out msg nelems": 1000, "dtype": "Float"}
+
+
+def rows(profile: Profile, table: str, by: str | None = None) -> list[dict[str, Any]]:
+    return records(TABLES[table].rows(profile, Selection(), by))
+
+
+def rank_of_job(
+    rank: int,
+    ahead_us: float = 0,
+    *,
+    ranks: int = 2,
+    steps: int = 8,
+    groups: tuple[tuple[int, ...], ...] | None = None,
+    numbered: bool = True,
+    drift_ppm: float = 0,
+    more: int = 0,
+) -> Profile:
+    """The trace of a rank: in each step of 1000 µs a kernel that takes longer the higher the rank, then an all-reduce in
+    each of its groups, which ends everywhere within a few µs. more: so many that others do not have, in the first."""
+    noise, events = random.Random(rank), []
+    for step in range(steps):
+        at = 1000.0 * step
+        place = {"pid": 100 + rank, "tid": 1}
+        begin = {"name": f"ProfilerStep#{step}", "cat": "user_annotation", "ts": at, "dur": 990}
+        events.append({"ph": "X", **place, **begin})
+        events.append(
+            {
+                "ph": "X",
+                "name": "cudaLaunchKernel",
+                "cat": "cuda_runtime",
+                "ts": at + 10,
+                "dur": 5,
+                **place,
+                "args": {"correlation": 100 * step + 1},
+            }
+        )
+        events.append(
+            {
+                "ph": "X",
+                "name": "gemm",
+                "cat": "kernel",
+                "ts": at + 20,
+                "dur": 100 + 50 * rank,
+                "pid": rank,
+                "tid": 7,
+                "args": {"correlation": 100 * step + 1, "device": rank, "stream": 7},
+            }
+        )
+        mine = [group for group in groups or (tuple(range(ranks)),) if rank in group]
+        for number, group in enumerate(mine * (1 + (more if step == 0 else 0))):
+            correlation, start = 100 * step + 2 + number, at + 400 + 60 * number
+            told = KNOWN | {"Group size": len(group), "Process Group Name": str(group)}
+            told |= {"Process Group Ranks": json.dumps(group)} | ({"Seq": step} if numbered else {})
+            events.append(
+                {
+                    "ph": "X",
+                    "name": "record_param_comms",
+                    "cat": "cpu_op",
+                    "ts": start,
+                    "dur": 20,
+                    **place,
+                    "args": told,
+                }
+            )
+            events.append(
+                {
+                    "ph": "X",
+                    "name": "cudaLaunchKernelExC",
+                    "cat": "cuda_runtime",
+                    "ts": start + 2,
+                    "dur": 5,
+                    **place,
+                    "args": {"correlation": correlation},
+                }
+            )
+            end = start + 55 + noise.uniform(-1, 1)
+            events.append(
+                {
+                    "ph": "X",
+                    "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+                    "cat": "kernel",
+                    "pid": rank,
+                    "tid": 20,
+                    "ts": start + 10,
+                    "dur": end - start - 10,
+                    "args": {"correlation": correlation, "device": rank, "stream": 20},
+                }
+            )
+    for event in events:
+        event["ts"] = event["ts"] * (1 + drift_ppm / 1e6)
+    document = {
+        "schemaVersion": 1,
+        "baseTimeNanoseconds": 1_790_000_000_000_000_000 + round(ahead_us * US),
+        "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": ranks},
+        "traceEvents": events,
+    }
+    return pytorch.read(io.BytesIO(json.dumps(document).encode()))
+
+
+def moved(profile_bytes: bytes, by_us: float) -> Profile:
+    """A trace with another clock."""
+    document = json.loads(profile_bytes)
+    for event in document["traceEvents"]:
+        if "ts" in event:
+            event["ts"] += by_us
+    return pytorch.read(io.BytesIO(json.dumps(document).encode()))
+
+
+def between_ranks(profile: Profile) -> dict[str, list[Any]]:
+    """Every figure that compares times of different ranks, in µs, and the times of ranks beside each other."""
+    start = profile.slices.column("start_ns").to_numpy()
+    rank = np.array(profile.threads.column("rank").to_pylist())[profile.slices.column("thread").to_numpy()]
+    path = {row["kind"]: row["total_us"] for row in rows(profile, "critical-path", "kind")}
+    return {
+        "duration": [rows(profile, "summary")[0]["duration_ms"] * 1e3],
+        "begins": [float(start[rank == one].min()) / US for one in np.unique(rank).tolist()],
+        "path": [sum(path.values())],
+        "waiting": [row["waiting_us"] for row in sorted(rows(profile, "stragglers"), key=lambda row: row["rank"])],
+        "held": [row["held_up_us"] for row in sorted(rows(profile, "stragglers"), key=lambda row: row["rank"])],
+        "communication": [row["waiting_us"] for row in rows(profile, "communication")],
+        "steps": [row["start_ms"] * 1e3 for row in rows(profile, "steps")],
+    }
+
+
+def residual_us(profile: Profile) -> float:
+    skew = skew_of(profile)
+    assert skew is not None and skew.residual_ns is not None
+    return skew.residual_ns / US
+
+
+def assert_the_same(one: Profile, other: Profile) -> None:
+    """Within the residual skew."""
+    limit = max(residual_us(one), residual_us(other))
+    expected, got = between_ranks(one), between_ranks(other)
+    for name, values in expected.items():
+        assert got[name] == pytest.approx(values, abs=2 * limit + 1e-3), name
+
+
+SHIFTS = (200_000.0, -200_000.0, -1.5e15, 3.25)
+
+
+@pytest.mark.parametrize("by_us", SHIFTS)
+def test_a_clock_that_is_off_changes_nothing(by_us: float) -> None:
+    right = merge([rank_of_job(0), rank_of_job(1)], Alignment())
+    assert right.clocks.column("shift_ns").to_pylist() == [0, 0]
+    wrong = merge([rank_of_job(0), rank_of_job(1, by_us)], Alignment())
+    assert_the_same(right, wrong)
+    shift = {row["rank"]: row["shift_ns"] for row in wrong.clocks.to_pylist()}
+    assert shift[0] == 0 and shift[1] == pytest.approx(-by_us * US, abs=2 * residual_us(right) * US)
+    if abs(by_us) > 10:
+        assert wrong.meta.start_epoch_ns == pytest.approx(right.meta.start_epoch_ns, abs=10 * US)
+        assert [row["state"] for row in rows(wrong, "clocks")] == ["reference", "shifted"]
+    assert (np.diff(wrong.samples.column("time_ns").to_numpy()) >= 0).all()
+
+
+def test_without_alignment_the_path_is_longer_and_that_is_told() -> None:
+    wrong = merge([rank_of_job(0), rank_of_job(1, 200_000)])
+    right = merge([rank_of_job(0), rank_of_job(1)])
+    assert sum(row["total_us"] for row in rows(wrong, "critical-path")) > 200_000
+    assert sum(row["total_us"] for row in rows(right, "critical-path")) < 10_000
+    assert [row["state"] for row in rows(wrong, "clocks")] == ["reference", "off"]
+    assert rows(wrong, "clocks")[1]["skew_us"] == pytest.approx(200_000, abs=3)
+
+
+@here
+@pytest.mark.parametrize("by_us", SHIFTS[:3])
+def test_recorded_ranks_with_another_clock(by_us: float) -> None:
+    first, second = (gzip.decompress((FOLDER / f"ddp_rank{n}.pt.trace.json.gz").read_bytes()) for n in (0, 1))
+    right = merge([moved(first, 0), moved(second, 0)], Alignment())
+    wrong = merge([moved(first, 0), moved(second, by_us)], Alignment())
+    assert_the_same(right, wrong)
+    assert residual_us(right) < 1_000 < abs(by_us)
+
+
+def test_most_ranks_are_not_moved_for_the_sake_of_one() -> None:
+    clocks = [50_000.0, 0, 0, 0]
+    profile = merge([rank_of_job(n, ahead, ranks=4) for n, ahead in enumerate(clocks)], Alignment())
+    shift = {row["rank"]: row["shift_ns"] for row in profile.clocks.to_pylist()}
+    assert shift[0] == pytest.approx(-50 * MS, abs=10 * US) and [shift[n] for n in (1, 2, 3)] == [0, 0, 0]
+    first, *others = [row["state"] for row in rows(profile, "clocks")]
+    assert first == "shifted" and set(others) <= {"reference", "agrees"}
+
+
+def test_ranks_are_joined_through_others_and_groups_that_are_not_are_told() -> None:
+    clocks = (0, 30_000, -40_000, 9_000_000)
+    chain = ((0, 1), (1, 2), (2, 3))
+    joined = merge([rank_of_job(n, at, ranks=4, groups=chain) for n, at in enumerate(clocks)], Alignment())
+    plain = merge([rank_of_job(n, ranks=4, groups=chain) for n in range(4)], Alignment())
+    assert_the_same(plain, joined)
+    apart = ((0, 1), (2, 3))
+    profile = merge([rank_of_job(n, at, ranks=4, groups=apart) for n, at in enumerate(clocks)], Alignment())
+    assert len({row["group"] for row in rows(profile, "clocks")}) == 2
+    skew = skew_of(profile)
+    assert skew is not None and skew.groups == 2
+
+
+def test_sequence_numbers_tell_which_is_which_where_counts_differ() -> None:
+    with_numbers = merge([rank_of_job(0, more=1), rank_of_job(1)], Alignment())
+    matched = collectives_of(with_numbers).match
+    # Of the first step there are two of one number on rank 0, and one on rank 1.
+    assert len(set(matched[matched >= 0].tolist())) == 7
+    assert with_numbers.clocks.column("collectives").to_pylist() == [7, 7]
+    late = rank_of_job(1, steps=6)
+    assert len(set(collectives_of(merge([rank_of_job(0), late])).match.tolist()) - {-1}) == 6
+
+
+def test_groups_of_one_name_but_other_ranks_are_not_the_same() -> None:
+    def renamed(profile: Profile) -> Profile:
+        table = profile.argument_sets
+        text = [one.replace('"(0, 1)"', '"1"').replace('"(2, 3)"', '"1"') for one in table.column("text").to_pylist()]
+        return replace(profile, argument_sets=table.set_column(0, "text", pa.array(text)))
+
+    profiles = [renamed(rank_of_job(n, ranks=4, groups=((0, 1), (2, 3)))) for n in range(4)]
+    found = collectives_of(merge(profiles))
+    ranks = {tuple(found.rank[found.match == one].tolist()) for one in set(found.match.tolist()) - {-1}}
+    assert ranks == {(0, 1), (2, 3)}
+
+
+def test_no_collectives_no_alignment() -> None:
+    profile = merge([rank_of_job(0, groups=((0,), (1,))), rank_of_job(1, 200_000, groups=((0,), (1,)))], Alignment())
+    assert profile.clocks.column("shift_ns").to_pylist() == [None, None]
+    assert [row["state"] for row in rows(profile, "clocks")] == ["not aligned", "not aligned"]
+    assert [row["residual_us"] for row in rows(profile, "clocks")] == [None, None]
+    assert {row["uncertain"] for row in rows(profile, "critical-path")} == {None}
+
+
+def test_one_rank_has_no_clock_to_compare() -> None:
+    assert skew_of(rank_of_job(0)) is None and rows(rank_of_job(0), "clocks") == []
+    assert merge([rank_of_job(0)], Alignment()).clocks.num_rows == 0
+
+
+def test_a_drift_is_told() -> None:
+    steady = merge([rank_of_job(n, steps=60) for n in (0, 1)], Alignment())
+    assert [row["drift_ppm"] for row in rows(steady, "clocks")] == [None, None]
+    drifting = merge([rank_of_job(0, steps=60), rank_of_job(1, steps=60, drift_ppm=2_000)], Alignment())
+    first, second = rows(drifting, "clocks")
+    assert second["drift_ppm"] == pytest.approx(2_000, rel=0.1) or first["drift_ppm"] == pytest.approx(-2_000, rel=0.1)
+    assert residual_us(drifting) > 10 * residual_us(steady)
+
+
+def test_what_is_shorter_than_the_skew_is_marked_and_no_advice() -> None:
+    # Both wait for less than the ends of the same collective are apart.
+    profile = merge([rank_of_job(0), rank_of_job(1)], Alignment())
+    assert [row["uncertain"] for row in rows(profile, "stragglers")] == [True, True]
+    limit = residual_us(profile)
+    by_step = rows(profile, "communication")
+    assert [row["uncertain"] for row in by_step] == [row["waiting_us"] < limit for row in by_step]
+    assert {row["uncertain"] for row in by_step} >= {True}
+    assert [row["uncertain"] for row in rows(profile, "collectives")] == [True]
+    assert not [one for one in advices(profile, Selection(), {"stragglers": 0}) if one.rule.key == "stragglers"]
+
+
+def test_results_stored_before_clocks_were_aligned_say_so() -> None:
+    with SCHEMA_4.open("rb") as file:
+        old = stored.read(file)
+    assert old.clocks.num_rows == 0
+    assert [(row["state"], row["shift_us"], row["skew_us"]) for row in rows(old, "clocks")] == [
+        ("reference", None, 0),
+        ("off", None, 200_000),
+    ]
+
+
+def test_few_that_were_compared_wrongly_change_little() -> None:
+    noise = random.Random(1)
+    clock, end, match = [], [], []
+    for number in range(40):
+        for one in range(3):
+            wrong = 50 * MS if number % 5 == 0 and one == 1 else 0
+            clock.append(one)
+            end.append(number * MS + 7 * MS * one + wrong + noise.randrange(-2 * US, 2 * US))
+            match.append(number)
+    ends = Ends(*(np.array(values) for values in (clock, end, match)), np.ones(len(clock), bool))
+    found = clocks_of(ends, 4)
+    assert found[3] is None
+    ahead = [one.ahead_ns for one in found if isinstance(one, Clock)]
+    assert ahead == pytest.approx([0, 7 * MS, 14 * MS], abs=2 * US) and found[0] is not None and found[0].reference
+    # One of five was compared wrongly.
+    assert all(one.residual_ns < 10 * US and one.farthest_ns > 49 * MS for one in found if one is not None)
+
+
+def test_states_are_explained() -> None:
+    assert {state.value for state in State} <= set(TABLES["clocks"].columns[2].description.split(":")[0].split(", "))
