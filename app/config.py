@@ -17,6 +17,8 @@ from .domain.errors import InvalidRequest
 from .places import data_directory, make_private, network_filesystem, private_text, runtime_directory
 
 PREFIX = "PERFLOOM_"
+SHORTEST = 32
+"""Characters of a token or key."""
 KNOWN = ("catalogue.sqlite", "token", "secret", "results", "jobs", "lost+found")
 """By one of these names a data directory of ours is recognised."""
 _UNITS = {"": 1, "B": 1}
@@ -86,8 +88,8 @@ def _broker(value: str) -> str:
 
 
 def _token(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_.~-]{16,200}", value):
-        raise ValueError("at least 16 letters, digits, - or _ (openssl rand -hex 24 makes one)")
+    if not re.fullmatch(r"[A-Za-z0-9_.~-]{32,200}", value):
+        raise ValueError("at least 32 letters, digits, - or _ (openssl rand -hex 24 makes one)")
     return value
 
 
@@ -340,7 +342,12 @@ class Settings:
 
     def _kept(self, name: str) -> str:
         make_private(self.data, known=KNOWN)
-        return private_text(self.data / name)
+        text = private_text(self.data / name)
+        if len(text) < SHORTEST:
+            raise InvalidRequest(
+                f"{self.data / name} has fewer than {SHORTEST} characters. Remove it; a new one is made."
+            )
+        return text
 
 
 @dataclass(frozen=True)

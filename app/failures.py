@@ -13,7 +13,7 @@ from typing import ClassVar
 from flask import Flask, Response, current_app, jsonify, request
 from werkzeug.exceptions import HTTPException
 
-from .domain.errors import PerfloomError
+from .domain.errors import PerfloomError, TooOften
 from .rendering import Page, render
 from .security import is_api
 
@@ -25,6 +25,7 @@ TITLES = {
     409: "Not now",
     413: "Too large",
     422: "This cannot be read",
+    429: "Wait a moment",
     500: "Something went wrong",
     503: "Something is missing",
 }
@@ -77,7 +78,10 @@ def _back(status: int) -> tuple[str, str]:
 
 
 def _known(error: PerfloomError) -> Response:
-    return answer(error.http_status, error.message, field=getattr(error, "field", None))
+    response = answer(error.http_status, error.message, field=getattr(error, "field", None))
+    if isinstance(error, TooOften):
+        response.headers["Retry-After"] = str(error.after_s)
+    return response
 
 
 def _http(error: HTTPException) -> Response:

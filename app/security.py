@@ -8,6 +8,7 @@ A request passes in this order: its Host must be ours (against DNS rebinding), w
 import hmac
 import ipaddress
 import logging
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,10 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from . import session, uploads
 from .config import Settings
-from .domain.errors import Forbidden, InvalidRequest
+from .domain.errors import Forbidden, InvalidRequest, TooOften
+from .domain.units import utc_text
 from .rendering import Page, render
+from .throttle import Throttle
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 CONTENT_SECURITY_POLICY = (
@@ -49,6 +52,7 @@ ACCESS_LOG_FORMAT = '%(h)s %(t)s "%(m)s %(U)s" %(s)s %(B)s %(D)sus'
 
 _PUBLIC = "_perfloom_public"
 _TOKEN = "perfloom token"
+_THROTTLE = "perfloom throttle"
 _View = TypeVar("_View", bound=Callable[..., Any])
 blueprint = Blueprint("login", __name__)
 
@@ -60,6 +64,26 @@ class LoginPage(Page):
     template: ClassVar[str] = "login.html"
     next: str
     wrong: bool
+
+
+@dataclass(frozen=True)
+class SessionLine:
+    """A browser that is signed in. own: the one that asks."""
+
+    name: str
+    own: bool
+    began: str
+    expires: str
+    address: str
+    agent: str
+
+
+@dataclass(frozen=True)
+class SessionsPage(Page):
+    """The browsers that are signed in."""
+
+    template: ClassVar[str] = "sessions.html"
+    rows: tuple[SessionLine, ...]
 
 
 def public(view: _View) -> _View:
@@ -100,6 +124,7 @@ def register(app: Flask, settings: Settings) -> None:
     """Guard every request of `app` and put the headers on every response."""
     session.register(app, settings.cookie_key)
     app.extensions[_TOKEN] = settings.token.encode()
+    app.extensions[_THROTTLE] = Throttle()
     app.register_blueprint(blueprint)
     app.before_request(_guard)
     app.after_request(_add_headers)
@@ -137,9 +162,26 @@ def login_page() -> AnyResponse:
 
 @blueprint.post("/logout")
 def logout() -> AnyResponse:
-    """End the session of this browser."""
-    session.end()
+    """End the session of this browser; with `everywhere`, those of all browsers; with `name`, another one."""
+    if name := request.form.get("name", ""):
+        session.end_named(name)
+        return redirect("/sessions", 303)
+    if request.form.get("everywhere"):
+        session.end_all()
+    else:
+        session.end()
     return redirect("/login", 303)
+
+
+@blueprint.get("/sessions")
+def sessions() -> AnyResponse:
+    """The browsers that are signed in."""
+    own = session.own_name()
+    rows = tuple(
+        SessionLine(each.name, each.name == own, utc_text(each.began), utc_text(each.expires), each.address, each.agent)
+        for each in session.lasting()
+    )
+    return render(SessionsPage(rows=rows))
 
 
 def _settings() -> Settings:
@@ -148,7 +190,16 @@ def _settings() -> Settings:
 
 
 def _is_token(candidate: str) -> bool:
-    return hmac.compare_digest(candidate.encode(errors="replace"), current_app.extensions[_TOKEN])
+    """Whether it is the token. Raises TooOften, without looking, where there were too many wrong ones."""
+    throttle: Throttle = current_app.extensions[_THROTTLE]
+    address = session.client_address()
+    if wait_s := throttle.wait_s(address):
+        after_s = max(1, math.ceil(wait_s))
+        raise TooOften(f"Too many wrong tokens came from here. Try again in {after_s} s.", after_s)
+    right = hmac.compare_digest(candidate.encode(errors="replace"), current_app.extensions[_TOKEN])
+    if not right:
+        throttle.failed(address)
+    return right
 
 
 def _guard() -> AnyResponse | None:
@@ -182,11 +233,9 @@ def _guard() -> AnyResponse | None:
 def _exchange() -> AnyResponse:
     rest = [(k, v) for k, v in request.args.items(multi=True) if k != "token"]
     target = local_path(request.path) + ("?" + urlencode(rest) if rest else "")
-    if not _is_token(request.args["token"]):
-        if session.signed_in():
-            return redirect(target, 303)
-        return _ask_for_token(wrong=True)
     if not session.signed_in():
+        if not _is_token(request.args["token"]):
+            return _ask_for_token(wrong=True)
         session.begin()
     return redirect(target, 303)
 

@@ -14,6 +14,8 @@ from typing import IO, Any, TypeVar, cast
 
 from flask import Flask, Request, request
 from werkzeug.datastructures import FileStorage
+from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.formparser import FormDataParser
 
 from .config import Settings
 from .domain.errors import InvalidRequest, TooLarge
@@ -59,9 +61,22 @@ class Upload:
         self.path.unlink(missing_ok=True)
 
 
+class LimitedForm(FormDataParser):
+    """Counts the fields of a form before it makes anything of them, of every kind of form."""
+
+    def _parse_urlencoded(
+        self, stream: IO[bytes], mimetype: str, content_length: int | None, options: dict[str, str]
+    ) -> Any:
+        body = stream.read()
+        if self.max_form_parts is not None and body.count(b"&") >= self.max_form_parts:
+            raise RequestEntityTooLarge()
+        return super()._parse_urlencoded(io.BytesIO(body), mimetype, content_length, options)
+
+
 class UploadRequest(Request):
     """A request that knows where its files go."""
 
+    form_data_parser_class = LimitedForm
     upload_directory: Path | None = None
     uploads: list[Upload]
 

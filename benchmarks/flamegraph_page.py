@@ -32,7 +32,7 @@ from benchmarks.synthetic import profile
 from perfloom.config import Settings
 from perfloom.store import columns, open_store
 
-TOKEN = "a-token-of-the-benchmark-000000"
+TOKEN = "a-token-of-the-benchmark-0000000000"
 RESULT = "benchmark000"
 FRAMES = 100_000
 ARGUMENTS = ["--disable-dev-shm-usage", "--disable-gpu", *(["--no-sandbox"] if os.geteuid() == 0 else [])]

@@ -82,8 +82,8 @@ def test_sizes(text: str, size: int) -> None:
         ("UPLOAD_LIMIT_BYTES", "-5", "20GB"),
         ("NETWORK_DATA", "maybe", "1 or 0"),
         ("READ_SECONDS", "0", "whole number from 1"),
-        ("TOKEN", "short", "at least 16"),
-        ("TOKEN", "x" * 20 + " ", "at least 16"),
+        ("TOKEN", "short", "at least 32"),
+        ("TOKEN", "x" * 31, "at least 32"),
         ("DATA", "a\0b", "a path"),
     ],
 )
@@ -100,14 +100,14 @@ def test_a_bad_option_is_named_as_the_option() -> None:
 
 def test_secrets_are_neither_shown_nor_said() -> None:
     environ = {
-        "PERFLOOM_TOKEN": "sesame-open-sesame",
-        "PERFLOOM_SECRET_KEY": "sesame-key-sesame-key",
+        "PERFLOOM_TOKEN": "sesame-open-sesame-open-sesame-open-sesame",
+        "PERFLOOM_SECRET_KEY": "sesame-key-sesame-key-sesame-key",
         "PERFLOOM_DATABASE_URL": "postgresql://u:sesame@h/d",
         "PERFLOOM_BROKER_URL": "redis://:sesame@h/0",
     }
     settings = Settings.load("/d", environ)
     assert "sesame" not in repr(settings) + str(settings)
-    assert settings.token == "sesame-open-sesame"
+    assert settings.token == "sesame-open-sesame-open-sesame-open-sesame"
     assert settings.database_url == "postgresql+psycopg://u:sesame@h/d" and not settings.sqlite
     assert not settings.private_broker
     for variable in environ:
@@ -136,13 +136,13 @@ def test_directories_and_secrets_are_private(tmp_path: Path) -> None:
 
 def test_a_new_token_ends_every_session(tmp_path: Path) -> None:
     keys = {
-        Settings.load(tmp_path / "d", {}, token="t" * 20).cookie_key,
-        Settings.load(tmp_path / "d", {}, token="u" * 20).cookie_key,
-        Settings.load(tmp_path / "d", {}, token="t" * 20, secret_key="k" * 30).cookie_key,
-        Settings.load(tmp_path / "e", {}, token="t" * 20).cookie_key,
+        Settings.load(tmp_path / "d", {}, token="t" * 32).cookie_key,
+        Settings.load(tmp_path / "d", {}, token="u" * 32).cookie_key,
+        Settings.load(tmp_path / "d", {}, token="t" * 32, secret_key="k" * 32).cookie_key,
+        Settings.load(tmp_path / "e", {}, token="t" * 32).cookie_key,
     }
     assert len(keys) == 4
-    one = Settings.load(tmp_path / "f", {}, token="t" * 20, secret_key="k" * 30)
+    one = Settings.load(tmp_path / "f", {}, token="t" * 32, secret_key="k" * 32)
     assert one.cookie_key in keys
 
 
@@ -165,11 +165,18 @@ def test_all_who_ask_first_get_the_same_token(tmp_path: Path) -> None:
 
 def test_an_open_or_empty_token_file_is_put_right(tmp_path: Path) -> None:
     settings = Settings.load(tmp_path, {})
-    (tmp_path / "token").write_text("kept-kept-kept-kept\n")
+    (tmp_path / "token").write_text("kept-kept-kept-kept-kept-kept-kept\n")
     (tmp_path / "token").chmod(0o644)
-    assert settings.token == "kept-kept-kept-kept" and mode(tmp_path / "token") == 0o600
+    assert settings.token == "kept-kept-kept-kept-kept-kept-kept" and mode(tmp_path / "token") == 0o600
     (tmp_path / "token").write_text("")
     assert len(settings.token) == 48
+
+
+def test_a_token_file_that_is_too_short_is_refused(tmp_path: Path) -> None:
+    settings = Settings.load(tmp_path, {})
+    (tmp_path / "token").write_text("sesame\n")
+    with pytest.raises(InvalidRequest, match="Remove it"):
+        _ = settings.token
 
 
 def test_a_token_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:

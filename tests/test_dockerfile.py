@@ -95,7 +95,7 @@ def test_its_command_starts_and_its_health_check_passes(
         "PERFLOOM_DATA": str(tmp_path / "data"),
         "PERFLOOM_BROKER_URL": redis_server.url,
         "PERFLOOM_DATABASE_URL": postgres_database,
-        "PERFLOOM_TOKEN": "a-token-that-was-chosen",
+        "PERFLOOM_TOKEN": "a-token-that-was-chosen-by-somebody",
         "PYTHONUNBUFFERED": "1",
     }
     beside = Path(sys.executable).parent

@@ -143,7 +143,7 @@ def refuse_open_door(settings: Settings) -> None:
     if _loopback(settings.host) or settings.configured_token:
         return
     raise InvalidRequest(
-        f"{settings.host} can be reached from other machines. Choose a token first, at least 16 letters and digits: "
+        f"{settings.host} can be reached from other machines. Choose a token first, at least 32 letters and digits: "
         "export PERFLOOM_TOKEN=$(openssl rand -hex 24) — or listen on 127.0.0.1 and use an SSH tunnel.",
         "host",
     )

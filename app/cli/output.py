@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import click
 
+from ..domain.csv_cells import csv_cell
 from ..domain.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def write_rows(
     elif form == "csv":
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows([row[name] for name in columns] for row in rows)
+        writer.writerows([csv_cell(row[name]) for name in columns] for row in rows)
     elif single and rows:
         _aligned(["field", "value"], [{"field": name, "value": rows[0][name]} for name in columns], out)
     else:

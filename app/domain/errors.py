@@ -62,6 +62,16 @@ class TooSlow(PerfloomError):
     http_status = 408
 
 
+class TooOften(PerfloomError):
+    """The token was guessed too often. after_s: when it may be tried again."""
+
+    http_status = 429
+
+    def __init__(self, message: str, after_s: int) -> None:
+        super().__init__(message)
+        self.after_s = after_s
+
+
 class UnreadableInput(PerfloomError):
     """A file is in no format that is known, or nothing in it could be read."""
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..analysis.schema import Column, records
+from ..domain.csv_cells import csv_cell
 
 PIECE_ROWS = 2_000
 GROUP_ROWS = 1 << 20
@@ -32,15 +33,19 @@ def write_csv(data: pd.DataFrame, columns: Sequence[Column] = (), facts: Mapping
     """RFC 4180, made while it is read; what is missing is empty.
 
     Numbers stand as they are. A text that a spreadsheet would take for a formula gets an apostrophe before it, as
-    OWASP advises (CSV Injection); nothing else is changed.
+    OWASP advises (CSV Injection): one that begins with = + - @, also in their full width, whatever white space or
+    control characters stand before it, or with a tab or an end of line. Nothing else is changed.
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    writer.writerow(data.columns)
+    writer.writerow([csv_cell(name) for name in data.columns])
     for start in range(0, len(data), PIECE_ROWS):
         part = data.iloc[start : start + PIECE_ROWS]
         cells = [
-            [None if missing else _cell(value) for value, missing in zip(values.tolist(), values.isna(), strict=True)]
+            [
+                None if missing else csv_cell(value)
+                for value, missing in zip(values.tolist(), values.isna(), strict=True)
+            ]
             for _, values in part.items()
         ]
         writer.writerows(zip(*cells, strict=True))
@@ -49,12 +54,6 @@ def write_csv(data: pd.DataFrame, columns: Sequence[Column] = (), facts: Mapping
         buffer.truncate()
     # The heading of an empty table.
     yield buffer.getvalue().encode()
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return "'" + value
-    return value
 
 
 def write_json(data: pd.DataFrame, columns: Sequence[Column] = (), facts: Mapping[str, str] = {}) -> Iterator[bytes]:

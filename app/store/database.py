@@ -2,10 +2,12 @@
 
 import os
 import sqlite3
+import stat
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Double, Engine, create_engine, event, func, literal
@@ -119,12 +121,28 @@ def _engine(settings: Settings) -> Engine:
         return engine
     if not url.database or url.database == ":memory:":
         raise InvalidRequest("PERFLOOM_DATABASE_URL must name a file: write sqlite:////PATH.", "database_url")
+    _keep_private(Path(url.database))
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS}, pool_size=5, max_overflow=15, pool_timeout=30)
     # A journal in shared memory cannot work on a network filesystem.
     journal = "DELETE" if settings.network_data else "WAL"
     event.listen(engine, "connect", _prepare_sqlite(journal))
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _keep_private(path: Path) -> None:
+    """Make the catalogue's file, and what lies beside it, readable to its owner only (0600).
+
+    SQLite gives its journals the mode of the file. Where that cannot be, opening says why.
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            beside = path.with_name(path.name + suffix)
+            if beside.exists() and stat.S_IMODE(beside.stat().st_mode) & 0o077:
+                beside.chmod(0o600)
+    except OSError:
+        pass
 
 
 def _prepare_sqlite(journal: str) -> Callable[[Any, Any], None]:

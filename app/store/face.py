@@ -16,6 +16,7 @@ from .presets import Preset, Presets
 from .result import EventTotal, OriginalFile, Result
 from .results import SORTS, Results
 from .saved import Comparison, Comparisons, DerivedEvent, DerivedEvents
+from .sessions import Sessions
 from .sweeping import Sweep
 from .targets import StoredTarget, Targets
 from .upgrade import upgrade
@@ -60,6 +61,7 @@ class Store:
     credentials: Credentials
     checks: Checks
     leases: Leases
+    sessions: Sessions
     comparisons: Comparisons
     derived_events: DerivedEvents
 
@@ -100,6 +102,7 @@ def open_store(settings: Settings, *, migrate: bool = True) -> Store:
         credentials=Credentials(database),
         checks=Checks(database),
         leases=Leases(database),
+        sessions=Sessions(database),
         comparisons=Comparisons(database),
         derived_events=DerivedEvents(database),
     )

@@ -215,6 +215,19 @@ class CheckRow(Base):
     created: Mapped[float]
 
 
+class SessionRow(Base):
+    """A browser that has shown the token. hash: of the secret in its cookie. realm: which token that was."""
+
+    __tablename__ = "sessions"
+
+    hash: Mapped[str] = mapped_column(primary_key=True)
+    realm: Mapped[str]
+    began: Mapped[float]
+    expires: Mapped[float]
+    address: Mapped[str]
+    agent: Mapped[str]
+
+
 class LeaseRow(Base):
     """Who may do a thing that only one may do, and until when."""
 

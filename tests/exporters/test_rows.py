@@ -7,8 +7,10 @@ import json
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from perfloom.analysis.tables import TABLES, records
+from perfloom.domain.csv_cells import csv_cell
 from perfloom.domain.errors import PerfloomError
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
@@ -53,6 +55,41 @@ def test_what_csv_does_to_a_formula_it_does_to_nothing_else() -> None:
     text = b"".join(ROW_FORMS["csv"].write(data, (), {})).decode()
     assert text == 'name,value\r\n\'=1+1,-1.5\r\n,\r\n"a ""b""\n",2.0\r\n'
     assert json.loads(b"".join(ROW_FORMS["json"].write(data, (), {})))[0] == {"name": "=1+1", "value": -1.5}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "=1",
+        "+1",
+        "-1",
+        "@A",
+        "\t=1",
+        "\r=1",
+        "\n=1",
+        "\tx",
+        "\nx",
+        " =1",
+        "\u3000=1",
+        "\u200b=1",
+        "\ufeff@A",
+        "\x00=1",
+        "＝1",
+        "＋1",
+        " －1",
+        "＠A",
+        "\x0b\x0c =1",
+    ],
+)
+def test_a_text_like_a_formula_gets_an_apostrophe(text: str) -> None:
+    assert csv_cell(text) == "'" + text
+    heading, row = b"".join(ROW_FORMS["csv"].write(pd.DataFrame({text: [text]}), (), {})).decode().split("'", 2)[1:]
+    assert heading.startswith(text[0]) and row.startswith(text[0])
+
+
+@pytest.mark.parametrize("text", ["", "a=1", "operator+", "1-1", " x", "\u00a0", "–1", "_Z3fooi", "std::a<b>"])
+def test_any_other_text_stands_as_it_is(text: str) -> None:
+    assert csv_cell(text) == text
 
 
 def test_a_file_says_what_it_is_of() -> None:

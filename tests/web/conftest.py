@@ -20,7 +20,7 @@ from perfloom.domain.tables import FrameKind
 from perfloom.store import Store, columns
 from perfloom.web import create_app
 
-TOKEN = "a-token-of-the-tests-0123456789"
+TOKEN = "a-token-of-the-tests-0123456789-abc"
 HOSTILE = (
     "<script>window.pwned=1</script>",
     '"><img src=x onerror=window.pwned=2>',

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+import time
+from types import SimpleNamespace
 
 import pytest
 from flask import Flask
@@ -11,6 +13,7 @@ from flask.testing import FlaskClient
 
 from perfloom.config import Settings
 from perfloom.security import ACCESS_LOG_FORMAT, host_allowed, local_path
+from perfloom.throttle import Throttle
 from perfloom.web import create_app
 from tests.web.conftest import TOKEN, Browser
 
@@ -72,6 +75,133 @@ def test_the_login_form(client: FlaskClient) -> None:
 def test_signing_out(browser_client: Browser) -> None:
     assert browser_client.post("/logout").status_code == 303
     assert browser_client.client.get("/").status_code == 401
+
+
+def _cookie(client: FlaskClient) -> tuple[str, str]:
+    return next((cookie.key, cookie.value) for cookie in client._cookies.values())
+
+
+def test_signing_out_ends_the_session_on_the_server(browser_client: Browser, app: Flask) -> None:
+    """Whoever has a copy of the cookie is out, too."""
+    thief = app.test_client()
+    thief.set_cookie(*_cookie(browser_client.client))
+    assert thief.get("/").status_code == 200
+    assert browser_client.post("/logout").status_code == 303
+    assert thief.get("/").status_code == 401
+
+
+def test_signing_out_everywhere(browser_client: Browser, app: Flask) -> None:
+    other = Browser(app.test_client())
+    assert browser_client.post("/logout", everywhere="1").status_code == 303
+    assert other.client.get("/").status_code == browser_client.client.get("/").status_code == 401
+    assert app.test_client().get("/api/v1/results", headers=BEARER).status_code == 200
+
+
+def test_sessions_are_listed_and_ended_one_by_one(browser_client: Browser, app: Flask) -> None:
+    client = app.test_client()
+    client.get(f"/?token={TOKEN}", headers={"User-Agent": "<b>Lynx</b>"})
+    page = browser_client.page("/sessions")
+    assert "&lt;b&gt;Lynx" in page and "this browser" in page
+    names = re.findall(r'name="name" value="([0-9a-f]{16})"', page)
+    assert len(names) == 1
+    assert browser_client.post("/logout", name=names[0]).status_code == 303
+    assert client.get("/").status_code == 401
+    assert "Lynx" not in browser_client.page("/sessions")
+
+
+def test_the_catalogue_has_nothing_that_opens_a_session(browser_client: Browser, app: Flask) -> None:
+    with browser_client.client.session_transaction() as held:
+        id = held["id"]
+    store = app.extensions["perfloom"].store
+    with store.database.engine.connect() as connection:
+        rows = connection.exec_driver_sql("SELECT * FROM sessions").all()
+    assert len(rows) == 1 and id not in str(rows)
+
+
+def test_a_session_ends_with_its_time(browser_client: Browser, app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
+    later = time.time() + 31 * 86400
+    monkeypatch.setattr("perfloom.store.sessions.time.time", lambda: later)
+    assert browser_client.client.get("/").status_code == 401
+
+
+def test_a_request_writes_nothing_for_its_session(browser_client: Browser, app: Flask) -> None:
+    store = app.extensions["perfloom"].store
+    with store.database.engine.connect() as connection:
+        before = connection.exec_driver_sql("PRAGMA data_version").scalar()
+        browser_client.page("/")
+        assert connection.exec_driver_sql("PRAGMA data_version").scalar() == before
+
+
+class TestGuessing:
+    """Wrong tokens are counted by address."""
+
+    @pytest.fixture(autouse=True)
+    def at_once(self, app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
+        """However slow the machine is, all of it happens in one moment."""
+        now = time.monotonic()
+        monkeypatch.setattr("perfloom.throttle.time", SimpleNamespace(monotonic=lambda: now))
+
+    def test_after_a_few_the_address_must_wait(self, app: Flask, browser_client: Browser) -> None:
+        client = app.test_client()
+        for number in range(10):
+            assert client.post("/login", data={"token": f"x{number}"}).status_code == 401
+        for response in (
+            client.post("/login", data={"token": TOKEN}),
+            client.get(f"/?token={TOKEN}"),
+            client.get("/api/v1/results", headers=BEARER),
+        ):
+            assert response.status_code == 429 and int(response.headers["Retry-After"]) >= 1
+        # Who is in stays in, and others have their own tries.
+        assert browser_client.client.get("/").status_code == 200
+        there = {"REMOTE_ADDR": "10.9.8.7"}
+        assert client.post("/login", data={"token": TOKEN}, environ_overrides=there).status_code == 303
+
+    def test_behind_a_proxy_the_address_is_that_of_the_client(
+        self, client: FlaskClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for number in range(20):
+            client.post("/login", data={"token": "x"}, headers={"X-Forwarded-For": f"10.0.0.{number}, 10.1.1.1"})
+        mine = {"X-Forwarded-For": "10.1.1.1, 10.2.2.2"}
+        assert client.post("/login", data={"token": TOKEN}, headers=mine).status_code == 303
+        # Only a proxy that is trusted may say so.
+        monkeypatch.setenv("FORWARDED_ALLOW_IPS", "10.0.0.1")
+        for number in range(20):
+            client.post("/login", data={"token": "x"}, headers={"X-Forwarded-For": f"10.3.3.{number}"})
+        assert client.post("/login", data={"token": TOKEN}).status_code == 429
+
+    def test_a_flood_from_everywhere_does_not_lock_the_owner_out(self) -> None:
+        throttle = Throttle(now=0.0)
+        passed = 0
+        for number in range(100_000):
+            at, address = number / 1000, f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
+            if not throttle.wait_s(address, at):
+                passed += 1
+                throttle.failed(address, at)
+        assert passed < 1200
+        # Beside the flood the owner gets in with one of a few tries.
+        assert any(not throttle.wait_s("192.0.2.1", 100.0 + each / 2) for each in range(10))
+
+    def test_one_network_of_ipv6_is_one_address(self) -> None:
+        throttle = Throttle(now=0.0)
+        for number in range(10):
+            throttle.failed(f"2001:db8::{number:x}", 0.0)
+        assert throttle.wait_s("2001:db8::ffff", 0.0) > 0 and not throttle.wait_s("2001:db8:0:1::1", 0.0)
+        assert not throttle.wait_s("2001:db8::ffff", 7.0)
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])
+def test_a_form_of_many_fields_is_refused_at_once(client: FlaskClient, kind: str) -> None:
+    if "multipart" in kind:
+        body = (
+            b"".join(b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n\r\n' for _ in range(60_000))
+            + b"--x--\r\n"
+        )
+    else:
+        body = b"a=&" * 400_000
+    begin = time.process_time()
+    response = client.post("/login", data=body, content_type=kind)
+    assert response.status_code == 413
+    assert time.process_time() - begin < 0.5
 
 
 def test_a_program_shows_the_token_in_a_header(client: FlaskClient, ordinary: str) -> None:

@@ -1,0 +1,88 @@
+"""How often the token may be guessed: by address, and by everybody together.
+
+Tokens have 32 characters and more, so this is a second lock. It counts in one process; several let as many times more
+through. Nobody is locked out for long: addresses that have not failed lately share a few tries a second, while all the
+others must wait.
+"""
+
+import ipaddress
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+
+ADDRESS_TRIES, ADDRESS_A_SECOND = 10, 1 / 6
+ALL_TRIES, ALL_A_SECOND = 200, 2.0
+NEW_TRIES, NEW_A_SECOND = 20, 5.0
+ADDRESSES = 10_000
+
+
+@dataclass
+class Bucket:
+    """Tries that are left; they come back with time."""
+
+    most: float
+    a_second: float
+    left: float
+    at: float
+
+    def look(self, now: float) -> float:
+        """Seconds until there is a try; 0 where there is one."""
+        self.left = min(self.most, self.left + (now - self.at) * self.a_second)
+        self.at = now
+        return 0.0 if self.left >= 1 else (1 - self.left) / self.a_second
+
+    def take(self, now: float) -> None:
+        """Use a try up."""
+        self.look(now)
+        self.left = max(0.0, self.left - 1)
+
+
+class Throttle:
+    """Wrong tokens, counted. Safe to share between threads."""
+
+    def __init__(self, now: float | None = None) -> None:
+        now = time.monotonic() if now is None else now
+        self._all = Bucket(ALL_TRIES, ALL_A_SECOND, ALL_TRIES, now)
+        self._new = Bucket(NEW_TRIES, NEW_A_SECOND, NEW_TRIES, now)
+        self._addresses: OrderedDict[str, Bucket] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def wait_s(self, address: str, now: float | None = None) -> float:
+        """How long somebody at `address` must wait before a token of theirs is looked at; 0 for not at all."""
+        now = time.monotonic() if now is None else now
+        with self._lock:
+            known = self._addresses.get(_network(address))
+            own = known.look(now) if known else 0.0
+            together = self._all.look(now)
+            if own or not together:
+                return own
+            failed_lately = known is not None and known.left < known.most
+            return together if failed_lately else self._new.look(now)
+
+    def failed(self, address: str, now: float | None = None) -> None:
+        """A wrong token came from there."""
+        now = time.monotonic() if now is None else now
+        network = _network(address)
+        with self._lock:
+            bucket = self._addresses.pop(network, None) or Bucket(ADDRESS_TRIES, ADDRESS_A_SECOND, ADDRESS_TRIES, now)
+            self._addresses[network] = bucket
+            bucket.take(now)
+            if self._all.look(now):
+                self._new.take(now)
+            self._all.take(now)
+            while len(self._addresses) > ADDRESSES:
+                self._addresses.popitem(last=False)
+
+
+def _network(address: str) -> str:
+    """Who counts as one: an IPv4 address, or the IPv6 network that one customer has."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        return str(ipaddress.ip_network((found, 64), strict=False))
+    return str(found)
