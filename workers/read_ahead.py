@@ -26,6 +26,7 @@ from perfloom.readers.compression import packed_as
 from perfloom.workers import processes
 from perfloom.workers.read_files import Reading
 from perfloom.workers.read_request import Answers, Input, Request, error_of, error_told
+from perfloom.workers.read_watch import Watch
 
 MOST_HELPERS = 8
 FEWEST_FILES = 8
@@ -179,6 +180,8 @@ def _help(request: Request, inputs: Sequence[Input], memory_bytes: int, asked: i
     processes.die_with_parent(signal.SIGKILL, parent)
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, hard))
+    # The parent finds out, and has more memory.
+    Watch(lambda: os._exit(1))
     with open(asked, encoding="ascii") as questions, open(told, "w", encoding="utf-8", buffering=1) as answers:
         for line in questions:
             number = int(line)

@@ -11,8 +11,10 @@ Its limits are its own doing, before it looks at a file. So nothing has to happe
 that may have threads.
 """
 
+import errno
 import math
 import os
+import re
 import resource
 import select
 import signal
@@ -26,13 +28,21 @@ from perfloom.store.disk import unavailable
 from perfloom.workers import processes
 from perfloom.workers.read_request import Answers, Limits, Request
 from perfloom.workers.read_spare import END
+from perfloom.workers.read_watch import Watch
 
 CPU_GRACE_S = 5
 """Between the signal that says that the CPU time is over and the one that ends a process that heeds no signal."""
-NO_THREAD = "can't start new thread"
-"""What Python says where a thread's stack does not fit into what is left of the address space."""
 EXHAUSTED = 3
 """Exit status where the limit on memory was met."""
+SAID_WITHOUT_MEMORY = re.compile(
+    r"can't start new thread|out of memory|Cannot allocate memory|Resource temporarily unavailable|bad_alloc"
+    r"|MemoryError|cannot map|failed to map segment|could not find/load|mmap failed|Unable to allocate",
+    re.IGNORECASE,
+)
+"""What Python, the loader of libraries, LLVM and C++ say where something does not fit into what is left of the address
+space: not all of it comes as a MemoryError."""
+LEAST_BYTES = 1_000_000_000
+"""So much is enough for any small file; most of it is libraries and what is compiled."""
 
 
 class _WithoutPandas:
@@ -95,6 +105,7 @@ def _answer(request: Request, answers: Answers) -> None:
     else:
         from perfloom.workers.read_columns import read_columns as read
     _limit(request.limits)
+    Watch(lambda: os._exit(EXHAUSTED))
     try:
         answers.done(read(request, answers))
         # All is written and told; taking apart what lies in memory would only keep the caller waiting.
@@ -103,21 +114,34 @@ def _answer(request: Request, answers: Answers) -> None:
     except PerfloomError as error:
         answers.error(error)
         sys.exit(1)
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and NO_THREAD not in str(error):
+    except Exception as error:
+        if is_memory(error):
+            os._exit(EXHAUSTED)
+        if not isinstance(error, OSError):
             raise
-        answers.give({"error": {"kind": "UnreadableInput", "message": too_much_memory(request.limits)}})
-        os._exit(EXHAUSTED)
-    except OSError as error:
         answers.error(unavailable(Path(request.out or request.text), error))
         sys.exit(1)
 
 
+def is_memory(error: BaseException) -> bool:
+    """Whether an error comes of too little memory."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return True
+    return isinstance(error, RuntimeError | ImportError | OSError) and bool(SAID_WITHOUT_MEMORY.search(str(error)))
+
+
+def without_memory(printed: str, limits: Limits, *, crashed: bool) -> bool:
+    """Whether a process that ended without an answer had too little memory. printed: the end of what it said."""
+    last = "\n".join(printed.rstrip().splitlines()[-3:])
+    return bool(SAID_WITHOUT_MEMORY.search(last)) or (crashed and limits.memory_bytes < LEAST_BYTES)
+
+
 def too_much_memory(limits: Limits) -> str:
     """The message for a recording that needs more memory than it may have."""
+    more = max(LEAST_BYTES, 2 * limits.memory_bytes)
     return (
-        f"Reading it needs more than {limits.memory_bytes / 1e9:.3g} GB of memory, which is the limit. Record a "
-        "shorter time or at a lower frequency, or raise PERFLOOM_READ_MEMORY_BYTES."
+        f"Reading it needs more than {limits.memory_bytes / 1e9:.3g} GB of memory, which is the limit. Set "
+        f"PERFLOOM_READ_MEMORY_BYTES={-(-more // 10**9)}GB, or record a shorter time or at a lower frequency."
     )
 
 

@@ -26,7 +26,7 @@ from perfloom.store.disk import disk_errors, remove_tree
 from perfloom.workers import processes, rank_archive, read_spare
 from perfloom.workers.perf_tool import script_name
 from perfloom.workers.rank_folders import PLAN, STATE, folders
-from perfloom.workers.read_child import EXHAUSTED, too_much_memory
+from perfloom.workers.read_child import EXHAUSTED, too_much_memory, without_memory
 from perfloom.workers.read_request import Input, Limits, Request, error_of
 
 if TYPE_CHECKING:
@@ -278,15 +278,21 @@ class _Child:
                 "Reading was killed, most likely because the machine ran out of memory. Free some, or record a shorter "
                 "time or at a lower frequency, then read it again."
             )
+        trace = self._printed()
+        if (status < 0 or status == 1) and without_memory(trace, self.request.limits, crashed=status < 0):
+            raise UnreadableInput(too_much_memory(self.request.limits))
         if status < 0:
             name = signal.Signals(-status).name
             raise UnreadableInput(
                 f"Reading this recording crashed ({name}); it is damaged, or made to do harm. Record it again."
             )
-        self.said.seek(max(0, self.said.seek(0, os.SEEK_END) - STDERR_BYTES))
-        trace = self.said.read().decode(errors="replace")
         log.error("reading failed with status %d:\n%s", status, trace)
         raise RuntimeError(f"reading failed with status {status}: {trace.strip().rpartition(chr(10))[2]}")
+
+    def _printed(self) -> str:
+        """The end of what it printed to standard error."""
+        self.said.seek(max(0, self.said.seek(0, os.SEEK_END) - STDERR_BYTES))
+        return self.said.read().decode(errors="replace")
 
 
 def _too_much_cpu(limits: Limits) -> str:

@@ -1,0 +1,114 @@
+"""Reading where memory is short: what was asked for, or an error that says what to set; never without an end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from perfloom.config import Settings
+from perfloom.domain.errors import UnreadableInput
+from perfloom.workers import reading
+from perfloom.workers.read_child import EXHAUSTED, without_memory
+from perfloom.workers.read_request import Limits
+from tests.formats import FILES
+from tests.parts import require
+
+LIMITS = (200, 300, 400, 500, 600)
+"""In MB: libraries alone do not fit into the first, small files of every format into the last, or nearly."""
+BEGINNING = """
+import os, signal, threading, time
+from concurrent.futures import ThreadPoolExecutor
+from perfloom.workers.read_watch import Watch
+Watch(lambda: os._exit(3), tick_s=0.2)
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings.load(tmp_path / "data", environ={}, runtime=tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_format_is_read_or_refused(settings: Settings, tmp_path: Path, name: str) -> None:
+    if name == "perf-data":
+        require("perf")
+    path = tmp_path / name
+    path.write_bytes(FILES[name]())
+    # Two of the limits for each, and each for some of those that are alike.
+    at = list(FILES).index(name)
+    for megabytes in (LIMITS[at % len(LIMITS)], LIMITS[(at + 2) % len(LIMITS)]):
+        # Loops that were never compiled here are compiled first, which takes most of the time. One that waits in vain
+        # would take all of it, and say so.
+        limited = replace(settings, read_memory_bytes=megabytes * 10**6, read_seconds=240)
+        try:
+            assert reading.read_profile(limited, [path]).meta.format
+        except UnreadableInput as error:
+            wanted = (
+                f"more than {megabytes / 1e3:.3g} GB of memory, which is the limit. Set PERFLOOM_READ_MEMORY_BYTES="
+            )
+            assert wanted in error.message, megabytes
+            assert error.message.split("BYTES=")[1].startswith(("1GB", "2GB"))
+
+
+@pytest.mark.parametrize("name", ["chrome-trace", "pprof", "perf-script", "pytorch-memory-snapshot"])
+def test_the_memory_that_the_error_names_is_enough(settings: Settings, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(FILES[name]())
+    assert reading.read_profile(replace(settings, read_memory_bytes=10**9), [path]).meta.complete
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        # The thread never gives the sign that it began: what Python waits for where its first step finds no memory.
+        "threading._start_new_thread = lambda *_: 0\nthreading.Thread(target=print).start()",
+        # A worker ends with its work, and nobody else will do it.
+        "pool = ThreadPoolExecutor(2)\n"
+        "import concurrent.futures.thread as t\n"
+        "def end(self): raise MemoryError\n"
+        "t._WorkItem.run = end\n"
+        "pool.submit(print).result()",
+    ],
+    ids=["a thread that never begins", "a worker that ends"],
+)
+def test_waiting_for_a_thread_that_is_not_there_ends(code: str) -> None:
+    assert subprocess.run([sys.executable, "-c", BEGINNING + code], timeout=60, check=False).returncode == EXHAUSTED
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "pool = ThreadPoolExecutor(2)\npool.submit(time.sleep, 3).result()",
+        "pool = ThreadPoolExecutor(2)\npool.submit(lambda: os.read(0, 1)).result()",
+        "os.read(0, 1)",
+        "import subprocess\nsubprocess.run(['sleep', '3'])",
+    ],
+    ids=["a worker that sleeps", "a worker that waits for input", "input", "another program"],
+)
+def test_waiting_for_what_will_come_goes_on(code: str) -> None:
+    held, given = os.pipe()
+    process = subprocess.Popen([sys.executable, "-c", BEGINNING + code], stdin=held)
+    try:
+        time.sleep(3)
+        os.write(given, b"x")
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(held)
+        os.close(given)
+
+
+def test_a_crash_for_want_of_memory_is_told_from_a_damaged_file() -> None:
+    small, large = (Limits(size, 1, 1, 1) for size in (500_000_000, 8_000_000_000))
+    assert without_memory("LLVM ERROR: out of memory\nAllocation failed\n", large, crashed=True)
+    assert without_memory("terminate called after throwing an instance of 'std::bad_alloc'\n", large, crashed=True)
+    assert without_memory("", small, crashed=True)
+    assert not without_memory("", large, crashed=True)
+    assert not without_memory("KeyError: 'memory'\n", small, crashed=False)
