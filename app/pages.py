@@ -58,7 +58,7 @@ def _has_threads(profile: Profile) -> bool:
 
 
 def _has_values(profile: Profile) -> bool:
-    return bool(profile.samples.num_rows or profile.counts.num_rows)
+    return bool(profile.samples.num_rows or profile.counts.num_rows or profile.count_metrics.num_rows)
 
 
 def _has_steps(profile: Profile) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from perfloom.analysis import compare, differing
+from perfloom.analysis import compare, compare_counts, differing
 from perfloom.analysis.tables import TABLES, Column
 
 PAGE = Path(__file__).parent / "reference" / "tables.md"
@@ -51,6 +51,8 @@ NOTES = {
     "its process.",
     "counts": "One row for each event and thread with samples, and one for each thing counted by `perf stat`; within "
     "an event the greatest value first. Intervals of one counter are added up.",
+    "count-metrics": "What `perf stat` computed from its counts (`insn per cycle`, `GHz`), as it printed it. One row "
+    "for each value, of its CPU, thread or core and interval; nothing is added up.",
     "threads": "One row for each thread and event; a thread with neither samples nor counts has one row with zeros. "
     "Within an event the greatest value first.",
     "events": "In the order of the recording. Values are of all ranks and runs together.",
@@ -123,6 +125,13 @@ TABLE_COMPARISON = """\
 What `perfloom diff` with a table, `/compare/<table>.csv` and `/api/v1/compare/<table>` give: one row for each name that
 either has in it; the greatest change first.
 """
+COUNT_COMPARISON = """\
+## Comparison of counts
+
+What `perfloom diff` of two outputs of `perf stat` (or with the table `counts`), `/compare/counts.csv` and
+`/api/v1/compare/counts` give: one row for each event that was counted in either. What was counted in one and sampled in
+the other is not compared, and says so.
+"""
 
 
 def tables_page() -> str:
@@ -132,6 +141,7 @@ def tables_page() -> str:
         parts.append(f"## {table.name}\n\n{table.title}. {NOTES[table.name]}\n\n{columns(table.columns)}")
     parts.append(f"{COMPARISON}\n{columns(compare.COLUMNS)}")
     parts.append(f"{TABLE_COMPARISON}\n{columns(differing.COLUMNS)}")
+    parts.append(f"{COUNT_COMPARISON}\n{columns(compare_counts.COLUMNS)}")
     return "\n".join(parts)
 
 

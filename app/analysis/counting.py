@@ -136,6 +136,13 @@ COUNTS = (
         "For a count that perf stat repeated: the standard deviation of its mean, as a share of it.",
         "Float64",
     ),
+    Column(
+        "missing",
+        "",
+        "For a count: how many of its intervals or CPUs had no value (not counted, not supported); value is the sum of "
+        "the others.",
+        "Int64",
+    ),
 )
 THREADS = (
     _HOST,
@@ -284,6 +291,7 @@ def counts(profile: Profile, selection: Selection) -> pd.DataFrame:
             "source": [m.source for m in rows],
             "status": [m.status for m in rows],
             "deviation_percent": [m.deviation_percent for m in rows],
+            "missing": [m.missing if m.source == "counted" else None for m in rows],
         },
     )
 

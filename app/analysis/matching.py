@@ -13,7 +13,7 @@ import numpy as np
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.tables import NO_ID
+from ..domain.tables import NO_ID, column
 from .functions import functions_of
 from .patterns import shortened
 from .picking import event_id, event_names
@@ -29,21 +29,43 @@ def paired_events(
 ) -> list[tuple[int, int]]:
     """The events to compare, as pairs of ids: those selected, else all that both have, in the order of `other`.
 
-    An event that only one selection names is looked for under the same name in the other profile. Raises
-    InvalidRequest where that leaves nothing.
+    An event that only one selection names is looked for under the same name in the other profile. What was counted in
+    one and sampled in the other is not compared. Raises InvalidRequest where that leaves nothing.
     """
     base_name, other_name = base_selection.event, other_selection.event
+    before, after = event_names(base), event_names(other)
     if base_name is not None or other_name is not None:
-        return [(event_id(base, base_name or other_name), event_id(other, other_name or base_name))]
-    before = event_names(base)
-    both = [(before.index(name), n) for n, name in enumerate(event_names(other)) if name in before]
-    if both or not (before and event_names(other)):
-        return both
+        both = [(event_id(base, base_name or other_name), event_id(other, other_name or base_name))]
+    else:
+        both = [(before.index(name), n) for n, name in enumerate(after) if name in before]
+    alike = [(b, a) for b, a in both if _how(base, b) == _how(other, a) or None in (_how(base, b), _how(other, a))]
+    if alike or not (before and after):
+        return alike
+    if both:
+        b, a = both[0]
+        raise InvalidRequest(
+            f"{shortened(after[a])} was {_how(base, b)} in the base and {_how(other, a)} in the other: a sampled total "
+            "is an estimate, and a count has no functions, so they are not compared. Compare counts with counts "
+            "(perf stat) and recordings with recordings (perf record).",
+            "event",
+        )
     raise InvalidRequest(
         f"The two have no event in common: the base has {_some(before)}, the other {_some(event_names(other))}. "
         "Record both with the same event.",
         "event",
     )
+
+
+def _how(profile: Profile, event: int) -> str | None:
+    """Whether an event was counted or sampled: the latter where both. None: neither."""
+
+    def build() -> tuple[set[int], set[int]]:
+        size = profile.events.num_rows
+        sampled = np.flatnonzero(np.bincount(column(profile.samples, "event"), minlength=size))
+        return set(sampled.tolist()), set(column(profile.counts, "event").tolist())
+
+    sampled, counted = remembered(profile, "how events were measured", build)
+    return "sampled" if event in sampled else "counted" if event in counted else None
 
 
 def main_pair(base: Profile, other: Profile, base_selection: Selection, other_selection: Selection) -> tuple[int, int]:

@@ -29,6 +29,7 @@ class Measured(NamedTuple):
 
     value None: the counter could not count. source: sampled or counted. enabled_ns, running_ns: for how long it was to
     be counted and for how long there was a counter, 0 where that is not known; then there is scaling, of its event.
+    missing: how many of its intervals or CPUs had no value.
     """
 
     event: int
@@ -45,6 +46,7 @@ class Measured(NamedTuple):
     running_ns: int = 0
     scaling: float | None = None
     deviation_percent: float | None = None
+    missing: int = 0
 
     @property
     def running_percent(self) -> float | None:
@@ -186,6 +188,7 @@ def counted(profile: Profile, selection: Selection, each_cpu: bool = True) -> li
                 running_ns=int(running[n]),
                 scaling=scaling[int(table.event[row])],
                 deviation_percent=None if np.isnan(alone) else float(alone),
+                missing=int(lengths[n] - some[n]),
             )
         )
     return found

@@ -3,6 +3,7 @@
 from . import (
     advice,
     communication,
+    count_metrics,
     counting,
     critical_path,
     devices,
@@ -34,6 +35,7 @@ TABLES: dict[str, Table] = {
         Table("losses", "What could not be read", counting.LOSSES, counting.losses, selected=False),
         Table("hotspots", "Hotspots", hotspots.COLUMNS, hotspots.hotspots, by=hotspots.BY),
         Table("counts", "Event counts", counting.COUNTS, counting.counts),
+        Table("count-metrics", "Metrics of perf stat", count_metrics.COLUMNS, count_metrics.count_metrics),
         Table("threads", "Threads", counting.THREADS, counting.threads),
         Table("events", "Events", counting.EVENTS, counting.events),
         Table("ranks", "Ranks", ranks.RANKS, ranks.ranks),

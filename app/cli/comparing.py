@@ -16,10 +16,13 @@ from .output import STANDARD, put_rows, refuse_terminal
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..analysis.schema import Column
     from ..domain.profile import Profile
     from ..domain.selection import Selection
 
 GATE_FAILED = 1
+COUNTS = "counts"
+"""The comparison of what perf stat counted."""
 
 
 @click.command()
@@ -61,10 +64,11 @@ def diff(
     """What changed from A to B, the greatest change first. Each is a file, an id, or - for standard input.
 
     Without TABLE functions are compared, or stacks; with operators, kernels, modules, memory or steps the rows of that
-    table, for each step where both have steps. --by kind, tensor, layer and device are of operators.
+    table, for each step where both have steps; with counts what perf stat counted, which is also what is compared where
+    neither has anything else. --by kind, tensor, layer and device are of operators.
     """
     expect((a,))
-    from ..analysis import compare, differing
+    from ..analysis import compare, compare_counts, differing
     from ..analysis.operator_parts import PARTS
     from ..analysis.schema import records
 
@@ -72,25 +76,59 @@ def diff(
         raise InvalidRequest("Standard input can be read only once; give - one time.")
     if by in PARTS:
         table = table or "operators"
-    if table and table not in differing.COMPARED:
-        raise click.UsageError(f"There is no comparison of {table!r}; there is one of {', '.join(differing.COMPARED)}.")
+    if table and table not in (*differing.COMPARED, COUNTS):
+        known = ", ".join((*differing.COMPARED, COUNTS))
+        raise click.UsageError(f"There is no comparison of {table!r}; there is one of {known}.")
+    if table == COUNTS and (by or of):
+        raise click.UsageError(f"--{'by' if by else 'of'} means nothing for {COUNTS}; leave it out.")
     if not table and by and by not in compare.BY:
         raise click.UsageError(f"--by is one of {', '.join((*compare.BY, *PARTS))}, not {by[:40]!r}.")
-    for word, given in (("event", words["event"]),) if table else (("of", of),):
+    for word, given in () if table == COUNTS else (("event", words["event"]),) if table else (("of", of),):
         if given is not None:
             raise click.UsageError(f"--{word} means nothing for {table or 'functions and stacks'}; leave it out.")
     refuse_terminal(form, output)
     selection = selection_of(words)
     settings = settings_of(data)
     base, other = open_sources(settings, [a]), open_sources(settings, [b])
-    if table:
+    if not table and all(compare_counts.only_counted(profile) for profile in (base, other)):
+        if by or absolute:
+            raise InvalidRequest(
+                "Both were counted (perf stat): counts have no functions, and are compared as they are."
+            )
+        table = COUNTS
+    columns: tuple[Column, ...] = differing.COLUMNS if table else compare.COLUMNS
+    if table == COUNTS:
+        found, growths = _of_counts(base, other, selection)
+        columns = compare_counts.COLUMNS
+    elif table:
         found, growths = _of_table(base, other, selection, table, by or "", of or "", absolute)
     else:
         by = by or "function"
         found = compare.differences(base, other, selection, selection, by=by, normalise=not absolute)
         growths = [(row["name"], _growth(row)) for row in records(found)]
-    put_rows("Comparison", differing.COLUMNS if table else compare.COLUMNS, found, form, output, selection)
+    put_rows("Comparison", columns, found, form, output, selection)
     return 0 if fail_above is None else _gate(growths, fail_above)
+
+
+def _of_counts(
+    base: "Profile", other: "Profile", selection: "Selection"
+) -> "tuple[pd.DataFrame, list[tuple[str, float]]]":
+    """The comparison of counts, and by how many percent of its own value each grew, by more than its spread."""
+    from ..analysis.compare_counts import NOT_COMPARED, count_differences, has_counts
+    from ..analysis.schema import records
+
+    if not (has_counts(base) or has_counts(other)):
+        raise InvalidRequest("Neither of these has counts of perf stat; compare their functions.")
+    found = count_differences(base, other, selection, selection)
+    rows = records(found)
+    apart = [row["event"] for row in rows if row["status"] == NOT_COMPARED]
+    for row in rows:
+        if row["status"] == NOT_COMPARED:
+            click.echo(f"perfloom: {row['event']}: {row['note']}.", err=True)
+    if apart and len(apart) == len(rows):
+        click.echo("perfloom: Nothing here was counted on both sides, so nothing is compared.", err=True)
+    grown = [row for row in rows if row["delta"] is not None and not row["within_spread"]]
+    return found, [(row["event"], _grown(row["delta"], row["base"])) for row in grown]
 
 
 def _of_table(

@@ -264,11 +264,11 @@ def _delete(data: Path | None, ids: tuple[str, ...]) -> None:
 def report(form: str, by: str | None, output: str, data: Path | None, arguments: tuple[str, ...], **words: Any) -> int:
     """Print TABLE of a file or stored result; several SOURCEs are the ranks of one run.
 
-    Tables: summary, losses, hotspots, counts, threads, events, ranks, runs, operators, kernels, copies, launches,
-    graphs, sequences, modules, steps, devices, utilization, idle, memory, memory-operators, memory-live, memory-events,
-    memory-curves, allocations, communication, clocks, advice, critical-path, collectives, nsight, nsight-metrics,
-    nsight-hints, nsight-source, stragglers. A SOURCE that exists as a path is a file, else it is an id; - is standard
-    input.
+    Tables: summary, losses, hotspots, counts, count-metrics, threads, events, ranks, runs, operators, kernels, copies,
+    launches, graphs, sequences, modules, steps, devices, utilization, idle, memory, memory-operators, memory-live,
+    memory-events, memory-curves, allocations, communication, clocks, advice, critical-path, collectives, nsight,
+    nsight-metrics, nsight-hints, nsight-source, stragglers. A SOURCE that exists as a path is a file, else it is an
+    id; - is standard input.
     """
     *sources, name = arguments
     expect(sources)

@@ -8,6 +8,7 @@ from flask import Blueprint, redirect, request
 from werkzeug.wrappers import Response
 
 from ..analysis.compare import BY, COLUMNS, differences
+from ..analysis.compare_counts import has_counts, only_counted
 from ..analysis.differing import COMPARED, STATUSES, has
 from ..analysis.functions import last_part
 from ..analysis.matching import main_pair, paired_events
@@ -173,6 +174,11 @@ def show() -> Response:
         return redirect(with_query("/compare", [("base", pair[0]), ("other", pair[1]), *rest]), 303)
     if not (request.args.get("base") and request.args.get("other")):
         return _pick()
+    profiles = [services().store.results.open(request.args[word]) for word in ("base", "other")]
+    if any(only_counted(profile) for profile in profiles):
+        # What was counted has no functions.
+        words = [(k, v) for k, v in request.args.items(multi=True) if k in _kept_words()]
+        return redirect(with_query("/compare/counts", words), 303)
     asked = _asked()
     everything = _rows(asked)
     order, page = asked_order(SORTS, "-change"), asked_page()
@@ -380,11 +386,19 @@ def _headings(asked: _Asked, order: Order, scale: Scale) -> dict[str, Heading]:
     }
 
 
+def _kept_words() -> set[str]:
+    """The words of the address that every page of a comparison takes."""
+    return {"base", "other", UNIT_WORD, *(word for word, _ in selected().only(event=None).to_query())}
+
+
 def tabs(profiles: tuple[Profile, Profile], now: str) -> tuple[Link, ...]:
     """The pages of a comparison that both profiles have rows for; `now` "" is that of functions."""
-    words = {"base", "other", UNIT_WORD, *(word for word, _ in selected().only(event=None).to_query())}
-    keep = [(k, v) for k, v in request.args.items(multi=True) if k in words]
-    found = [Link("", "Functions", with_query("/compare", keep), not now)]
+    keep = [(k, v) for k, v in request.args.items(multi=True) if k in _kept_words()]
+    found = (
+        [] if any(only_counted(p) for p in profiles) else [Link("", "Functions", with_query("/compare", keep), not now)]
+    )
+    if any(has_counts(profile) for profile in profiles):
+        found.append(Link("counts", "Counts", with_query("/compare/counts", keep), now == "counts"))
     for name, compared in COMPARED.items():
         if name == now or all(has(profile, name) for profile in profiles):
             found.append(Link(name, compared.title, with_query(f"/compare/{name}", keep), name == now))

@@ -14,7 +14,7 @@ from ..analysis.tables import TABLES
 from ..charts.bars import BY, NARROW, WIDE, BarData, count_bars, draw
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
-from ..domain.units import Quantity, quantity, scale_for
+from ..domain.units import MISSING, Quantity, quantity, scale_for
 from ..rendering import Page, render
 from .caveats import caveat
 from .frame import Frame, Link, open_frame
@@ -39,6 +39,7 @@ blueprint = Blueprint("counts", __name__)
 SORTS = ("event", "process", "thread", "host", "rank", "pid", "tid", "cpu", "run", "value", "running_percent")
 OPTIONAL = ("host", "rank", "pid", "tid", "cpu", "run", "running_percent")
 MOST_CHARTS = 8
+MOST_METRICS = 200
 PERCENTS = scale_for(100, "percent")
 
 
@@ -68,9 +69,23 @@ class Chart:
 
 
 @dataclass(frozen=True)
+class MetricRow:
+    """A metric of perf stat. of: the CPU, thread or group, empty for all. value: of several intervals the least and the
+    greatest, intervals: how many these are, 0 for the whole run."""
+
+    name: str
+    event: str
+    of: str
+    value: str
+    intervals: int
+
+
+@dataclass(frozen=True)
 class CountsPage(Page):
     """`/results/<id>/counts`. reading: what the colours of the bars say. optional: the columns shown beside event,
-    process, thread and value. notes: what is to be said of events that were measured in several runs."""
+    process, thread and value.
+
+    notes: what is to be said of events that were measured in several runs."""
 
     template: ClassVar[str] = "results/counts.html"
     frame: Frame
@@ -87,6 +102,9 @@ class CountsPage(Page):
     rows: tuple[Row, ...]
     pager: Pager
     csv: str
+    metrics: tuple[MetricRow, ...]
+    metrics_left_out: int
+    metrics_csv: str
 
 
 @blueprint.get("/results/<id>/counts")
@@ -100,6 +118,7 @@ def show(id: str) -> Response:
     chosen = [frame.event] if frame.selection.event is not None else [link.key for link in frame.events if link.key]
     optional = tuple(name for name in OPTIONAL if _says_something(rows, name))
     bars = {event: count_bars(profile, frame.selection.only(event=event), by) for event in chosen[:MOST_CHARTS]}
+    metrics = _metrics(frame, profile)
     window = rows.iloc[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
     largest = {event: float(values.max()) for event, values in rows.groupby("event")["value"] if values.notna().any()}
     return render(
@@ -122,8 +141,18 @@ def show(id: str) -> Response:
             rows=tuple(_row(row, optional, largest.get(row["event"], 0.0)) for row in records(window)),
             pager=pager(page, len(rows), PAGE_SIZE, noun="total"),
             csv=here(("page", None)).replace(f"/results/{id}/counts", f"/results/{id}/counts.csv", 1),
+            metrics=metrics[:MOST_METRICS],
+            metrics_left_out=max(0, len(metrics) - MOST_METRICS),
+            metrics_csv=here(("page", None)).replace(f"/results/{id}/counts", f"/results/{id}/count-metrics.csv", 1),
         )
     )
+
+
+@blueprint.get(f"/results/<id>/count-metrics.{FILE}")
+def metrics_as_file(id: str, form: str) -> Response:
+    """The metrics of perf stat, each interval by itself."""
+    frame, profile = open_frame(id, "counts")
+    return table_file(f"{frame.name} metrics", form, TABLES["count-metrics"].rows(profile, frame.selection))
 
 
 @blueprint.get(f"/results/<id>/counts.{FILE}")
@@ -152,7 +181,9 @@ def _chart(event: str, data: BarData, rows: pd.DataFrame) -> Chart:
     return Chart(
         event=event,
         total=quantity(data.total, data.unit),
-        caveat=caveat(data.running_percent, None if pd.isna(deviation) else deviation),
+        caveat=caveat(
+            data.running_percent, None if pd.isna(deviation) else deviation, int(mine["missing"].fillna(0).sum())
+        ),
         # `draw` escapes every name and uses neither script nor style; tests hold it to that.
         svg=Markup("").join(Markup(draw(data, room)) for room in (WIDE, NARROW)),
     )
@@ -175,6 +206,38 @@ def _rows(frame: Frame, profile: Profile, order: Order) -> pd.DataFrame:
     if order.word == "event":
         return rows
     return rows.sort_values(order.column, ascending=not order.descending, kind="stable", na_position="last")
+
+
+def _metrics(frame: Frame, profile: Profile) -> tuple[MetricRow, ...]:
+    """Of several intervals of one metric the range: a mean of ratios would be none of the whole."""
+    rows = TABLES["count-metrics"].rows(profile, frame.selection)
+    keys = ["metric", "unit", "event", "thread", "cpu", "host", "rank", "run"]
+    grouped = rows.groupby(keys, dropna=False, sort=False)
+    found = grouped["value"].agg(["min", "max"]).join(grouped["start_ms"].count().rename("intervals")).reset_index()
+    metrics = []
+    for row in records(found):
+        places = [row["thread"], None if row["cpu"] is None else f"CPU {row['cpu']}", row["host"]]
+        places.append(None if row["rank"] is None else f"rank {row['rank']}")
+        if profile.runs.num_rows > 1:
+            places.append(f"run {row['run']}")
+        low, high = (_metric(row[name], row["unit"]) for name in ("min", "max"))
+        metrics.append(
+            MetricRow(
+                name=row["metric"],
+                event=row["event"] or "",
+                of=" · ".join(place for place in places if place),
+                value=low if low == high else f"{low} … {high}",
+                intervals=row["intervals"],
+            )
+        )
+    return tuple(metrics)
+
+
+def _metric(value: float | None, unit: str) -> str:
+    if value is None:
+        return MISSING
+    text = f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
+    return f"{text} %" if unit == "percent" else text
 
 
 def _says_something(rows: pd.DataFrame, name: str) -> bool:
@@ -226,5 +289,5 @@ def _row(row: dict[str, Any], optional: tuple[str, ...], largest: float) -> Row:
         bar=100.0 * max(0, row["value"] or 0) / largest if largest else 0.0,
         why="" if status in (None, "ok") else status,
         sampled=row["source"] == "sampled",
-        caveat=caveat(row["running_percent"], row["deviation_percent"]),
+        caveat=caveat(row["running_percent"], row["deviation_percent"], row["missing"] or 0),
     )

@@ -318,6 +318,23 @@ def test_diff_as_a_gate(run: Run, tmp_path: Path) -> None:
     assert "'main' grew by 100.00 %" in err
 
 
+def test_diff_of_counts(run: Run) -> None:
+    folder = Path(__file__).parent.parent / "data" / "perf-stat"
+    base, other = str(folder / "by-hand-repeat-base.json"), str(folder / "by-hand-repeat-other.json")
+    status, out, err = run("diff", base, other, "--format", "json")
+    rows = {row["event"]: row for row in json.loads(out)}
+    assert status == 0 and rows["cycles"]["delta"] == 200_000_000 and rows["cycles"]["ratio"] == 1.2
+    assert "LLC-loads: not supported in the base" in err
+    assert json.loads(run("diff", base, other, "counts", "--format", "json")[1]) == list(rows.values())
+    assert run("diff", base, other, "--fail-above", "19")[0] == 1
+    # What grew by less than its spread fails no gate.
+    assert run("diff", base, other, "--event", "instructions", "--fail-above", "0")[0] == 0
+    status, _, err = run("diff", base, SPIN)
+    assert status != 0 and ("in common" in err or "not compared" in err)
+    assert run("diff", base, other, "counts", "--by", "stack")[0] == 2
+    assert run("diff", SPIN, SPIN, "counts")[0] != 0
+
+
 def test_diff_of_tables(run: Run) -> None:
     """Operators by what they are a part of, for each step or as they are; a gate for parts of a step."""
     llama = run("import", str(DATA.parent / "llama" / "trace.txt"))[1].strip()
