@@ -6,15 +6,15 @@ that starts further programs or asks the network. Of what others left it sees pe
 symbols by what is in a binary: by it a recording gets its own names, or none.
 """
 
+import mmap
 import os
 import re
 import shutil
 import signal
-import struct
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
@@ -24,6 +24,7 @@ import zstandard
 from perfloom.domain.errors import Unavailable, UnreadableInput
 from perfloom.domain.rank_notes import INCOMPLETE
 from perfloom.readers import perf_data as format
+from perfloom.readers.perf_header import repair, versions_told, written_by
 from perfloom.recorders.perf_script import FIELDS, OPTIONS, with_told
 from perfloom.store.disk import disk_errors
 
@@ -35,14 +36,12 @@ PIECE_BYTES = 1 << 20
 STDERR_BYTES = 64 << 10
 SUFFIX = ".script.zst"
 MAX_NAME = 180
+VERSION_S = 10
 INSTALL = "Install it (Debian: apt-get install linux-perf, Ubuntu: linux-tools-generic), then try again."
 
 _NO_FIELD = re.compile(r"Cannot print '(\w+)' field")
 _NO_OPTION = re.compile(r"unknown option [`'\"]-*([\w-]+)")
 _BAD_FIELD = re.compile(r"Invalid field requested|unknown field|invalid -F|Invalid -F", re.IGNORECASE)
-_HEADER = struct.Struct("16Q")
-_RECORD = struct.Struct("IHH")
-_DATA_OFFSET, _DATA_SIZE, _FEATURES = 5, 6, 9
 
 
 @dataclass(frozen=True)
@@ -184,7 +183,8 @@ def opened(perf: str, perf_data: Path, scratch: Path, symbols: str | None = None
                 process.wait()
                 if process.stdout:
                     process.stdout.close()
-    raise UnreadableInput(f"perf cannot read this recording: {said} Record it again, or read it where it was recorded.")
+    told = versions(perf, perf_data) or "Record it again, or read it where it was recorded."
+    raise UnreadableInput(f"perf cannot read this recording: {said} {told}")
 
 
 def _start(argv: list[str], scratch: Path, errors: IO[bytes]) -> "subprocess.Popen[bytes]":
@@ -246,40 +246,40 @@ class Mended:
 def mended(perf_data: Path, scratch: Path) -> Mended | None:
     """A readable copy of a perf.data file whose end is missing; None where nothing is missing, or to be done.
 
-    perf refuses a file that is shorter than its header says. The header in the copy says what is there: its whole
-    records, and none of the sections that follow them. Layout: tools/perf/Documentation/perf.data-file-format.txt.
+    perf refuses a file that is shorter than its header says, and one whose header was never finished.
     """
-    size = perf_data.stat().st_size
-    with open(perf_data, "rb") as file:
-        head = file.read(_HEADER.size)
-        if len(head) < _HEADER.size or not head.startswith(format.MAGIC) or format.is_piped(head):
-            return None
-        words = list(_HEADER.unpack(head))
-        start, length = words[_DATA_OFFSET], words[_DATA_SIZE]
-        if start + length <= size or start >= size:
-            return None
-        end = _last_whole_record(file, start, size)
-    if end <= start:
+    with _bytes_of(perf_data) as data:
+        plan = repair(data)
+    if plan is None:
         return None
-    words[_DATA_SIZE] = end - start
-    words[_FEATURES : _FEATURES + 4] = [0] * 4
     copy = scratch / "cut.perf.data"
     with disk_errors(copy):
         shutil.copyfile(perf_data, copy)
         with open(copy, "r+b") as file:
-            file.write(_HEADER.pack(*words)[: 8 * (_FEATURES + 4)])
-            file.truncate(end)
-    missing = start + length - size
-    return Mended(copy, f"The recording was cut short: its last {missing:,} bytes are missing.")
+            file.write(plan.header)
+            file.truncate(plan.end)
+    return Mended(copy, plan.defect)
 
 
-def _last_whole_record(file: IO[bytes], start: int, size: int) -> int:
-    """Where the last record ends that is there whole."""
-    at = start
-    while at + _RECORD.size <= size:
-        file.seek(at)
-        _, _, length = _RECORD.unpack(file.read(_RECORD.size))
-        if length < _RECORD.size or at + length > size:
-            break
-        at += length
-    return at
+@contextmanager
+def _bytes_of(perf_data: Path) -> Iterator[memoryview]:
+    """All of a file, mapped and not read; nothing of one that is empty or larger than the memory reading may take."""
+    with open(perf_data, "rb") as file:
+        try:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError):
+            yield memoryview(b"")
+            return
+        with mapped, memoryview(mapped) as view:
+            yield view
+
+
+def versions(perf: str, perf_data: Path) -> str:
+    """What the versions of perf here and of the one that wrote a recording have to do with its being unreadable: a
+    sentence, or nothing."""
+    with _bytes_of(perf_data) as data:
+        written = written_by(data)
+    with suppress(OSError, subprocess.SubprocessError):
+        here = subprocess.run([perf, "--version"], capture_output=True, text=True, timeout=VERSION_S, check=False)
+        return versions_told(written, here.stdout.strip())
+    return ""

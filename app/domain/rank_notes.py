@@ -23,6 +23,8 @@ ON_HOST = "on-"
 INCOMPLETE = "incomplete"
 """The name of a comment ("# incomplete : …") in the text of a recording, that says why it does not hold all that was
 recorded."""
+END_MISSING = "end of a recording"
+"""The loss that such a comment stands for."""
 _RUN = re.compile(r"run(0|[1-9][0-9]{0,5})", re.ASCII)
 _PLACE = re.compile(r"0|[1-9][0-9]{0,6}|all|on-[\w.-]{1,200}", re.ASCII)
 TRACE = r"(?:rank[0-9]{1,7}|process)-[A-Za-z0-9-]{1,120}\.pt\.trace\.json\.gz"

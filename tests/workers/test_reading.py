@@ -18,6 +18,8 @@ import zstandard
 
 from perfloom.config import Settings
 from perfloom.domain.errors import TooLarge, Unavailable, UnreadableInput
+from perfloom.domain.rank_notes import END_MISSING
+from perfloom.readers.perf_header import written_by
 from perfloom.store import Store
 from perfloom.workers import perf_tool, processes, reading
 from tests.parts import own_mounts, require
@@ -200,6 +202,40 @@ def test_a_recording_cut_at_every_place(settings: Settings, tmp_path: Path) -> N
         counts.append(profile.samples.num_rows)
     assert counts[:-1] == sorted(counts[:-1])
     assert max(counts) <= whole
+
+
+def test_a_recording_whose_perf_was_killed_is_read_as_far_as_it_was_written(settings: Settings, tmp_path: Path) -> None:
+    perf, path = require("perf"), tmp_path / "killed.data"
+    spin = [sys.executable, "-c", "while True: pass"]
+    argv = [perf, "record", "-q", "-e", "cpu-clock", "-F", "4999", "-m", "4", "-g", "-o", str(path), "--", *spin]
+    with subprocess.Popen(argv, stderr=subprocess.DEVNULL, start_new_session=True) as process:
+        try:
+            deadline = time.monotonic() + 60
+            while not (path.exists() and path.stat().st_size > 100_000):
+                assert time.monotonic() < deadline and process.poll() is None
+                time.sleep(0.05)
+        finally:
+            # The program outlives its perf.
+            os.killpg(process.pid, signal.SIGKILL)
+    assert path.read_bytes()[48:56] == bytes(8), "perf did not finish the header"
+    profile = reading.read_profile(settings, [path])
+    assert profile.samples.num_rows > 100
+    assert not profile.meta.complete and "perf was ended before it finished" in profile.meta.reasons[0]
+    (lost,) = (row for row in profile.losses.to_pylist() if row["reason"] == END_MISSING)
+    assert "perf was ended before it finished" in lost["example"]
+
+
+def test_a_recording_of_a_newer_perf_names_both_versions(settings: Settings, tmp_path: Path) -> None:
+    require("perf")
+    path = unpacked(tmp_path)
+    raw = bytearray(path.read_bytes())
+    ours = written_by(bytes(raw)) or ""
+    raw[:] = raw.replace(ours.encode(), b"99.1".ljust(len(ours), b"\0"))
+    # What this perf does not know: a header of another size.
+    raw[8:16] = (4096).to_bytes(8, "little")
+    path.write_bytes(raw)
+    with pytest.raises(UnreadableInput, match=r"written by perf 99\.1, and perf here is \d+\.\d+.*install perf 99\.1"):
+        reading.read_profile(settings, [path])
 
 
 def test_too_large_when_unpacked(settings: Settings, tmp_path: Path) -> None:

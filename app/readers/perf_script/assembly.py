@@ -16,7 +16,7 @@ from ...domain.builder import TOO_HEAVY as ABSURD
 from ...domain.builder import ProfileBuilder
 from ...domain.event_names import FIRST_EVENT, unit_of
 from ...domain.profile import Meta, Profile
-from ...domain.rank_notes import INCOMPLETE
+from ...domain.rank_notes import END_MISSING, INCOMPLETE
 from ...domain.tables import ROOT, FrameKind
 from ...domain.timed_events import IN_ORDER as NO_CLOCK
 from ...domain.validity import impossible
@@ -234,6 +234,7 @@ class Assembly:
         name, value = name.strip(), value.strip()
         if name == INCOMPLETE and value:
             self.reasons.append(value[:SHOWN_REASON])
+            self.lost(END_MISSING, value[:SHOWN_REASON])
         elif colon and value and len(name) <= 40 and len(self._facts) < MAX_FACTS:
             if name == "event":
                 name = event_fact(value) or name

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from ...domain.builder import ProfileBuilder
-from ...domain.rank_notes import INCOMPLETE
+from ...domain.rank_notes import END_MISSING, INCOMPLETE
 from .grammar import Frame, kind_of, parse_frame, record, shown, text
 
 LOST_IN_KERNEL = "samples lost while recording"
@@ -26,6 +26,7 @@ class Remarks:
             name, _, value = (part.strip() for part in text(bare.lstrip(b"# ")[:MOST_FACT]).partition(":"))
             if name == INCOMPLETE and value:
                 self.reasons.append(value)
+                self._lost(END_MISSING, value, 1)
             elif value and len(self.facts) < MOST_FACTS:
                 self.facts.setdefault(name, value)
             return True

@@ -1,0 +1,124 @@
+"""The header of a perf.data file: which perf wrote it, and what to change where its writer did not come to the end.
+
+Layout: tools/perf/Documentation/perf.data-file-format.txt and tools/perf/util/header.h of Linux. The header is magic,
+size, size of an attribute, then (offset, size) of the attributes, the records and the event types, then one bit for
+each feature; behind the records (offset, size) of each feature. perf knows the size of the records and writes the
+features when it ends: one that was killed leaves a size of 0.
+"""
+
+import re
+import struct
+from dataclasses import dataclass
+
+from .perf_data import MAGIC, SWAPPED_MAGIC, is_piped
+
+Data = bytes | bytearray | memoryview
+HEADER_BYTES = 104
+MAX_TEXT = 100
+_DATA_OFFSET, _DATA_SIZE = 5, 6
+_FEATURES_AT = 72
+_VERSION = 5
+"""The bit of the feature with the version of perf."""
+_NUMBERS = re.compile(r"(?:perf version )?(\d{1,5})\.(\d{1,5})", re.ASCII)
+_AUXTRACE = 71
+"""The record that raw data of a processor's trace follows, of the size that it tells."""
+UNFINISHED = (
+    "perf was ended before it finished this recording: it has the records that perf had written by then, and neither "
+    "those that it still held nor what it notes at the end."
+)
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What to change in a copy of a file so that perf reads it. header: its new first bytes. end: where it ends then.
+    defect: what is missing, a sentence."""
+
+    header: bytes
+    end: int
+    defect: str
+
+
+def repair(data: Data) -> Repair | None:
+    """How to make a file readable whose end is missing, or was never written; None where nothing is, or can be done.
+
+    data: all of the file. Its whole records are kept, and none of the sections that follow them.
+    """
+    order = _order(data)
+    if order is None:
+        return None
+    words = list(struct.unpack_from(f"{order}{HEADER_BYTES // 8}Q", data))
+    start, length, size = words[_DATA_OFFSET], words[_DATA_SIZE], len(data)
+    finished = length > 0
+    if (finished and start + length <= size) or not HEADER_BYTES <= start < size:
+        return None
+    end = _last_whole_record(data, order, start)
+    if end <= start:
+        return None
+    words[_DATA_SIZE] = end - start
+    words[_FEATURES_AT // 8 :] = [0] * (HEADER_BYTES // 8 - _FEATURES_AT // 8)
+    cut = f"The recording was cut short: its last {start + length - size:,} bytes are missing."
+    # The magic is text, and no number in the order of the machine.
+    header = bytes(data[:8]) + struct.pack(f"{order}{HEADER_BYTES // 8}Q", *words)[8:]
+    return Repair(header, end, cut if finished else UNFINISHED)
+
+
+def written_by(data: Data) -> str | None:
+    """The version of the perf that wrote a file, as it says itself ("6.12.1"); None where it does not."""
+    order = _order(data)
+    if order is None:
+        return None
+    words = struct.unpack_from(f"{order}{HEADER_BYTES // 8}Q", data)
+    features = words[_FEATURES_AT // 8]
+    if not features >> _VERSION & 1 or not words[_DATA_SIZE]:
+        return None
+    # There is one for each bit that is set, in their order.
+    place = words[_DATA_OFFSET] + words[_DATA_SIZE] + 16 * (features & ((1 << _VERSION) - 1)).bit_count()
+    if place + 16 > len(data):
+        return None
+    (at,) = struct.unpack_from(f"{order}Q", data, place)
+    if at + 4 > len(data):
+        return None
+    (length,) = struct.unpack_from(f"{order}I", data, at)
+    text = bytes(data[at + 4 : at + 4 + min(length, MAX_TEXT)]).split(b"\0")[0]
+    found = text.decode("ascii", "replace")
+    return found if found.isprintable() and found else None
+
+
+def version(text: str) -> tuple[int, int] | None:
+    """Major and minor number of a version of perf, as it calls itself; None for what is no version."""
+    numbers = _NUMBERS.match(text)
+    return (int(numbers[1]), int(numbers[2])) if numbers else None
+
+
+def versions_told(written: str | None, here: str | None) -> str:
+    """What to do where perf cannot read a file that another version wrote, as a sentence; else empty."""
+    theirs, ours = version(written or ""), version(here or "")
+    if written is None or theirs is None or ours is None or theirs <= ours:
+        return ""
+    mine = (here or "").removeprefix("perf version").strip()
+    return (
+        f"It was written by perf {written}, and perf here is {mine}, which is older: install perf {theirs[0]}."
+        f"{theirs[1]} or newer here, or run `perf script` where it was recorded and import what that prints."
+    )
+
+
+def _order(data: Data) -> str | None:
+    """The order of bytes, as struct names it; None for what has no whole header of a file."""
+    head = bytes(data[:16])
+    if len(data) < HEADER_BYTES or is_piped(head):
+        return None
+    return {MAGIC: "<", SWAPPED_MAGIC: ">"}.get(head[:8])
+
+
+def _last_whole_record(data: Data, order: str, start: int) -> int:
+    """Where the last record ends that is there whole."""
+    record, number, size = struct.Struct(f"{order}IHH"), struct.Struct(f"{order}Q"), len(data)
+    at = start
+    while at + record.size <= size:
+        kind, _, length = record.unpack_from(data, at)
+        if kind == _AUXTRACE and length >= record.size + number.size and at + length <= size:
+            length += number.unpack_from(data, at + record.size)[0]
+        if length < record.size or at + length > size:
+            break
+        at += length
+    return at

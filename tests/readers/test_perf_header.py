@@ -1,0 +1,125 @@
+"""The header of perf.data: who wrote it, and what is repaired where its writer did not come to the end."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfloom.readers.perf_header import UNFINISHED, repair, version, versions_told, written_by
+
+SPIN = Path(__file__).parents[1] / "data" / "perf" / "spin.perf.data.zst"
+DATA_AT, VERSION_BIT = 40, 5
+
+
+@pytest.fixture(scope="module")
+def spin() -> bytes:
+    return zstandard.ZstdDecompressor().stream_reader(SPIN.read_bytes()).read()
+
+
+def data_section(raw: bytes) -> tuple[int, int]:
+    start, size = struct.unpack_from("<2Q", raw, DATA_AT)
+    return start, size
+
+
+def unfinished(raw: bytes) -> bytes:
+    """As perf leaves it that was killed: no size of the records, no features, nothing behind the records."""
+    start, size = data_section(raw)
+    head = bytearray(raw[: start + size])
+    struct.pack_into("<Q", head, DATA_AT + 8, 0)
+    head[72:104] = bytes(32)
+    return bytes(head)
+
+
+def made(records: bytes, size: int, order: str = "<") -> bytes:
+    magic = b"PERFILE2" if order == "<" else b"2ELIFREP"
+    return magic + struct.pack(f"{order}12Q", 104, 144, 104, 0, 104, size, 0, 0, 0xFF, 0, 0, 0) + records
+
+
+def record(length: int, kind: int = 9, order: str = "<") -> bytes:
+    return struct.pack(f"{order}IHH", kind, 0, length) + bytes(length - 8)
+
+
+def test_a_whole_file_is_left_alone(spin: bytes) -> None:
+    assert repair(spin) is None
+    assert written_by(spin) is not None
+
+
+def test_a_header_that_was_never_finished(spin: bytes) -> None:
+    start, size = data_section(spin)
+    plan = repair(unfinished(spin))
+    assert plan is not None and plan.defect == UNFINISHED and plan.end == start + size
+    assert struct.unpack_from("<2Q", plan.header, DATA_AT) == (start, size)
+    assert plan.header[:72] == spin[:72] and plan.header[72:] == bytes(32)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_records_that_are_not_whole_are_left_out(order: str) -> None:
+    whole = record(16, order=order) + record(40, order=order)
+    for rest in (b"", record(24, order=order)[:20], b"\0\0", bytes(64)):
+        plan = repair(made(whole + rest, 0, order))
+        assert plan is not None and plan.end == 104 + len(whole)
+        assert struct.unpack_from(f"{order}Q", plan.header, DATA_AT + 8) == (len(whole),)
+    assert repair(made(b"", 0, order)) is None
+    assert repair(made(bytes(64), 0, order)) is None
+
+
+def test_raw_data_behind_a_record_belongs_to_it() -> None:
+    aux = struct.pack("<IHH", 71, 0, 48) + struct.pack("<Q", 100) + bytes(32) + b"\xff" * 100
+    plan = repair(made(aux + record(16), 0))
+    assert plan is not None and plan.end == 104 + len(aux) + 16
+
+
+def test_what_is_missing_is_counted() -> None:
+    plan = repair(made(record(16) + record(16)[:9], 64))
+    assert plan is not None and (plan.end, plan.defect) == (
+        120,
+        "The recording was cut short: its last 39 bytes are missing.",
+    )
+
+
+def test_who_wrote_it(spin: bytes) -> None:
+    assert written_by(unfinished(spin)) is None
+    assert written_by(b"") is None and written_by(b"PERFILE2" + bytes(8)) is None
+    text = struct.pack("<I", 64) + b"6.12.1".ljust(64, b"\0")
+    # Two features stand before that of the version, of which this is the third.
+    sections = struct.pack("<6Q", 0, 0, 0, 0, 104 + 16 + 48, len(text))
+    head = bytearray(made(record(16) + sections + text, 16))
+    struct.pack_into("<Q", head, 72, 1 << 2 | 1 << 3 | 1 << VERSION_BIT)
+    assert written_by(bytes(head)) == "6.12.1"
+
+
+@given(st.binary(max_size=300), st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
+def test_any_header_is_answered(records: bytes, size: int, features: int) -> None:
+    head = bytearray(made(records, size))
+    struct.pack_into("<Q", head, 72, features)
+    written_by(bytes(head))
+    plan = repair(bytes(head))
+    assert plan is None or 104 < plan.end <= len(head)
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("perf version 6.1.187", (6, 1)),
+        ("6.12.1", (6, 12)),
+        ("perf version 5.15.g8bb7eca", (5, 15)),
+        ("٦.١", None),
+        ("6.9-rc3", (6, 9)),
+        ("", None),
+        ("perf", None),
+    ],
+)
+def test_versions(text: str, numbers: tuple[int, int] | None) -> None:
+    assert version(text) == numbers
+
+
+def test_both_versions_are_named_where_they_are_why() -> None:
+    told = versions_told("6.12.1", "perf version 6.1.187")
+    assert "written by perf 6.12.1" in told and "perf here is 6.1.187" in told and "install perf 6.12 or newer" in told
+    for written, here in ((None, "perf version 6.1"), ("6.1.5", "perf version 6.1.187"), ("5.10", "perf version 6.1")):
+        assert versions_told(written, here) == ""
