@@ -64,7 +64,7 @@ DOCS = ROOT / "docs"
 WORD = re.compile(r"\bPERFLOOM_[A-Z_]+\b")
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")])
 WIDTH_PX, MOST_BYTES = 1280, 150_000
-TOKEN = "a-token-of-the-tests-0123456789"
+TOKEN = "a-token-of-the-tests-0123456789-abc"
 
 _FENCE = re.compile(r"^```[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(!?)\[(?:[^\]\[]|!\[[^\]]*\]\([^)]*\))*\]\(([^)\s]+)\)")

@@ -220,7 +220,10 @@ def test_web_and_worker_apart(
     with redis_server.client() as client:
         client.flushall()
     settings = dataclasses.replace(
-        settings, broker_url=redis_server.url, database_url=postgres_database, configured_token="chosen-by-somebody"
+        settings,
+        broker_url=redis_server.url,
+        database_url=postgres_database,
+        configured_token="chosen-by-somebody-who-likes-long-ones",
     )
     store = open_store(settings)
     queue = Queue(settings, store)
@@ -232,13 +235,13 @@ def test_web_and_worker_apart(
         ):
             found = until(lambda: re.search(r"^(http://\S+/) ", web.said(), re.MULTILINE), "the address")
             url = found[1]  # type: ignore[index]
-            assert "chosen-by-somebody" not in web.said()
-            until(lambda: _answers(f"{url}?token=chosen-by-somebody"), "pages are served", 40)
+            assert "chosen-by-somebody-who-likes-long-ones" not in web.said()
+            until(lambda: _answers(f"{url}?token=chosen-by-somebody-who-likes-long-ones"), "pages are served", 40)
             assert status_of(f"{url}?token=wrong") in (401, 403)
             job = store.jobs.create("record", spec_of("seq", "500000").to_json(), "apart")
             queue.ring_job(job.id)
             assert ended(store, job.id).state is JobState.STORED, launch.said() + read.said()
-            assert status_of(f"{url}results/{job.id}?token=chosen-by-somebody") == 200
+            assert status_of(f"{url}results/{job.id}?token=chosen-by-somebody-who-likes-long-ones") == 200
             assert web.stop() == 0 and launch.stop() == 0 and read.stop() == 0
         assert "Traceback" not in web.said() + launch.said() + read.said()
     finally:

@@ -25,7 +25,7 @@ def test_settings_survive_the_way_into_a_child(settings: Settings, tmp_path: Pat
         settings,
         port=8123,
         trusted_hosts=("a.example", "b.example"),
-        configured_token="t" * 20,
+        configured_token="t" * 32,
         network_data=True,
         upload_limit_bytes=123_456_789,
         database_url="postgresql+psycopg://u:p@h/n",
@@ -33,7 +33,7 @@ def test_settings_survive_the_way_into_a_child(settings: Settings, tmp_path: Pat
     for one in (settings, full):
         environment = services.environment_for(one)
         assert Settings.load(environ=environment) == one
-    assert "t" * 20 not in " ".join(services.worker_children(full)[0].argv)
+    assert "t" * 32 not in " ".join(services.worker_children(full)[0].argv)
 
 
 def test_a_child_that_ends_is_started_again(tmp_path: Path) -> None:
@@ -197,11 +197,11 @@ def test_other_machines_are_let_in_only_with_a_chosen_token(
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_the_link_of_an_open_server_has_a_name_that_it_answers_to(settings: Settings, host: str) -> None:
     there = server.under_own_name(
-        dataclasses.replace(settings, host=host, configured_token="t" * 20, trusted_hosts=("a.example",))
+        dataclasses.replace(settings, host=host, configured_token="t" * 32, trusted_hosts=("a.example",))
     )
     link = server.Server(there, services.Household(), None).link("/")  # type: ignore[arg-type]
     name = urlsplit(link).netloc
-    assert "t" * 20 not in link, "who chose a token knows it, and others may read what is printed"
+    assert "t" * 32 not in link, "who chose a token knows it, and others may read what is printed"
     assert host_allowed(name, there.host, there.trusted_hosts)
     assert host_allowed("a.example:8000", there.host, there.trusted_hosts)
     assert not host_allowed("b.example:8000", there.host, there.trusted_hosts)
