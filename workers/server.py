@@ -80,7 +80,7 @@ def running(settings: Settings) -> Iterator[Server]:
     refuse_open_door(settings)
     store = open_store(settings)
     household = Household()
-    with only_server(settings) as note, web_server.listen(settings) as listening:
+    with only_server(settings, store.database) as note, web_server.listen(settings) as listening:
         settings = under_own_name(replace(settings, port=listening.getsockname()[1]))
         assert settings.token  # Made here, before several processes ask for it.
         household.listen()

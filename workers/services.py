@@ -17,8 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import text
+
 from perfloom.config import SETTINGS, Settings
 from perfloom.domain.errors import Conflict, Unavailable
+from perfloom.places import reason
+from perfloom.store.database import Database, database_errors
+from perfloom.store.disk import disk_errors
 from perfloom.workers import processes
 
 UP_S = 15.0
@@ -27,6 +32,9 @@ RESTART_S = (0.2, 1.0, 5.0, 15.0, 60.0)
 STEADY_S = 60.0
 
 REDIS = "the private Redis"
+LOCK_FILE = "serve.lock"
+CATALOGUE_LOCK = 0x7065_7266_6C6F_7376
+"""Any fixed number: the name of PostgreSQL's advisory lock."""
 
 log = logging.getLogger(__name__)
 
@@ -263,10 +271,32 @@ def _end_of(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def only_server(settings: Settings) -> Iterator[Callable[[str], None]]:
-    """Be the one who serves a data directory. Yields a function to note the URL with. Raises Conflict."""
-    path = settings.prepare_runtime() / "serve.lock"
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def only_server(settings: Settings, database: Database | None = None) -> Iterator[Callable[[str], None]]:
+    """Be the one who serves a data directory and a catalogue. Yields a function to note the URL with. Raises Conflict.
+
+    The lock lies with what it protects: two servers may have different runtime directories, and yet the same data. The
+    runtime directory, where the private Redis listens, has another one, and so has a PostgreSQL database.
+    """
+    settings.prepare()
+    with contextlib.ExitStack() as held:
+        handle = held.enter_context(_locked(settings.data / LOCK_FILE, settings.data))
+        held.enter_context(_locked(settings.prepare_runtime() / LOCK_FILE, settings.runtime))
+        if database is not None and not database.sqlite:
+            held.enter_context(_locked_catalogue(database))
+
+        def note(url: str) -> None:
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, json.dumps({"pid": os.getpid(), "url": url}).encode(), 0)
+
+        with contextlib.suppress(OSError):  # A full disk; the lock holds without a note.
+            note("")
+        yield note
+
+
+@contextlib.contextmanager
+def _locked(path: Path, what: Path) -> Iterator[int]:
+    with disk_errors(path.parent):
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         # One that was just killed may take a moment to let go.
         end = time.monotonic() + 2.0
@@ -276,23 +306,41 @@ def only_server(settings: Settings) -> Iterator[Callable[[str], None]]:
                 break
             except BlockingIOError:
                 if time.monotonic() > end:
-                    raise Conflict(_served_already(settings, path)) from None
+                    raise Conflict(_served_already(path, what)) from None
                 time.sleep(0.05)
-
-        def note(url: str) -> None:
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, json.dumps({"pid": os.getpid(), "url": url}).encode(), 0)
-
-        note("")
-        yield note
+            except OSError as error:
+                raise Unavailable(f"{path} cannot be locked: {reason(error)}. Keep the data on a local disk.") from None
+        yield handle
     finally:
         os.close(handle)
 
 
-def _served_already(settings: Settings, path: Path) -> str:
+@contextlib.contextmanager
+def _locked_catalogue(database: Database) -> Iterator[None]:
+    """An advisory lock, which PostgreSQL gives back when the connection ends, however that happens."""
+    with database_errors():
+        connection = database.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+    with contextlib.closing(connection):
+        end = time.monotonic() + 2.0
+        with database_errors():
+            while not connection.scalar(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": CATALOGUE_LOCK}):
+                if time.monotonic() > end:
+                    raise Conflict(
+                        "The database is served already by another “perfloom serve”, maybe on another machine. Use "
+                        "that one, end it, or give another database with PERFLOOM_DATABASE_URL."
+                    )
+                time.sleep(0.05)
+        try:
+            yield
+        finally:
+            # The connection goes back to a pool: it would keep the lock.
+            connection.invalidate()
+
+
+def _served_already(path: Path, what: Path) -> str:
     try:
         known = json.loads(path.read_text())
         by = f"process {known['pid']}" + (f" at {known['url']}" if known.get("url") else "")
     except (OSError, ValueError, KeyError, TypeError):
         by = "another process"
-    return f"{settings.data} is served already by {by}. Use that one, end it, or give another directory with --data."
+    return f"{what} is served already by {by}. Use that one, end it, or give another directory with --data."

@@ -1,7 +1,9 @@
 """Processes that live and die together, the private Redis, and who may serve."""
 
+import contextlib
 import dataclasses
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,6 +17,7 @@ import pytest
 from perfloom.config import Settings
 from perfloom.domain.errors import Conflict, InvalidRequest, Unavailable
 from perfloom.security import host_allowed
+from perfloom.store import open_store
 from perfloom.workers import server, services, web_server
 from tests.parts import require
 from tests.workers.waiting import gone, pids_in, until
@@ -152,6 +155,38 @@ def test_one_server_for_one_data_directory(settings: Settings) -> None:
                 pytest.fail("two at once")
     with services.only_server(settings):
         pass
+
+
+def test_one_server_for_one_data_directory_whatever_the_runtime_directory(settings: Settings, tmp_path: Path) -> None:
+    elsewhere = dataclasses.replace(settings, runtime=tmp_path / "elsewhere")
+    with services.only_server(settings):
+        with pytest.raises(Conflict, match=re.escape(f"{settings.data} is served already")):
+            with services.only_server(elsewhere):
+                pytest.fail("two at once")
+
+
+def test_one_server_for_one_runtime_directory(settings: Settings, tmp_path: Path) -> None:
+    other = dataclasses.replace(settings, data=tmp_path / "other")
+    other.prepare()
+    with services.only_server(settings):
+        with pytest.raises(Conflict, match=re.escape(f"{settings.runtime} is served already")):
+            with services.only_server(other):
+                pytest.fail("two private brokers at one place")
+
+
+def test_one_server_for_one_postgresql_catalogue(postgres_database: str, tmp_path: Path) -> None:
+    def made(name: str) -> Settings:
+        return Settings.load(
+            tmp_path / name, environ={}, runtime=tmp_path / f"run-{name}", database_url=postgres_database
+        )
+
+    with contextlib.closing(open_store(made("a"))) as one, contextlib.closing(open_store(made("b"))) as other:
+        with services.only_server(one.settings, one.database):
+            with pytest.raises(Conflict, match="database is served already"):
+                with services.only_server(other.settings, other.database):
+                    pytest.fail("two at once")
+        with services.only_server(other.settings, other.database):
+            pass
 
 
 def test_a_port_that_is_taken(settings: Settings) -> None:

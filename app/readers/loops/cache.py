@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
-from ...domain.tables import NUMBERED
 
 SHARED = (
     *("loops/compiled.py", "loops/hashing.py", "loops/wire_columns.py"),
@@ -49,6 +48,9 @@ def folder() -> Path:
     for name in SHARED:
         digest.update(Path(__file__).parents[1].joinpath(name).read_bytes())
     # How many there are is a constant of compiled loops, whose own modules need not change with it.
+    # Here: who only says where compiled loops are kept does not wait for what tables need.
+    from ...domain.tables import NUMBERED
+
     digest.update(repr(NUMBERED).encode())
     return base() / digest.hexdigest()[:16]
 
