@@ -7,6 +7,7 @@ from typing import Any
 from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
 from perfloom.readers import chrome, pytorch, recognise
+from perfloom.readers.trace.slices import LONE_END, NEVER_ENDED
 from tests.readers.trace_json import kernel, slice_
 
 
@@ -47,3 +48,44 @@ def test_whatever_wrote_it() -> None:
 def test_pytorch_keeps_its_own() -> None:
     data = json.dumps({"schemaVersion": 1, "traceEvents": [slice_("aten::mm", 1, 2), kernel(2, 3)]}).encode()
     assert recognise(data).name == pytorch.FORMAT
+
+
+def durations(events: list[dict[str, Any]]) -> tuple[list[tuple[str, int, int]], dict[str, int]]:
+    """(name, start, length) of slices in us, and the losses of events with (ph, name, ts)."""
+    found = chrome.read(io.BytesIO(json.dumps(events).encode()))
+    assert fault(found) is None
+    names = texts(found.functions, "name")
+    rows = [
+        (names[row["function"]], row["start_ns"] // 1000, row["duration_ns"] // 1000)
+        for row in found.slices.to_pylist()
+    ]
+    return sorted(rows, key=lambda row: (row[1], -row[2])), {
+        row["reason"]: row["count"] for row in found.losses.to_pylist()
+    }
+
+
+def marks(*of: tuple[str, str, int]) -> list[dict[str, Any]]:
+    return [{"ph": ph, "name": name, "pid": 1, "tid": 1, "ts": ts} for ph, name, ts in of]
+
+
+def test_an_end_closes_the_slice_of_its_name() -> None:
+    """As trace_processor does it: what is inside ends with it, and what has no begin is nobody's."""
+    nested = marks(("B", "a", 0), ("B", "b", 10), ("B", "c", 20), ("E", "b", 30), ("E", "a", 50))
+    assert durations(nested) == ([("a", 0, 50), ("b", 10, 20), ("c", 20, 10)], {NEVER_ENDED: 1})
+    other = marks(("B", "a", 0), ("E", "x", 10), ("B", "b", 20), ("E", "b", 30), ("E", "a", 50))
+    assert durations(other) == ([("a", 0, 50), ("b", 20, 10)], {LONE_END: 1})
+    # An end that came after what is around it ended is none of it.
+    late = marks(("B", "a", 0), ("B", "b", 10), ("E", "a", 20), ("E", "b", 30), ("B", "b", 40), ("E", "b", 45))
+    assert durations(late) == ([("a", 0, 20), ("b", 10, 10), ("b", 40, 5)], {NEVER_ENDED: 1, LONE_END: 1})
+
+
+def test_an_end_without_a_name_closes_what_began_last() -> None:
+    events = marks(("B", "a", 0), ("B", "b", 10), ("E", "", 20), ("E", "a", 30))
+    assert durations(events) == ([("a", 0, 30), ("b", 10, 10)], {})
+    for event in events:
+        if event["ph"] == "E":
+            del event["name"]
+    assert durations(events) == ([("a", 0, 30), ("b", 10, 10)], {})
+    # The same name again and again: the innermost.
+    again = marks(("B", "f", 0), ("B", "f", 10), ("E", "f", 20), ("E", "f", 30))
+    assert durations(again) == ([("f", 0, 30), ("f", 10, 10)], {})

@@ -14,6 +14,8 @@ from .phases import ASYNC_BEGIN, BEGIN
 Array = np.ndarray[Any, Any]
 NAMES_COMPARED = 16
 """How many open asynchronous slices of one id are looked at for the one that an end names."""
+NESTED_COMPARED = 1 << 10
+"""The same of slices of a thread, which are nested."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,17 +31,22 @@ class Pairs:
 
 
 def pairs_of_threads(events: TraceEvents, rows: Array) -> Pairs:
-    """The slices that B and E events, `rows`, of one thread make; an end belongs to what began last."""
-    return _paired(events, rows, events.process, events.thread, BEGIN, by_name=False)
+    """The slices that B and E events, `rows`, of one thread make.
+
+    As Perfetto has it (trace_processor, SliceTracker::End): an end with a name belongs to what began last under that
+    name and is open, one without a name to what began last. What began inside of it ends with it; where nothing of
+    that name is open the end is nobody's.
+    """
+    return _paired(events, rows, events.process, events.thread, BEGIN, nested=True)
 
 
 def pairs_of_ids(events: TraceEvents, rows: Array) -> Pairs:
     """The slices that asynchronous events, `rows`, of one category and id make; an end belongs to what began last, of
     that name if there is."""
-    return _paired(events, rows, events.category, events.id, ASYNC_BEGIN, by_name=True)
+    return _paired(events, rows, events.category, events.id, ASYNC_BEGIN, nested=False)
 
 
-def _paired(events: TraceEvents, rows: Array, first: Array, second: Array, letters: bytes, by_name: bool) -> Pairs:
+def _paired(events: TraceEvents, rows: Array, first: Array, second: Array, letters: bytes, nested: bool) -> Pairs:
     if not len(rows):
         nothing, nowhen = np.zeros(0, np.int32), np.zeros(0, np.int64)
         return Pairs(nothing, nothing, nowhen, nowhen, nothing)
@@ -48,15 +55,21 @@ def _paired(events: TraceEvents, rows: Array, first: Array, second: Array, lette
     same = np.zeros(len(rows), np.int8)
     order, _ = in_order(key, len(shown), time_ns, time_ns - time_ns, same)
     begins = np.isin(events.phase[rows], list(letters))
-    begin, end, lone = matched(rows[order], key[order], begins[order], events.name, by_name)
+    name = events.name
+    if "" in events.texts:
+        # No name at all.
+        name = np.where(name == events.texts.index(""), -1, name).astype(np.int32)
+    begin, end, lone = matched(rows[order], key[order], begins[order], name, nested)
     stop = np.where(end < 0, OPEN, events.time_ns[end])
     return Pairs(begin, end, events.time_ns[begin], stop, lone)
 
 
 @compiled
-def matched(rows: Array, key: Array, begins: Array, name: Array, by_name: bool) -> tuple[Array, Array, Array]:
+def matched(rows: Array, key: Array, begins: Array, name: Array, nested: bool) -> tuple[Array, Array, Array]:
     """(begins, the end of each or -1, ends of what never began), all rows (int32). An end belongs to what began last
-    under its key and is open, with `by_name` of the same name if there is. rows: by key, those of one key in order."""
+    under its key and name and is open. Where there is none it belongs to what began last, or with `nested`, where it
+    has a name, to nothing; and with `nested` nothing inside of what ended stays open. rows: by key, those of one key in
+    order."""
     n = len(rows)
     begin, end = np.empty(n, np.int32), np.full(n, -1, np.int32)
     lone = np.empty(n, np.int32)
@@ -76,12 +89,21 @@ def matched(rows: Array, key: Array, begins: Array, name: Array, by_name: bool) 
             alone += 1
         else:
             at = level - 1
-            if by_name:
-                for back in range(1, min(level, NAMES_COMPARED) + 1):
+            found = name[row] < 0
+            if not found:
+                for back in range(1, min(level, NESTED_COMPARED if nested else NAMES_COMPARED) + 1):
                     if name[begin[opened[level - back]]] == name[row]:
                         at = level - back
+                        found = True
                         break
+            if nested and not found:
+                lone[alone] = row
+                alone += 1
+                continue
             end[opened[at]] = row
+            if nested:
+                level = at
+                continue
             for i_open in range(at, level - 1):
                 opened[i_open] = opened[i_open + 1]
             level -= 1
