@@ -167,7 +167,8 @@ class TrackEvents:
             asynchronous = (kind == 0) & np.isin(phase, WITH_ID) & ~moved
             in_lane &= ~asynchronous
             id = np.where(asynchronous, legacy.id, id)
-        shown = np.where((name < 0) & (kind != END), np.int32(self.made.text(NO_NAME)), name)
+        nameless = (name < 0) & (phase != ENDS) & (phase != ENDS + LOWER)
+        shown = np.where(nameless, np.int32(self.made.text(NO_NAME)), name)
         self._end_states(np.flatnonzero(states), time, lane, process, label)
         shows = (kind != COUNT) & ~(states & (name < 0))
         rows = slice(None) if shows.all() else np.flatnonzero(shows)
