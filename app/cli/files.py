@@ -316,7 +316,7 @@ def convert(to: str | None, output: str, data: Path | None, sources: tuple[str, 
     profile = open_sources(settings_of(data), sources)
     if not form.every_event:
         _name_other_events(profile, selection, form.name)
-    with writing(output) as file:
+    with writing(output, packed=form.media_type == "application/gzip") as file:
         for piece in form.write(profile, selection, switches):
             file.write(piece)
     return 0

@@ -1,6 +1,7 @@
 """How tables come out of commands: aligned for people; CSV, JSON and Parquet for programs."""
 
 import csv
+import gzip
 import io
 import json
 import os
@@ -136,8 +137,22 @@ def clean(text: str, *, lines: bool = False) -> str:
 
 
 @contextmanager
-def writing(output: str) -> Iterator[BinaryIO]:
-    """The file to write, which is there whole or as it was before. Raises Unavailable."""
+def writing(output: str, packed: bool = False) -> Iterator[BinaryIO]:
+    """The file to write, which is there whole or as it was before; packed with gzip where its name ends so.
+
+    packed: what will be written is packed already. Raises Unavailable.
+    """
+    with _plain(output) as file:
+        if packed or not output.lower().endswith(".gz"):
+            yield file
+            return
+        with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packer:
+            yield packer  # type: ignore[misc]
+
+
+@contextmanager
+def _plain(output: str) -> Iterator[BinaryIO]:
+    """The file to write as it is."""
     if output == STANDARD:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

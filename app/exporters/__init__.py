@@ -118,6 +118,7 @@ EXPORTERS: dict[str, Exporter] = {
             stored.OPTIONS,
             every_event=True,
             as_recorded=True,
+            endings=(".perfloom",),
         ),
         Exporter(
             "speedscope",
@@ -155,8 +156,15 @@ def exporter(name: str) -> Exporter:
 
 def exporter_of(file: str) -> Exporter:
     """The exporter that makes files of such a name. Raises InvalidRequest where the name says none, naming endings."""
-    for one in EXPORTERS.values():
-        if file.lower().endswith((one.suffix, *one.endings)):
-            return one
+    name = file.lower()
+    # A file of any form may be packed, and ".trace.json" says more than ".json".
+    fitting = [
+        (len(ending), one)
+        for one in EXPORTERS.values()
+        for ending in (one.suffix, *one.endings)
+        if name.endswith(ending) or name.removesuffix(".gz").endswith(ending)
+    ]
+    if fitting:
+        return max(fitting, key=lambda found: found[0])[1]
     known = ", ".join(f"{one.suffix} ({one.name})" for one in EXPORTERS.values())
     raise InvalidRequest(f"Nothing says what to convert to: give --to, or a file with -o that ends with {known}.", "to")

@@ -23,6 +23,7 @@ FORMAT = "collapsed"
 CHUNK_BYTES = 8 << 20
 LONGEST_BYTES = 64 << 20
 MAX_WEIGHT = 2**62
+MOST_ZEROS = 0.1
 EVENT = "samples"
 NO_STACK = "line that is no stack with a weight"
 TOO_HEAVY = "stack with a weight of 2^62 or more"
@@ -34,8 +35,8 @@ _KINDS = {"k": FrameKind.KERNEL, "j": FrameKind.JIT, "i": FrameKind.INLINED}
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that starts with `head` looks like collapsed stacks: most lines do, and no byte speaks against."""
-    if b"\0" in head:
+    """Whether a file that starts with `head` looks like collapsed stacks: most lines do, and it is no binary."""
+    if is_binary(head):
         return False
     lines = head.split(b"\n")
     if len(head) > 2000:
@@ -44,6 +45,11 @@ def sniff(head: bytes) -> bool:
     found = [_LINE.fullmatch(line) is not None for line in lines]
     stacks = sum(b";" in line for line, good in zip(lines, found, strict=True) if good)
     return bool(lines) and (all(found) or (stacks > 0 and sum(found) > len(lines) / 2))
+
+
+def is_binary(head: bytes) -> bool:
+    """Whether there are more zero bytes in `head` than a name that was cut off in a text may leave."""
+    return head.count(b"\0") > MOST_ZEROS * len(head)
 
 
 @judged("collapsed stacks", NO_STACK)

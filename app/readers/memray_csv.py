@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"-?\d{1,9}", re.ASCII)
 
 def sniff(head: bytes) -> bool:
     """Whether a file that starts with `head` is such a table."""
-    return head.removeprefix(b"\xef\xbb\xbf").startswith(",".join(HEAD).encode())
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").startswith(",".join(HEAD).encode())
 
 
 @judged("rows of memray", NO_ROW)
@@ -74,7 +74,7 @@ def _rows(stream: BinaryIO) -> Iterator[list[str]]:
     csv.field_size_limit(LONGEST_FIELD)
     lines = codecs.getreader("utf-8")(_Lines(stream), "replace")
     rows = csv.reader(line.replace("\0", "") for line in lines)
-    next(rows, None)
+    next((row for row in rows if row), None)
     while True:
         try:
             row = next(rows, None)

@@ -239,6 +239,26 @@ def test_convert_to_what_the_file_is_called(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "e.json").exists()
 
 
+def test_convert_packs_what_is_called_so(run: Run, tmp_path: Path) -> None:
+    for name in ("a.folded", "b.svg", "c.html", "d.trace.json", "e.speedscope.json", "f.perfloom", "g.perfloom.tar"):
+        assert run("convert", SPIN, "-o", str(tmp_path / name)) == (0, "", "")
+        assert run("convert", SPIN, "-o", str(tmp_path / f"{name}.gz")) == (0, "", "")
+        packed = (tmp_path / f"{name}.gz").read_bytes()
+        assert gzip.decompress(packed) == (tmp_path / name).read_bytes(), name
+        # The same every time: no name and no time of writing is in it.
+        assert packed[3:8] == bytes(5)
+    assert run("convert", str(tmp_path / "f.perfloom.gz"), "--to", "collapsed") == run(
+        "convert", SPIN, "--to", "collapsed"
+    )
+    # What is packed by itself is packed once.
+    assert run("convert", SPIN, "-o", str(tmp_path / "h.pprof.gz")) == (0, "", "")
+    assert gzip.decompress((tmp_path / "h.pprof.gz").read_bytes())[:1] == b"\n"
+    assert run("convert", SPIN, "--to", "perfetto", "-o", str(tmp_path / "i.json.gz")) == (0, "", "")
+    assert gzip.decompress((tmp_path / "i.json.gz").read_bytes())[:1] == b"{"
+    assert run("report", SPIN, "hotspots", "--format", "csv", "-o", str(tmp_path / "j.csv.gz")) == (0, "", "")
+    assert gzip.decompress((tmp_path / "j.csv.gz").read_bytes()).startswith(b"name,module,")
+
+
 def test_convert_into_a_file(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run("convert", SPIN, "--to", "collapsed", "--all", "-o", str(out)) == (0, "", "")

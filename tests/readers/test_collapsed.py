@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -125,3 +126,17 @@ def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = stacks(read(text))
     monkeypatch.setattr(collapsed, "CHUNK_BYTES", 100)
     assert stacks(read(text)) == whole
+
+
+def test_a_name_with_a_zero_byte() -> None:
+    text = b"main;one\x00two 3\nmain;three 4\n"
+    assert recognise(text).name == "collapsed"
+    profile = read(text)
+    assert stacks(profile) == [("main;one\0two", 3), ("main;three", 4)] and profile.meta.complete
+    svg = b"".join(exporter("svg").write(profile, Selection(), {}))
+    assert b"\0" not in svg
+    ElementTree.fromstring(svg)
+    # Bytes of another sort are none: text in UTF-16, numbers.
+    for other in (text.decode().encode("utf-16-le"), bytes(40) + text):
+        with pytest.raises(UnreadableInput):
+            recognise(other)

@@ -55,7 +55,9 @@ def test_processes_and_commands_of_several_lines() -> None:
     threads = profile.threads.to_pylist()
     assert len({row["pid"] for row in threads}) == 2 and {row["process"] for row in threads} == {"python"}
     told = [int(n) for n in re.findall(r" (\d+)$", (DATA / "py-spy.processes").read_text(), re.MULTILINE)]
-    assert weights(profile) == {"samples": sum(told)} and not profile.losses.num_rows
+    assert weights(profile) == {"samples": sum(told)}
+    # Once the first process had no frame of Python.
+    assert {reason: count for reason, (count, _) in losses_of(profile).items()} == {py_spy.NO_FRAMES: 1}
 
 
 def test_native_functions_and_odd_threads() -> None:
@@ -79,6 +81,7 @@ def test_native_functions_and_odd_threads() -> None:
     assert weights(profile) == {"samples": 15}
     assert losses_of(profile) == {
         collapsed.NO_STACK: (1, "line 6: bad"),
+        py_spy.NO_FRAMES: (2, "line 3: thread (12) 2"),
         collapsed.TOO_HEAVY: (1, "line 7: main (x.py:3) 99999999999999999999"),
     }
 
@@ -179,3 +182,11 @@ def test_nothing_breaks_them(data: st.DataObject) -> None:
         assert fault(reader(io.BytesIO(bytes(raw)), "that")) is None
     except UnreadableInput:
         pass
+
+
+def test_lines_without_a_frame_are_told() -> None:
+    """py-spy saw a thread without a frame of Python: its time counts, and no flame graph has a place for it."""
+    profile = read(b"thread (1): a;main (a.py:1) 3\nthread (1): a 5\n 7\nthread (1): a;main (a.py:1) 2\n")
+    assert weights(profile) == {"samples": 17}
+    assert losses_of(profile) == {py_spy.NO_FRAMES: (2, "line 2: thread (1): a 5")}
+    assert profile.meta.complete

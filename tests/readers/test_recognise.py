@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import bz2
 import io
+import marshal
 import random
+import sqlite3
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +19,7 @@ import zstandard
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.readers import READERS, perf_data, recognise
+from perfloom.readers.formats import HEAD_BYTES
 
 DATA = Path(__file__).parent.parent / "data" / "perf"
 
@@ -44,7 +53,7 @@ def test_perf_data() -> None:
     [
         (b"", "x is empty"),
         (bytes(1000), "nothing but zero bytes"),
-        (b"\x7fELF\x02\x01\x01" + bytes(99), "The format of x is not known. Give "),
+        (bytes(9) + b"\x7fELF\x02\x01\x01" + bytes(99), "The format of x is not known. Give "),
         (random.Random(5).randbytes(100_000), "The format of x is not known"),
         (b"hello world\n" * 50, "The format of x is not known"),
         (b'{"a": 1}', "The format of x is not known"),
@@ -80,3 +89,95 @@ def test_perf_data_opens_on_the_event_that_was_asked_for_first() -> None:
 
 
 EVENTS = ("page-faults", "cpu-clock")
+
+
+def elf(kind: int) -> bytes:
+    return b"\x7fELF\x02\x01\x01" + bytes(9) + kind.to_bytes(2, "little") + bytes(50)
+
+
+def packed(write: Callable[[io.BytesIO], object]) -> bytes:
+    file = io.BytesIO()
+    write(file)
+    return file.getvalue()
+
+
+def zipped(file: io.BytesIO) -> None:
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a.trace/form.template", "x")
+
+
+def tarred(file: io.BytesIO) -> None:
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("a"))
+
+
+def database(table: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.sqlite"
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"create table {table} (id)")
+            connection.commit()
+        return path.read_bytes()
+
+
+GPERFTOOLS = b"".join(number.to_bytes(8, "little") for number in (0, 3, 0, 10_000, 0, 1, 2, 0x400000, 0x400100))
+
+
+@pytest.mark.parametrize(
+    ("head", "what", "advice"),
+    [
+        (b"FLR\0\0\2\0\1" + bytes(60), "Java Flight Recorder", "jfrconv"),
+        (GPERFTOOLS, "gperftools", "go tool pprof -proto"),
+        (b"goroutine profile: total 5\n1 @ 0x1 0x2\n", "debug=1", "protobuf"),
+        (b"heap profile: 1: 2 [3: 4] @ heap/1048576\n", "gperftools", "go tool pprof -proto"),
+        (b"go 1.22 trace\0\0\0", "execution trace of Go", "go tool trace -pprof"),
+        (b'<?xml version="1.0"?>\n<trace-query-result>\n<node xpath="x">', "Instruments", "inferno-collapse-xctrace"),
+        (b"Weight\tSelf Weight\t\tSymbol Name\n1 s  100%\t0 s\t \tmain\n", "Instruments", "speedscope"),
+        (b'{"meta":{"interval":1,"startTime":1.5,"processType":0},"libs":[]', "Firefox", "speedscope"),
+        (b'{"head":{"callFrame":{"functionName":"(root)"}}', "heap profile of V8", "speedscope"),
+        (b"v8-version,10,2,154,26,1\nshared-library,x,1,2\n", "log of V8", "--cpu-prof"),
+        (b"v 10500 3\nX ./program\nI 1000 5\n", "heaptrack", "heaptrack_print"),
+        (b"desc: --massif-out-file=x\ncmd: ./a\ntime_unit: i\n#---\nsnapshot=0\n", "massif", "callgrind"),
+        (marshal.dumps({("a.py", 1, "f"): (1, 1, 0.5, 0.5, {})}), "cProfile", "py-spy"),
+        (b"PERFFILE" + bytes(60), "before Linux", "perf script"),
+        (database("CUPTI_ACTIVITY_KIND_KERNEL"), "Nsight Systems", "ncu"),
+        (database("other"), "SQLite", "Export"),
+        (elf(4), "core dump", "perf record"),
+        (elf(3), "program or library", "perfloom record"),
+        (packed(zipped), "archive", "Unpack"),
+        (packed(tarred), "archive", "Unpack"),
+        (bz2.compress(b"main;f 3\n"), "packed", "Unpack"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(60), "picture", "made of"),
+        (b"%PDF-1.7\n" + bytes(60), "document", "made of"),
+        (b"<!DOCTYPE html>\n<html><title>403 Forbidden</title>", "web page", "Download it again"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 12345\n", "Git LFS", "git lfs pull"),
+    ],
+)
+def test_what_is_not_read_is_named_with_what_to_do(head: bytes, what: str, advice: str) -> None:
+    with pytest.raises(UnreadableInput, match=r"^x (is|looks like) ") as caught:
+        recognise(head, "x")
+    assert what in caught.value.message and advice in caught.value.message
+
+
+TEXTS = (
+    *("perf/spin.script.txt", "perf/spin.collapsed-all.txt", "samplers/py-spy.raw", "samplers/py-spy.speedscope"),
+    *("samplers/py-spy.chrometrace", "samplers/memray.csv", "samplers/memray.speedscope", "callgrind/calls.out"),
+)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_text_may_begin_with_empty_lines(name: str) -> None:
+    text = (DATA.parent / name).read_bytes()
+    reader = recognise(text[:HEAD_BYTES])
+    after = recognise((b"\n\n" + text)[:HEAD_BYTES])
+    assert after.name == reader.name == recognise((b"\n" + text)[:HEAD_BYTES]).name
+    plain, moved = (one.read(io.BytesIO(data), "x") for one, data in ((reader, text), (after, b"\n\n" + text)))
+    assert moved.samples.equals(plain.samples) and moved.slices.equals(plain.slices)
+    assert moved.meta.complete == plain.meta.complete
+
+
+def test_a_text_that_begins_with_an_empty_line_is_no_trace_of_perfetto() -> None:
+    """The first letter of the second line would be the size of a packet, the others its fields."""
+    for letter in range(0x20, 0x7F):
+        text = b"\n" + bytes([letter]) + b"@ PAX;main;Py;PP 12\nb;c 3\n" * 20
+        assert recognise(text).name == "collapsed"

@@ -9,6 +9,7 @@ import re
 import pytest
 
 from perfloom.domain.errors import UnreadableInput
+from perfloom.readers import chrome
 from perfloom.readers.trace import decode as decoding
 from perfloom.readers.trace import documents as documents
 from perfloom.readers.trace import grammar as grammar
@@ -322,3 +323,25 @@ def test_errors_of_the_stream_are_passed_on() -> None:
 )
 def test_a_trace_is_told_by_how_it_begins(head: bytes, is_trace: bool, keys: list[str]) -> None:
     assert (looks_like_trace(head), top_keys(head)) == (is_trace, keys)
+
+
+def nested(depth: int) -> str:
+    return named("deep", pid="1", tid="1", ts="3", dur="2", args='{"a":' * depth + "1" + "}" * depth)
+
+
+def test_beside_an_event_with_deeply_nested_arguments_all_is_read() -> None:
+    for depth in (65, 900):
+        found = read(trace(nested(depth)))
+        assert [event.name for event in found.events] == ["deep"] and documents.DAMAGED not in found.lost
+    for depth in (1_500, 30_000):
+        found = read(trace(EVENT, nested(depth), EVENT))
+        assert len(found.events) == 2 and found.lost[documents.DAMAGED][0] == 1
+
+
+def test_a_trace_in_which_no_event_can_be_read_says_why() -> None:
+    text = trace(nested(grammar.TOO_DEEP + 1))
+    with pytest.raises(
+        UnreadableInput, match=r"no event in x that can be read: .*nested deeper than 1,000.*first at byte"
+    ):
+        chrome.read(io.BytesIO(text.encode()), "x")
+    assert len(read(trace(EVENT, nested(grammar.TOO_DEEP + 1), EVENT)).events) == 2

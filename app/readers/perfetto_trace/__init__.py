@@ -4,6 +4,7 @@ Definition: protos/perfetto/trace of Perfetto's sources. A trace is packets; tho
 instants and counters, those with events of the kernel what ran where.
 """
 
+import re
 from typing import BinaryIO
 
 from ...domain.errors import UnreadableInput
@@ -16,10 +17,15 @@ LAST_FIELD = 2000
 NUMBERS, MESSAGES = frozenset({3, 8, 10, 13, 58, 79}), frozenset({1, 2, 6, 7, 11, 12, 33, 36, 45, 50, 59, 60, 89})
 """Fields of a packet by which one is known: its time, sequence, flags, clock, process; and what it may hold."""
 
+_BINARY = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
+"""Bytes that no text has, and each trace, in its tags and sizes."""
+LOOKED_AT_BYTES = 4 << 10
+
 
 def sniff(head: bytes) -> bool:
     """Whether a file that starts with `head` is a trace of Perfetto: all its fields are packets that can be."""
-    if head[:1] != b"\n":
+    # A text that begins with an empty line has the same first byte.
+    if head[:1] != b"\n" or not _BINARY.search(head, 0, LOOKED_AT_BYTES):
         return False
     good = 0
     at = 0

@@ -15,11 +15,12 @@ from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
-from ..collapsed import MAX_WEIGHT, NO_STACK, TOO_HEAVY, blocks
+from ..collapsed import MAX_WEIGHT, NO_STACK, TOO_HEAVY, blocks, is_binary
 from ..grammar_share import judged
 from ..perf_script.grammar import shown, text
 
 FORMAT = "py-spy"
+NO_FRAMES = "stack without a frame: it counts in totals, and is in no flame graph"
 LONGEST_COMMAND = 1 << 16
 LONGEST_FRAME = 1 << 12
 
@@ -32,7 +33,7 @@ _PYTHON = re.compile(rb"[^;]+ \((?:[^;:]+\.pyx?|<[^;:]+>)(?::\d+)?\)")
 
 def sniff(head: bytes) -> bool:
     """Whether a file that starts with `head` is one of py-spy: all elements are such, and one is of Python."""
-    if b"\0" in head:
+    if is_binary(head):
         return False
     lines = [line for line, _ in _joined(enumerate(head.split(b"\n")[:200], 1))]
     lines = [line for line in (lines[:-1] if len(lines) > 1 else lines) if line.strip()]
@@ -114,6 +115,8 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
             if place is None:
                 place = frames[piece] = _frame(builder, piece)
             places.append(place)
+        if not places:
+            builder.lost(NO_FRAMES, shown(line, number))
         builder.sample(0, row, event, builder.stack(places), int(found[2]))
         count += 1
     if not count:

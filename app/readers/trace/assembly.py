@@ -72,6 +72,13 @@ def assembled(events: TraceEvents, source: str, defect: str | None, dialect: Dia
     Raises UnreadableInput where there is no event at all. Give the events away: they are let go when they are not
     needed any more, as everything here that is large.
     """
+    if not len(events) and events.lost:
+        said = "; ".join(
+            f"{reason} ({count:,} times, the first at {first})" for reason, count, first in events.lost[:3]
+        )
+        raise UnreadableInput(
+            f"There is no event in {source} that can be read: {said}. Export it again, or record again."
+        )
     if not len(events):
         raise UnreadableInput(f"There is no event in {source}: {dialect.nothing}")
     builder = TraceBuilder(dialect.format)

@@ -26,7 +26,7 @@ SHOWN = 160
 EVENTS = b"traceEvents"
 
 CUT_OFF = "end of the file, which is missing"
-DAMAGED = "text that is no JSON"
+DAMAGED = "text that is no JSON, or nested deeper than 1,000 levels"
 NO_EVENT = "element of traceEvents that is no event"
 NO_DOCUMENT = "text that is no document with traceEvents"
 NO_EVENTS = "traceEvents that is no list"
