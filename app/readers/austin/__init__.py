@@ -15,6 +15,7 @@ from typing import BinaryIO
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from ..collapsed import blocks
+from ..endings import Ending, ended
 from ..grammar_share import judged
 from ..perf_script.grammar import shown, text
 from .mojo import MAGIC, Mojo
@@ -49,17 +50,20 @@ def _is_sample(line: bytes) -> bool:
 @judged("samples of austin", NO_LINE)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a file. `source` names it in messages. Raises UnreadableInput where there is no sample in it."""
+    ending: Ending | None = None
     data = stream.read(len(MAGIC))
     if data.startswith(MAGIC):
         samples = Mojo(stream, data).samples
     else:
+        stream = ending = Ending(stream)  # type: ignore[assignment]
         samples = _Text(stream, data).samples
     if not samples:
         raise UnreadableInput(
             f"There is no sample in {source}: austin saw no thread of Python run. Record it again, for longer, and "
             "look at what austin prints."
         )
-    return samples.finish(FORMAT, getattr(stream, "defect", None))
+    profile = samples.finish(FORMAT, getattr(stream, "defect", None))
+    return profile if ending is None else ended(profile, ending)
 
 
 class _Text:

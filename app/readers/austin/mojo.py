@@ -94,6 +94,7 @@ class Mojo:
             data, before, at = data[at:] + more, before + at, 0
         if 0 <= at < len(data):
             self.samples.lost(CUT_OFF, f"byte {before + at}")
+            self.samples.cut = True
         self._end()
 
     def _events(self, data: bytes, at: int, before: int) -> int:

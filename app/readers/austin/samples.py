@@ -46,6 +46,7 @@ class Samples:
         self.mode = ""
         self._builder = ProfileBuilder("austin")
         self._about: dict[str, str] = {}
+        self.cut = False
         self._threads: dict[tuple[int, int, str], _Thread] = {}
         self._latest: dict[int, list[int]] = {}
         self._events: dict[str, int] = {}
@@ -145,7 +146,7 @@ class Samples:
         duration = self._about.get("duration", "")
         told = int(duration) * 1000 if duration.isdecimal() and len(duration) < 16 else None
         reasons = [defect] if defect else []
-        if "austin" in self._about and told is None:
+        if self.cut or ("austin" in self._about and told is None):
             reasons.append(CUT_OFF)
         return self._builder.placed(
             Meta(format, duration_ns=told, complete=not reasons, reasons=tuple(reasons), facts=self._about), zero=0

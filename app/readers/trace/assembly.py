@@ -19,6 +19,7 @@ from ..pytorch.names import ARGUMENTS, is_step
 from ..pytorch.recorder import WORD, number, recorded
 from .arguments import ArgumentSets
 from .device import DeviceTables, Work, device_tables, is_launch, joined, processes
+from .documents import CUT_OFF
 from .events import MISSING, TraceEvents
 from .lines import STREAM, THREAD
 from .memory import add_memory, memory_events, told
@@ -35,6 +36,7 @@ NUMBERS = ("bytes", "Bytes", "Addr", "Total Allocated", "Total Reserved", "Seque
 """The numbers that are looked at once those of slices are in their table, and work has found what launched it."""
 NAMED = re.compile(r"thread (-?\d+) \((.+)\)", re.DOTALL)
 """How Kineto names a thread of the host: by its number, which stands beside the name here, and its own name."""
+UNENDED = "The file ends in the middle of its JSON: what followed there is missing."
 MOST_FACT = 20_000
 NO_PHASE = "event that does not say what it is"
 NO_LAUNCH = "device work that no call on the host is known of"
@@ -263,7 +265,8 @@ def _meta(events: TraceEvents, zero: int, last: int, defect: str | None, dialect
             facts[name] = shown if len(shown) <= MOST_FACT else shown[:MOST_FACT] + "…"
     said = recorded(events.top)
     facts |= {WORD: said.fact} if said.fact else {}
-    reasons = tuple(filter(None, (defect, said.reason)))
+    cut = next((UNENDED for reason, _, _ in events.lost if reason == CUT_OFF), None)
+    reasons = tuple(filter(None, (defect or cut, said.reason)))
     base = events.top.get("baseTimeNanoseconds")
     start = zero + (base if isinstance(base, int) and not isinstance(base, bool) else 0)
     return Meta(

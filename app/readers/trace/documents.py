@@ -135,7 +135,7 @@ class Documents:
         except EOFError:
             self._losses.note(CUT_OFF, window.place + window.length)
         except _Gone:
-            pass
+            self._losses.note(CUT_OFF, window.place + window.length)
         return self._block.finish(self._shifts, self._top, self._losses)
 
     def _blank(self, what: re.Pattern[bytes]) -> bool:
