@@ -36,6 +36,10 @@ Each of these can be printed by [`perfloom report`](../how-to/command-line.md#re
 * CSV from a page has an apostrophe before a text that a spreadsheet would take for a formula; that of the command line
   has none.
 * Percentages go from 0 to 100. Rows are never cut.
+* Where something of the recording was not read (see `losses`), or it is not complete, every object in JSON has the
+  further field `affected_by_losses`, which is `true`; `perfloom report` says so on standard error. Of `perf stat` an
+  event without a value affects that event alone. Of what is not complete no advice is given: the table `advice` then
+  has one row, of the rule `withheld`, that says why.
 * The unit *event* stands for the one that the column `unit` of the row names: `count`, `ns` or `bytes`.
 * A row for each event: a selection of one event (`--event`) leaves the rows of that one.
 

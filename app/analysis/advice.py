@@ -6,6 +6,7 @@ it passed.
 """
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
@@ -18,6 +19,7 @@ from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from . import communication, devices, graphs, idle, kernels, launches, memory, operators, steps
+from .affected import affected
 from .picking import threads_of
 from .remember import remembered
 from .schema import Column, frame, records
@@ -27,7 +29,7 @@ Row = dict[str, Any]
 COLUMNS = (
     Column("rule", "", "The key of the rule, by which its threshold is set."),
     Column("title", "", "What was found."),
-    Column("severity", "", "high, medium or low: by how much of the time it is about."),
+    Column("severity", "", "high, medium or low: by how much of the time it is about; none where advice is withheld."),
     Column("rank", "", "The rank it was found on; missing where it is about all.", "Int64"),
     Column("measured", "", "What was measured, in `unit`.", "float64"),
     Column("threshold", "", "From where on the rule speaks, in `unit`.", "float64"),
@@ -36,6 +38,8 @@ COLUMNS = (
     Column("advice", "", "What to do."),
     Column("page", "", "The page of the result where to look."),
 )
+INSTEAD = "Copy the file again, or record again and let the program and its profiler end by themselves."
+"""What to do where advice is withheld."""
 HIGH, MEDIUM = 25.0, 10.0
 """From how many percent of the time a finding is of high or of medium severity."""
 
@@ -174,8 +178,11 @@ class Evidence:
 
 
 def advices(profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None) -> list[Advice]:
-    """What is advised, the gravest first. thresholds: of rules by their keys, in place of their own."""
-    found = []
+    """What is advised, the gravest first; nothing where advice is withheld. thresholds: of rules by their keys, in
+    place of their own."""
+    found: list[Advice] = []
+    if withheld(profile):
+        return found
     for rule, findings in _judged(profile, selection):
         threshold = (thresholds or {}).get(rule.key, rule.threshold)
         for finding in findings:
@@ -183,6 +190,17 @@ def advices(profile: Profile, selection: Selection, thresholds: Mapping[str, flo
                 found.append(Advice(rule, finding, threshold))
     order = {"high": 0, "medium": 1, "low": 2}
     return sorted(found, key=lambda one: (order[one.severity], -(one.finding.share or 0)))
+
+
+def withheld(profile: Profile) -> str:
+    """Why nothing is advised, empty where something may be: shares and idle times of a part are none of the whole."""
+    state = affected(profile)
+    if state.complete or not has_clock(profile):
+        return ""
+    return (
+        f"{' '.join(state.reasons) or 'The recording is not complete.'} Every rule compares shares of the whole "
+        "recording, which cannot be known from a part of it."
+    )
 
 
 def _judged(profile: Profile, selection: Selection) -> Iterator[tuple[Rule, tuple[Finding, ...]]]:
@@ -218,9 +236,24 @@ def remember_whole(profile: Profile, told: bytes) -> None:
         remembered(profile, _key(rule, Selection()), partial(tuple, findings), pin=True)
 
 
-def advice(profile: Profile, selection: Selection) -> pd.DataFrame:
-    """One row for each finding; the gravest first."""
-    return frame_of(advices(profile, selection))
+def advice(profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None) -> pd.DataFrame:
+    """One row for each finding; the gravest first. Where advice is withheld, one row that says why."""
+    why = withheld(profile)
+    if not why:
+        return frame_of(advices(profile, selection, thresholds))
+    values: dict[str, Any] = {
+        "rule": "withheld",
+        "title": "Advice is withheld",
+        "severity": "none",
+        "rank": None,
+        "measured": math.nan,
+        "threshold": math.nan,
+        "unit": "",
+        "evidence": why,
+        "advice": INSTEAD,
+        "page": "losses",
+    }
+    return frame(COLUMNS, {name: [value] for name, value in values.items()})
 
 
 def frame_of(found: list[Advice]) -> pd.DataFrame:

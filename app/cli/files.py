@@ -272,6 +272,8 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
     """
     *sources, name = arguments
     expect(sources)
+    from ..analysis.advice import withheld
+    from ..analysis.affected import SAYS_SO, affected
     from ..analysis.tables import TABLES
 
     table = TABLES.get(name)
@@ -283,7 +285,21 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
     selection = selection_of(words)
     profile = open_sources(settings_of(data), sources)
     found = table.rows(profile, selection, by)
-    put_rows(table.title, table.columns, found, form, output, selection, single=table.single)
+    state = affected(profile)
+    if state and name != "losses":
+        click.echo(f"perfloom: {state.note} See the table losses.", err=True)
+    if name == "advice" and (why := withheld(profile)):
+        click.echo(f"perfloom: Advice is withheld. {why}", err=True)
+    put_rows(
+        table.title,
+        table.columns,
+        found,
+        form,
+        output,
+        selection,
+        single=table.single,
+        affected=bool(state) and name not in SAYS_SO,
+    )
     return 0
 
 

@@ -41,13 +41,18 @@ def put_rows(
     selection: "Selection",
     *,
     single: bool = False,
+    affected: bool = False,
 ) -> None:
-    """Write the rows of a table to `output` as `form`. Raises Unavailable where that cannot be written."""
+    """Write the rows of a table to `output` as `form`. affected: something of the recording was not read, which each
+    object of JSON then says. Raises Unavailable where that cannot be written."""
+    from ..analysis.affected import marked
     from ..analysis.schema import records
+
+    affected = affected and form == "json"
 
     names = [column.name for column in columns]
     if form != PARQUET and output == STANDARD:
-        write_rows(names, records(data), form, single=single)
+        write_rows(names, marked(records(data), affected), form, single=single)
         return
     with writing(output) as file:
         if form == PARQUET:
@@ -57,7 +62,7 @@ def put_rows(
                 file.write(piece)
             return
         text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-        write_rows(names, records(data), form, single=single, out=text)
+        write_rows(names, marked(records(data), affected), form, single=single, out=text)
         text.detach()
 
 

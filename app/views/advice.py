@@ -7,7 +7,7 @@ import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
-from ..analysis.advice import Advice, Rule, advices, frame_of, thresholds_of
+from ..analysis.advice import INSTEAD, Advice, Rule, advice, advices, thresholds_of, withheld
 from ..analysis.advice_rules import RULES
 from ..domain.profile import Profile
 from ..domain.units import quantity
@@ -48,7 +48,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class AdvicePage(Page):
-    """`/results/<id>/advice`. changed: how many thresholds are not the rules' own. hidden: what the form carries on."""
+    """`/results/<id>/advice`. changed: how many thresholds are not the rules' own. hidden: what the form carries on.
+    withheld: why nothing is advised, empty where something may be; instead: what to do then."""
 
     template: ClassVar[str] = "results/advice.html"
     frame: Frame
@@ -57,6 +58,8 @@ class AdvicePage(Page):
     changed: int
     hidden: tuple[tuple[str, str], ...]
     csv: str
+    withheld: str
+    instead: str
 
 
 @blueprint.get("/results/<id>/advice")
@@ -85,6 +88,8 @@ def show(id: str) -> Response:
             changed=len(thresholds),
             hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k not in keys),
             csv=frame.url("advice.csv", None, *((k, v) for k, v in request.args.items() if k in keys and v)),
+            withheld=withheld(profile),
+            instead=INSTEAD,
         )
     )
 
@@ -93,7 +98,7 @@ def show(id: str) -> Response:
 def as_file(id: str, form: str) -> Response:
     """All findings; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "advice")
-    rows: pd.DataFrame = frame_of(advices(profile, frame.selection, thresholds_of(request.args)))
+    rows: pd.DataFrame = advice(profile, frame.selection, thresholds_of(request.args))
     return table_file(f"{frame.name} advice", form, rows)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from flask import Blueprint, Response, jsonify, request
 from werkzeug.wrappers import Response as AnyResponse
 
+from ..analysis.affected import SAYS_SO, affected
 from ..analysis.tables import TABLES
 from ..domain.errors import InvalidRequest, NotFound
 from ..domain.selection import NS_PER_MS
@@ -63,7 +64,13 @@ def table(id: str, table: str) -> AnyResponse:
         raise NotFound(f"There is no table {table[:40]!r}; there are {', '.join(TABLES)}.")
     profile, selection = services().store.results.open(id), selected()
     data = found.rows(profile, selection, request.args.get("by"))
-    return rows_asked(f"{services().store.results.get(id).name} {table}", data, found.columns, single=found.single)
+    return rows_asked(
+        f"{services().store.results.get(id).name} {table}",
+        data,
+        found.columns,
+        single=found.single,
+        affected=table not in SAYS_SO and bool(affected(profile)),
+    )
 
 
 @blueprint.get("/tables")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from flask import request
 
+from ..analysis.affected import affected
 from ..analysis.picking import with_event_name
 from ..domain.profile import Profile
 from ..domain.selection import WORDS, Selection
@@ -33,7 +34,8 @@ class Frame:
     key: of the page shown. narrows: whether there is something that a selection picks. selection: as asked for. event,
     unit: those that hold (the main event, where none was asked for), event empty where the result has none. measure:
     what its numbers are, in words. own: the words of the present page alone. carried: everything of the query but the
-    event, for the form that switches it. time_units: to write times in, empty where there are none.
+    event, for the form that switches it. time_units: to write times in, empty where there are none. affected: what is
+    to be said of all figures because something was not read, empty where there is nothing.
     """
 
     id: str
@@ -52,6 +54,7 @@ class Frame:
     reset: str
     own: Pairs
     carried: Pairs
+    affected: str
 
     def url(self, key: str | None = None, selection: Selection | None = None, *extra: tuple[str, str]) -> str:
         """A page of this result under a selection (by default the present one). key None: the page shown."""
@@ -146,5 +149,6 @@ def open_frame(id: str, key: str) -> tuple[Frame, Profile]:
         reset=selecting(Selection(event=selection.event)),
         own=own,
         carried=selection.only(event=None).to_query() + own,
+        affected=affected(profile).note,
     )
     return frame, profile

@@ -27,11 +27,12 @@ class Row:
 
 @dataclass(frozen=True)
 class LossesPage(Page):
-    """`/results/<id>/losses`."""
+    """`/results/<id>/losses`. reasons: why the recording is not complete."""
 
     template: ClassVar[str] = "results/losses.html"
     frame: Frame
     rows: tuple[Row, ...]
+    reasons: tuple[str, ...]
     csv: str
 
 
@@ -45,6 +46,7 @@ def show(id: str) -> Response:
         LossesPage(
             frame=frame,
             rows=tuple(Row(r["reason"] or "", scale.quantity(r["count"]), r["example"] or "") for r in rows),
+            reasons=() if frame.result.complete else tuple(frame.result.reasons) or ("It was cut short.",),
             csv=f"/results/{id}/losses.csv",
         )
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 from flask import Response, jsonify, request
 
+from ..analysis.affected import marked
 from ..analysis.tables import TABLES, Column, records
 from ..domain.errors import InvalidRequest
 from ..exporters.rows import ROW_FORMS, facts_of
@@ -152,15 +153,17 @@ def table_file(name: str, form: str, data: pd.DataFrame, columns: Sequence[Colum
     return attachment(Response(content, content_type=kind.media_type), name + kind.suffix)
 
 
-def rows_asked(name: str, data: pd.DataFrame, columns: Sequence[Column] = (), *, single: bool = False) -> Response:
+def rows_asked(
+    name: str, data: pd.DataFrame, columns: Sequence[Column] = (), *, single: bool = False, affected: bool = False
+) -> Response:
     """The rows as the word `format` asks for them: a list of objects (of a table that always has one row, one object),
-    or a file. Raises InvalidRequest."""
+    or a file. affected: something of the recording was not read, which each object then says. Raises InvalidRequest."""
     form = request.args.get("format") or "json"
     if form not in ROW_FORMS:
         raise InvalidRequest(f"format is one of {', '.join(ROW_FORMS)}, not {form[:40]!r}.", "format")
     if form != "json":
         return table_file(name, form, data, columns)
-    rows = records(data)
+    rows = marked(records(data), affected)
     return jsonify(rows[0] if single else rows)
 
 
