@@ -83,6 +83,7 @@ FILES: dict[str, Callable[[], bytes]] = {
     "speedscope": lambda: _data("samplers/py-spy.speedscope"),
     "mllm": lambda: _data("mllm/perf.json"),
     "chrome-trace": lambda: json.dumps({"traceEvents": CHROME}).encode(),
+    "cpuprofile": lambda: _data("v8/busy.cpuprofile"),
     "llama-trace": lambda: _data("llama/trace.txt"),
     "perfetto-trace": lambda: _data("perfetto/app.pftrace"),
     "pprof": lambda: _exported("pprof"),

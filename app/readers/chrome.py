@@ -3,6 +3,8 @@
 What PyTorch's profiler writes is such JSON too, and has a reader of its own.
 """
 
+from dataclasses import replace
+from functools import partial
 from typing import BinaryIO
 
 from ..domain.profile import Profile
@@ -14,6 +16,8 @@ sniff = looks_like_trace
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a trace. `source` names it in messages. Raises UnreadableInput where no event is in it."""
+    from . import v8_profile
+
     # What is compiled is loaded where something is read, and nowhere else.
     from .py_spy import events as py_spy_events
     from .trace.assembly import assembled
@@ -23,4 +27,10 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     events, dialect = read_events(stream), CHROME
     if py_spy_events.written(events):
         events, dialect = py_spy_events.prepared(events), py_spy_events.PY_SPY
+    else:
+        events, sampled = v8_profile.of_trace(events)
+        if sampled:
+            spans = [one.span() for one in sampled if one.time_ns]
+            span = (min(begin for begin, _ in spans), max(end for _, end in spans)) if spans else None
+            dialect = replace(dialect, more=partial(v8_profile.add, sampled), span=span)
     return assembled(events, source, getattr(stream, "defect", None), dialect)

@@ -30,6 +30,7 @@ from . import (
     pytorch,
     speedscope,
     stored,
+    v8_profile,
 )
 from .endings import whole
 from .not_read import advice
@@ -110,6 +111,7 @@ READERS: dict[str, Reader] = {
             compiled=True,
             by_lines=True,
         ),
+        Reader(v8_profile.FORMAT, "a .cpuprofile of Node or Chrome", v8_profile.sniff, v8_profile.read),
         Reader(
             *(perfetto_trace.FORMAT, "a trace of Perfetto", perfetto_trace.sniff, perfetto_trace.read), compiled=True
         ),

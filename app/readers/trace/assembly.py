@@ -47,13 +47,15 @@ _TAKEN = frozenset({"deviceProperties", "traceEvents", WORD})
 class Dialect:
     """What a format makes of trace events. nothing: why a file has none, and what to do then: the end of a sentence
     and another. facts: what else is to be told of the file, behind what stands beside its events. more: adds what
-    else was sampled, at times that count from the profile's zero, which it is given."""
+    else was sampled, at times that count from the profile's zero, which it is given. span: when that begins and
+    ends, in the file's own time."""
 
     format: str
     meaning: Meaning
     nothing: str
     facts: Mapping[str, str] = field(default_factory=dict)
     more: Callable[[ProfileBuilder, int], None] | None = None
+    span: tuple[int, int] | None = None
 
 
 class TraceBuilder(ProfileBuilder):
@@ -74,14 +76,14 @@ def assembled(events: TraceEvents, source: str, defect: str | None, dialect: Dia
     Raises UnreadableInput where there is no event at all. Give the events away: they are let go when they are not
     needed any more, as everything here that is large.
     """
-    if not len(events) and events.lost:
+    if not len(events) and events.lost and dialect.span is None:
         said = "; ".join(
             f"{reason} ({count:,} times, the first at {first})" for reason, count, first in events.lost[:3]
         )
         raise UnreadableInput(
             f"There is no event in {source} that can be read: {said}. Export it again, or record again."
         )
-    if not len(events):
+    if not len(events) and dialect.span is None:
         raise UnreadableInput(f"There is no event in {source}: {dialect.nothing}")
     builder = TraceBuilder(dialect.format)
     for reason, count, example in events.lost:
@@ -119,7 +121,7 @@ def _outlined(
     moments = moments[np.argsort(events.time_ns[moments], kind="stable")]
     counters = possible(events, phases, phases.of(COUNTER), builder)
     said = told(events, allocator, builder)
-    zero, last = _span(rows, events, (moments, counters, said.event))
+    zero, last = _span(rows, events, (moments, counters, said.event), dialect.span)
     arguments = ArgumentSets(events, np.concatenate((rows.arguments, events.arguments[moments])))
     devices = device_tables(rows, work, arguments, top.get("deviceProperties"), rank, said.devices)
     rows.numbers.clear()
@@ -184,11 +186,16 @@ def _text_of(top: dict[str, Any], *names: str) -> str | None:
     return next((str(top[name]) for name in names if isinstance(top.get(name), str) and top[name]), None)
 
 
-def _span(rows: Rows, events: TraceEvents, others: tuple[Array, ...]) -> tuple[int, int]:
+def _span(
+    rows: Rows, events: TraceEvents, others: tuple[Array, ...], sampled: tuple[int, int] | None
+) -> tuple[int, int]:
     """When the first thing was and when the last was over, in the file's own time."""
     times = [events.time_ns[found] for found in others]
     begun = [int(values.min()) for values in (rows.start_ns, *times) if len(values)]
     ended = [int(values.max()) for values in (rows.stop_ns, *times) if len(values)]
+    if sampled is not None:
+        begun.append(sampled[0])
+        ended.append(sampled[1])
     return (min(begun), max(ended)) if begun else (0, 0)
 
 

@@ -1,0 +1,160 @@
+"""Sampled JavaScript: files of Node, parts of Chrome's traces, and samples beside the events of a trace."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfloom.analysis.hotspots import hotspots
+from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.profile import Profile
+from perfloom.domain.selection import Selection
+from perfloom.domain.validity import fault
+from perfloom.readers import chrome, recognise, v8_profile
+from perfloom.readers.v8_profile import BAD_NODE, BAD_SAMPLE, EVENT, IDLE, NO_PROFILE, SECOND
+from tests.readers.made import events_of, losses, slices
+from tests.readers.samples import samples_of
+
+DATA = Path(__file__).parents[1] / "data" / "v8"
+CALL = {"scriptId": "1", "columnNumber": 0}
+
+
+def read(found: Any) -> Profile:
+    data = found if isinstance(found, bytes) else json.dumps(found).encode()
+    profile = recognise(data).read(io.BytesIO(data), "x")
+    assert fault(profile) is None
+    return profile
+
+
+def node(id: int, name: str, *children: int, line: int = 9, **more: Any) -> dict[str, Any]:
+    call = {"functionName": name, "url": "a.js", "lineNumber": line, **CALL}
+    return {"id": id, "callFrame": call, "children": list(children)} | more
+
+
+NODES = [node(1, "(root)", 2, 5, line=-1), node(2, "main", 3, 4), node(3, "f"), node(4, ""), node(5, "(idle)", line=-1)]
+FILE = {
+    "nodes": NODES,
+    "startTime": 1000,
+    "endTime": 1100,
+    "samples": [2, 3, 3, 5, 4],
+    "timeDeltas": [10, 20, 5, 5, 30],
+}
+
+
+def stacks(profile: Profile) -> list[tuple[int, str, int, str]]:
+    return [
+        (one.time_ns // 1000, one.event, one.weight // 1000, ";".join(frame.name for frame in one.stack))
+        for one in samples_of(profile)
+    ]
+
+
+def test_a_sample_holds_until_the_next() -> None:
+    profile = read(FILE)
+    assert profile.meta.format == v8_profile.FORMAT and profile.meta.duration_ns == 90_000
+    assert stacks(profile) == [
+        (0, EVENT, 20, "main"),
+        (20, EVENT, 5, "main;f"),
+        (25, EVENT, 5, "main;f"),
+        (30, IDLE, 30, "(idle)"),
+        (60, EVENT, 30, "main;(anonymous)"),
+    ]
+    (frame,) = {one.stack[-1] for one in samples_of(profile) if one.stack[-1].name == "f"}
+    assert frame.line == 10 and profile.functions.to_pylist()[0]["file"] == "a.js"
+    assert not profile.losses.num_rows
+
+
+def test_a_file_of_node() -> None:
+    raw = (DATA / "busy.cpuprofile").read_bytes()
+    told = json.loads(raw)
+    profile = read(raw)
+    # All of the time from the first sample to the end.
+    assert sum(events_of(profile).values()) == (told["endTime"] - told["startTime"] - told["timeDeltas"][0]) * 1000
+    rows = {row["name"]: row for row in hotspots(profile, Selection(event=EVENT)).to_dict("records")}
+    assert rows["busy"]["total"] >= rows["fib"]["total"] > 0
+
+
+def test_a_trace_of_node_has_samples_beside_slices() -> None:
+    profile = read(gzip.decompress((DATA / "trace.json.gz").read_bytes()))
+    assert profile.meta.format == chrome.FORMAT
+    assert {"host time", EVENT} <= set(events_of(profile))
+    assert any(name == "CpuProfiler::StartProfiling" for _, name, *_ in slices(profile))
+    assert [row["name"] for row in profile.threads.to_pylist()] == ["JavaScriptMainThread"]
+    # Of the two profiles of one thread only one counts.
+    assert list(losses(profile)) == [SECOND]
+    assert any(frame.name == "fib" for one in samples_of(profile) for frame in one.stack)
+
+
+def chunk(id: str, tid: int, data: dict[str, Any], name: str = "ProfileChunk") -> dict[str, Any]:
+    category = "disabled-by-default-v8.cpu_profiler"
+    return {"ph": "P", "name": name, "cat": category, "id": id, "pid": 7, "tid": tid, "ts": 1, "args": {"data": data}}
+
+
+def test_parts_of_a_trace_are_put_together() -> None:
+    events = [
+        {"ph": "M", "name": "thread_name", "pid": 7, "tid": 8, "args": {"name": "CrRendererMain"}},
+        chunk("0x1", 8, {"startTime": 1000}, "Profile"),
+        # From the thread that samples.
+        chunk("0x1", 9, {"cpuProfile": {"nodes": [node(1, "(root)"), node(2, "main", parent=1)], "samples": [2]}, "timeDeltas": [10]}),
+        chunk("0x1", 9, {"cpuProfile": {"nodes": [node(3, "f", parent=2)], "samples": [3, 2]}, "timeDeltas": [20, 5]}),
+        chunk("0x1", 9, {"endTime": 1100}),
+    ]  # fmt: skip
+    profile = read({"traceEvents": events})
+    assert stacks(profile) == [(0, EVENT, 20, "main"), (20, EVENT, 5, "main;f"), (25, EVENT, 65, "main")]
+    assert [(row["pid"], row["tid"], row["name"]) for row in profile.threads.to_pylist()] == [(7, 8, "CrRendererMain")]
+    assert not profile.losses.num_rows and profile.meta.duration_ns == 90_000
+
+
+def test_samples_beside_the_events() -> None:
+    trace = {
+        "traceEvents": [{"ph": "X", "name": "work", "pid": 1, "tid": 2, "ts": 5, "dur": 20}],
+        "stackFrames": {"1": {"name": "main", "category": "app"}, "2": {"name": "f", "parent": 1}},
+        "samples": [
+            {"cpu": 0, "tid": 2, "ts": 10.5, "name": "cycles:u", "sf": 2, "weight": 3},
+            {"cpu": 0, "tid": 2, "ts": 12, "name": "cycles:u", "sf": "1", "weight": 4},
+            {"cpu": 0, "tid": 2, "ts": 13, "name": "cycles:u", "sf": 77, "weight": 1},
+            "nothing",
+        ],
+    }
+    profile = read(trace)
+    assert events_of(profile)["cycles:u"] == 7
+    assert Counter(stack for _, event, _, stack in stacks(profile) if event == "cycles:u") == {"main;f": 1, "main": 1}
+    assert losses(profile)[BAD_SAMPLE][0] == 2
+    assert profile.threads.num_rows == 1 and "samples" not in profile.meta.facts
+    assert events_of(read(trace | {"traceEvents": []}))["cycles:u"] == 7
+
+
+def test_what_is_damaged_is_counted() -> None:
+    bent = FILE | {"nodes": [*NODES, {"id": 6}, 7], "samples": [2, 99, "x", 3], "timeDeltas": [10, 20, 5]}
+    profile = read(bent)
+    assert {reason: count for reason, (count, _) in losses(profile).items()} == {
+        BAD_NODE: 2,
+        BAD_SAMPLE: 2,
+        NO_PROFILE: 1,
+    }
+    for raw in (json.dumps(FILE).encode()[:-20], json.dumps(FILE | {"samples": [], "timeDeltas": []}).encode()):
+        with pytest.raises(UnreadableInput):
+            v8_profile.read(io.BytesIO(raw), "x")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["id", "callFrame", "children", "parent", "tid", "ts", "sf", "name", "functionName"]), inner, max_size=4),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(st.lists(JSON, max_size=4), st.lists(JSON, max_size=4), st.lists(JSON, max_size=4), JSON)
+def test_any_json_is_read_or_refused(nodes: Any, samples: Any, deltas: Any, end: Any) -> None:
+    file = {"nodes": [*NODES, *nodes], "samples": samples, "timeDeltas": deltas, "startTime": end, "endTime": end}
+    try:
+        assert fault(v8_profile.read(io.BytesIO(json.dumps(file).encode()), "x")) is None
+    except UnreadableInput:
+        pass
