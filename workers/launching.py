@@ -18,6 +18,7 @@ from perfloom.domain.facts import HostFacts
 from perfloom.domain.jobs import JobSpec, JobState, Outcome
 from perfloom.launchers import argv as argv_of
 from perfloom.launchers.plan import planned
+from perfloom.recorders import perf_record
 from perfloom.recorders.preflight import Level
 from perfloom.store.disk import disk_errors
 from perfloom.store.jobs import Job
@@ -103,7 +104,8 @@ def launch(road: Road, job: Job, files: JobFiles) -> None:
     cwd = working_directory(spec, files)
     argv = argv_of(spec, facts, files.artefacts)
     executable = facts.perf if facts.perf and Path(argv[0]).name == Path(facts.perf).name else None
-    supervised.write_task(files, argv, str(cwd), spec.duration_s, road.settings.reserve_bytes, executable)
+    inside = perf_record.counts_inside(argv)
+    supervised.write_task(files, argv, str(cwd), spec.duration_s, road.settings.reserve_bytes, executable, inside)
     child = supervised.spawn(files)
     try:
         who = processes.identity(child.pid)

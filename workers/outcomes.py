@@ -34,6 +34,12 @@ def ending(exit: dict[str, Any], spec: JobSpec, *, cancel_requested: bool) -> En
         short.append("Perfloom was stopped while it recorded.")
     elif stopped == supervisor.DISK:
         short.append("The recording was ended because the disk was nearly full.")
+    killed = exit.get("recorder_signal")
+    if killed is not None:
+        short.append(
+            f"perf was ended by {signal_name(int(killed))} before the command had ended, as the kernel does when "
+            "memory is short; the command ran on, unrecorded. What was recorded until then is kept."
+        )
     if not stopped and number is not None:
         short.append(f"The command was ended by {signal_name(int(number))}.")
     if not stopped and status:

@@ -1,6 +1,7 @@
 """Reading files, or what the ranks of a planned job left, into the columns of one profile."""
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -11,11 +12,15 @@ from perfloom.domain.pieces import Spill
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.tables import column
 from perfloom.domain.validity import too_heavy
+from perfloom.readers.counted import with_counts, without_counts
 from perfloom.readers.merge import FEW, Merged, Merging, Origin
 from perfloom.store import columns
 from perfloom.workers.read_ahead import read_all
 from perfloom.workers.read_ranks import read_planned
-from perfloom.workers.read_request import Answers, Request
+from perfloom.workers.read_request import Answers, Input, Request
+
+COUNTS = "perf-stat.txt"
+RECORDINGS = ("perf.data", "perf.script")
 
 
 def read_columns(request: Request, answers: Answers) -> tuple[Path, ...]:
@@ -36,6 +41,8 @@ def read_columns(request: Request, answers: Answers) -> tuple[Path, ...]:
 def _read_files(request: Request, answers: Answers, spill: Spill) -> tuple[list[Path], Merged]:
     """(texts that were written, what is in the files), which are ranks where there are several."""
     count = len(request.inputs)
+    if counts_beside(request.inputs):
+        return _read_both(request, answers)
     merging = Merging(spill, addresses=count <= FEW, aligner=Alignment() if count > 1 else None)
     written: list[Path] = []
     for number, found in enumerate(read_all(request, answers, request.inputs)):
@@ -52,6 +59,31 @@ def _read_files(request: Request, answers: Answers, spill: Spill) -> tuple[list[
         merging.add(found.profile, Origin(f"rank {merging.processes}", merging.processes))
     answers.progress(None, "Brings the ranks together", now=True)
     return written, merging.finish()
+
+
+def counts_beside(inputs: Sequence[Input]) -> bool:
+    """Whether these are a recording and what perf stat counted at the same time."""
+    names = [one.name for one in inputs]
+    return len(names) == 2 and COUNTS in names and any(name.startswith(RECORDINGS) for name in names)
+
+
+def _read_both(request: Request, answers: Answers) -> tuple[list[Path], Merged]:
+    """The same of a recording with counts beside it. Without the counts the rest is still good."""
+    recording = counts = None
+    for one, found in zip(request.inputs, read_all(request, answers, request.inputs), strict=True):
+        if one.name == COUNTS:
+            counts = found
+        elif found.error is not None:
+            raise found.error
+        else:
+            recording = found
+    assert recording is not None and recording.profile is not None and counts is not None
+    _check_weights(recording.profile)
+    if counts.profile is not None:
+        profile = with_counts(recording.profile, counts.profile)
+    else:
+        profile = without_counts(recording.profile, counts.error.message if counts.error else "It is no text.")
+    return list(recording.written), Merged(profile, {})
 
 
 def _check_weights(profile: Profile) -> None:

@@ -41,12 +41,15 @@ def write_task(
     duration_s: float | None,
     reserve_bytes: int,
     executable: str | None = None,
+    inside: bool = False,
 ) -> None:
-    """Say what the supervisor shall do. executable: the file of the program that argv names, where it is known."""
+    """Say what the supervisor shall do. executable: the file of the program that argv names, where it is known. inside:
+    perf record has a perf stat as its command, which starts the program."""
     task = {
         "argv": list(argv),
         "executable": executable,
         "cwd": cwd,
+        "inside": inside,
         "output": str(files.output),
         "head_bytes": HEAD_BYTES,
         "tail_bytes": TAIL_BYTES,

@@ -28,8 +28,11 @@ from typing import Any
 
 from perfloom.workers import processes
 from perfloom.workers.capture import Capture
+from perfloom.workers.lineage import Lineage, signal_told
 
 TICK_S = 0.25
+# So often, and at first, it is looked whom perf has started.
+BEGIN_S, BEGIN_TICK_S = 2.0, 0.01
 LEFT_OVER_GRACE_S = 2.0
 LEFT_OVER_LIMIT_S = 10.0
 
@@ -102,7 +105,7 @@ class Supervisor:
     argv, cwd: what to start, and where. executable: its file, null to look in PATH for argv[0]. output: path of the
     log. head_bytes, tail_bytes: how much of the output's beginning and end is kept. duration_s: null or the limit.
     finish_s: how long the program may take to complete its files when it is asked to end. watch: a directory whose
-    file system must keep reserve_bytes free.
+    file system must keep reserve_bytes free. inside: argv is perf record with perf stat as its command.
     """
 
     def __init__(self, run: Path, task: dict[str, Any], environment: dict[str, str]) -> None:
@@ -117,9 +120,13 @@ class Supervisor:
         self.stop_reason = ""
         self.stop_at = 0.0
         self.asked_tree = False
+        self.asked_counter = False
         self.ended_processes = 0
         self.term_received = False
         self.survivors: list[int] = []
+        self.inside = bool(task.get("inside"))
+        self.lineage: Lineage | None = None
+        self.recorder_signal: int | None = None
 
     def main(self) -> None:
         """Start the program, follow it, end what it leaves, and write exit.json."""
@@ -132,6 +139,8 @@ class Supervisor:
             error = self.start()
         if self.pid is not None:
             self.follow(began)
+            while self.recorder_died():
+                self.follow(began)
             self.end_left_over()
         self.finish(started, error)
 
@@ -167,6 +176,7 @@ class Supervisor:
             os.close(writing)
         child.returncode = 0  # Reaped here, with everything else.
         self.pid = child.pid
+        self.lineage = Lineage(child.pid, inside=self.inside)
         self.pipe = reading
         self.selector.register(reading, selectors.EVENT_READ, "output")
         who = processes.identity(child.pid)
@@ -203,8 +213,23 @@ class Supervisor:
             if self.stop_reason:
                 self.press()
             wait = TICK_S if limit is None else max(0.0, min(TICK_S, began + limit - now))
+            if self.lineage is not None and not self.lineage.complete and now - began < BEGIN_S:
+                self.lineage.look()
+                wait = min(wait, BEGIN_TICK_S)
             self.receive(wait if not self.stop_reason else 0.02)
             self.reap()
+
+    def recorder_died(self) -> bool:
+        """Whether perf was killed and the program that it started is left: then that is followed from here on."""
+        if self.lineage is None or self.stop_reason or self.wait_status is None or not os.WIFSIGNALED(self.wait_status):
+            return False
+        left = self.lineage.left()
+        if left is None or left[0] == self.pid:
+            return False
+        if self.recorder_signal is None:
+            self.recorder_signal = os.WTERMSIG(self.wait_status)
+        self.pid, self.wait_status = left
+        return self.wait_status is None or self.recorder_died()
 
     def look_around(self) -> None:
         """What no signal tells: a cancel file, a disk that fills up."""
@@ -222,6 +247,8 @@ class Supervisor:
             if disk.f_bavail * disk.f_frsize < int(self.task.get("reserve_bytes", 0)):
                 self.stop(DISK)
         self.capture.flush()
+        if self.lineage is not None:
+            self.lineage.look()
 
     def stop(self, reason: str) -> None:
         """Ask the program to end: SIGINT, on which perf completes its file and ends its command."""
@@ -229,20 +256,29 @@ class Supervisor:
             return
         self.stop_reason = reason
         self.stop_at = time.monotonic()
-        self._send_program(signal.SIGINT)
+        if self.recorder_signal is not None:
+            self._send_program(signal.SIGTERM)
+        elif self.lineage is None or not self.lineage.ask():
+            self._send_program(signal.SIGINT)
 
     def press(self) -> None:
         """Be firmer with whoever does not end: first the tree below the program, then the program too."""
         since = time.monotonic() - self.stop_at
         if since < ASK_TREE_S:
             return
-        below = [one for one in processes.descendants(os.getpid()) if one.pid != self.pid]
+        counter = self.lineage.counter if self.lineage else None
+        spared = {self.pid, counter.pid if counter else None}
+        below = [one for one in processes.descendants(os.getpid()) if one.pid not in spared]
         if since >= KILL_TREE_S:
             processes.send_all(below, signal.SIGKILL)
         elif not self.asked_tree:
             self.asked_tree = True
             processes.send_all(below, signal.SIGTERM)
         finish = KILL_TREE_S + float(self.task.get("finish_s", 30.0))
+        if since >= KILL_TREE_S + ASK_TREE_S and counter is not None and not self.asked_counter:
+            # It has nobody to wait for any more, and does not end.
+            self.asked_counter = True
+            self._send_program(signal.SIGINT)
         if since >= finish + 2:
             self._send_program(signal.SIGKILL)
         elif since >= finish:
@@ -286,13 +322,17 @@ class Supervisor:
         """Wait for whoever has ended: the program, and what lost its parent and came here."""
         while True:
             try:
-                pid, wait_status = os.waitpid(-1, os.WNOHANG)
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                if ended is None:
+                    return
+                about = processes.status(ended.si_pid)
+                pid, wait_status = os.waitpid(ended.si_pid, 0)
             except ChildProcessError:
-                return
-            if pid == 0:
                 return
             if pid == self.pid:
                 self.wait_status = wait_status
+            elif self.lineage is not None:
+                self.lineage.reaped(pid, wait_status, about.started if about else 0)
 
     def end_left_over(self) -> None:
         """The program has ended: so does everything it started. TERM, then KILL until nobody is left."""
@@ -327,13 +367,26 @@ class Supervisor:
             "output_dropped": self.capture.dropped,
             "ended_processes": self.ended_processes,
             "survivors": self.survivors,
+            "recorder_signal": self.recorder_signal,
         }
         if self.wait_status is not None:
             if os.WIFSIGNALED(self.wait_status):
                 result["signal"] = os.WTERMSIG(self.wait_status)
             else:
                 result["exit_status"] = os.WEXITSTATUS(self.wait_status)
+        if self.inside and result["exit_status"] == 0 and not self.stop_reason:
+            result |= self.end_below()
         write_exit(self.run_directory, result)
+
+    def end_below(self) -> dict[str, int | None]:
+        """How the program below perf stat ended, where that says 0."""
+        missed = self.lineage.not_waited_for() if self.lineage else None
+        if missed is None:
+            told = signal_told(self.task["argv"], Path(self.task["output"]), self.environment)
+            return {"exit_status": None, "signal": told} if told else {}
+        if os.WIFSIGNALED(missed):
+            return {"exit_status": None, "signal": os.WTERMSIG(missed)}
+        return {"exit_status": os.WEXITSTATUS(missed)}
 
 
 def _pipe_that_never_breaks() -> tuple[int, int]:

@@ -12,13 +12,24 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from ..domain.event_names import SAMPLED_ONLY
 from ..domain.listing import ranges_of, ranges_text
 from ..domain.profile import Profile
 from ..domain.selection import NS_PER_MS, Selection
 from ..domain.tables import NO_ID, texts
 from .devices import devices
 from .grouping import Group, groups_of, host_label, rank_label
-from .measured import Measured, counted, idle, in_table_order, measured, running_percent, sampled, total_of
+from .measured import (
+    Measured,
+    best_total,
+    counted,
+    idle,
+    in_table_order,
+    measured,
+    note_of,
+    running_percent,
+    sampled,
+)
 from .picking import Threads, event_id, event_names, events_selected, threads_of, threads_selected
 from .schema import Column, frame, records
 from .slices import has_clock, slices_selected
@@ -47,6 +58,7 @@ def _share(name: str, words: str) -> Column:
     return Column(name, "%", f"Of the device: {words}; missing where there is none, or several.", "Float64")
 
 
+_NOTE = Column("note", "", f"Why there is no value, as in: {SAMPLED_ONLY}.")
 SUMMARY = (
     Column("format", "", "The format the profile was read from."),
     Column(
@@ -62,8 +74,9 @@ SUMMARY = (
     Column("main_event", "", "The event a page shows first."),
     Column("unit", "", "The unit of the main event."),
     Column(
-        "value", "event", "Weight of the selected samples of the main event, or the sum of what was counted.", "number"
+        "value", "event", "What was counted of the main event, or else the weight of the selected samples.", "number"
     ),
+    _NOTE,
     Column("command", "", "The command that was recorded."),
     Column("complete", "", "False where the recording was cut short.", "bool"),
     Column("reasons", "", "Why it is not complete."),
@@ -100,7 +113,8 @@ EVENTS = (
     Column("scaling", "", "The factor by which multiplexed counts were scaled up.", "Float64"),
     Column("attributes", "", "With what terms of perf it was recorded beside its name, as in freq=997."),
     _SAMPLES,
-    Column("value", "event", "Weight of the selected samples, or the sum of what was counted.", "number"),
+    Column("value", "event", "What was counted in all, or else the weight of the selected samples.", "number"),
+    _NOTE,
     _RUNNING,
     Column(
         "deviation_percent",
@@ -128,7 +142,7 @@ COUNTS = (
     Column("cpu", "", "The CPU that was counted on; missing for all of them.", "Int64"),
     _RUN,
     Column("source", "", "sampled, or counted (perf stat)."),
-    Column("status", "", "For a count: ok, or why there is no value."),
+    Column("status", "", "For a count: ok, or why there is no value; for samples: why they tell no total."),
     _RUNNING,
     Column(
         "deviation_percent",
@@ -156,6 +170,7 @@ THREADS = (
     _UNIT,
     _SAMPLES,
     Column("value", "event", "Weight of the selected samples, or what was counted.", "number"),
+    _NOTE,
     Column("percent", "%", "value as a share of all the selection holds of this event.", "Float64"),
     Column("key", "", "The stable key rank/pid/tid, as the filter --thread takes it; missing for a count of all."),
     _RUN,
@@ -206,7 +221,8 @@ def summary(profile: Profile, selection: Selection) -> pd.DataFrame:
             "processes": [_processes_of(threads, inside)],
             "main_event": [event_names(profile)[main] if main != NO_ID else None],
             "unit": [texts(profile.events, "unit")[main] if main != NO_ID else None],
-            "value": [total_of(m.value for m in mine)],
+            "value": [best_total(mine)],
+            "note": [note_of(mine)],
             "command": [meta.command],
             "complete": [meta.complete],
             "reasons": ["; ".join(meta.reasons) or None],
@@ -265,7 +281,8 @@ def events(profile: Profile, selection: Selection) -> pd.DataFrame:
             "unit": texts(table, "unit"),
             **{name: table.column(name).to_pylist() for name in _AS_RECORDED},
             "samples": [sum(m.samples for m in rows[event]) for event in chosen],
-            "value": [total_of(m.value for m in rows[event]) for event in chosen],
+            "value": [best_total(rows[event]) for event in chosen],
+            "note": [note_of(rows[event]) for event in chosen],
             "running_percent": [running_percent(rows[event]) for event in chosen],
             "deviation_percent": [
                 rows[event][0].deviation_percent if len(rows[event]) == 1 else None for event in chosen
@@ -304,9 +321,9 @@ def threads(profile: Profile, selection: Selection) -> pd.DataFrame:
     rows = sampled(profile, selection) + counted(profile, selection, each_cpu=False)
     rows = in_table_order(rows + idle(profile, selection, {m.thread for m in rows}))
     table = threads_of(profile)
-    whole: dict[int, int | float] = {}
+    whole: dict[tuple[int, str], int | float] = {}
     for m in rows:
-        whole[m.event] = whole.get(m.event, 0) + (m.value or 0)
+        whole[m.event, m.source] = whole.get((m.event, m.source), 0) + (m.value or 0)
 
     def of_counter(m: Measured, all_threads: str, one_cpu: str) -> str:
         return all_threads if m.cpu is None else one_cpu.format(m.cpu)
@@ -322,8 +339,11 @@ def threads(profile: Profile, selection: Selection) -> pd.DataFrame:
             "kind": [table.kind[m.thread] or None if m.thread >= 0 else of_counter(m, "thread", "cpu") for m in rows],
             "samples": [m.samples for m in rows],
             "percent": [
-                None if m.value is None else 100 * m.value / whole[m.event] if whole[m.event] else 0.0 for m in rows
+                None if m.value is None else 100 * m.value / total if total else 0.0
+                for m in rows
+                for total in (whole[m.event, m.source],)
             ],
+            "note": [m.status if m.status == SAMPLED_ONLY else None for m in rows],
             "key": [table.key[m.thread] if m.thread >= 0 else None for m in rows],
         },
     )

@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..domain.event_names import SAMPLED_ONLY, occurs
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import column
+from ..readers.perf_script.chains import LOST_IN_KERNEL
 from .picking import (
     EXACT,
     event_id,
@@ -54,6 +56,43 @@ class Measured(NamedTuple):
         return running_percent([self])
 
 
+def guessed_events(profile: Profile) -> frozenset[int]:
+    """The events whose samples tell no total: what occurs now and then (see `occurs`) and was sampled by frequency, so
+    that perf guessed how many each sample stands for, or by period with samples lost."""
+
+    def build() -> frozenset[int]:
+        rows = profile.events.select(["name", "sampling", "weighted"]).to_pylist()
+        event = column(profile.samples, "event")
+        lost = LOST_IN_KERNEL in profile.losses.column("reason").to_pylist()
+
+        def guessed(n: int) -> bool:
+            row = rows[n]
+            if not occurs(row["name"]) or not (mine := event == n).any():
+                return False
+            if row["sampling"] is not None or not row["weighted"]:
+                return lost or row["sampling"] == "frequency"
+            # Nothing tells how: a period that was given is always the same.
+            weight = column(profile.samples, "weight")[mine]
+            return lost or bool((weight != weight[0]).any())
+
+        return frozenset(n for n in range(len(rows)) if guessed(n))
+
+    return remembered(profile, "guessed events", build, pin=True)
+
+
+def best_total(rows: Iterable[Measured]) -> int | float | None:
+    """Σ of what was counted, where anything was, else of what was sampled; None where neither tells a total."""
+    rows = list(rows)
+    counts = [m.value for m in rows if m.source == "counted" and m.value is not None]
+    return total_of(counts) if counts else total_of(m.value for m in rows)
+
+
+def note_of(rows: Iterable[Measured]) -> str | None:
+    """What is to be said where `best_total` is None: SAMPLED_ONLY where there are samples."""
+    rows = list(rows)
+    return SAMPLED_ONLY if best_total(rows) is None and any(m.status == SAMPLED_ONLY for m in rows) else None
+
+
 def measured(profile: Profile, selection: Selection) -> list[Measured]:
     """Everything that was measured of a selection."""
     return sampled(profile, selection) + counted(profile, selection)
@@ -76,6 +115,7 @@ def sampled(profile: Profile, selection: Selection) -> list[Measured]:
     weight = {e: sums_on(piles.thread, piles.weight, size) for e, piles in found}
     number = {e: sums_on(piles.thread, piles.count, size) for e, piles in found}
     threads, run = threads_of(profile), profile.threads.column("run").to_pylist()
+    guessed = guessed_events(profile)
     return [
         Measured(
             event=e,
@@ -85,8 +125,9 @@ def sampled(profile: Profile, selection: Selection) -> list[Measured]:
             run=run[t],
             cpu=None,
             samples=n,
-            value=w,
+            value=None if e in guessed else w,
             source="sampled",
+            status=SAMPLED_ONLY if e in guessed else None,
         )
         for e, _ in found
         for t in np.flatnonzero(number[e]).tolist()

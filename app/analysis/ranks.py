@@ -11,7 +11,7 @@ from ..domain.profile import Profile
 from ..domain.selection import NS_PER_MS, Selection
 from ..domain.tables import NO_ID, texts
 from .counting import numbered
-from .measured import Measured, measured, running_percent, total_of
+from .measured import Measured, best_total, measured, note_of, running_percent
 from .picking import event_names, in_ranks, threads_of
 from .schema import Column, frame
 
@@ -70,7 +70,7 @@ def ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
         for key in told.keys() - {key for _, key in found}:
             found[NO_ID, key] = []
     order = sorted(found, key=lambda one: (one[1][0], one[0] == NO_ID, one[0], _order(one[1])))
-    value = {one: total_of(m.value for m in found[one]) for one in order}
+    value = {one: best_total(found[one]) for one in order}
     whole: dict[tuple[int, int], list[int | float]] = defaultdict(list)
     for event, key in order:
         if event != NO_ID:
@@ -105,6 +105,10 @@ def ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
             ],
             "threads": [len({m.thread for m in found[one] if m.thread >= 0}) for one in order],
             **{name: [row.get(name) for row in about] for name in NOTED},
+            "note": [
+                " ".join(filter(None, (row.get("note"), note_of(found[one])))) or None
+                for row, one in zip(about, order, strict=True)
+            ],
             "ran_ms": [_ran_ms(row) for row in about],
             "running_percent": [running_percent(found[one]) for one in order],
         },

@@ -18,10 +18,12 @@ from ..analysis.counting import measured_values
 from ..analysis.functions import KIND_WORDS, functions_of, last_part
 from ..analysis.grouping import Group, groups_of
 from ..analysis.hotspots import kinds_of
+from ..analysis.measured import guessed_events
 from ..analysis.picking import event_id, event_names, samples_kept, sums_on
 from ..analysis.piles import piles_kept, piles_of
 from ..analysis.reshaping import call_tree
 from ..domain.errors import InvalidRequest
+from ..domain.event_names import SAMPLED_ONLY
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, ROOT, texts
@@ -31,6 +33,8 @@ Array = np.ndarray[Any, Any]
 BY = ("process", "thread", "rank", "host")
 TOP = 8
 BARS = 24
+OF_SAMPLES = ("process", "thread")
+"""What samples tell apart where an event was counted too; counts are of all processes and threads together."""
 ROW, LEGEND_ROW, AXIS = 30, 20, 34
 SCALE_PX = 11
 """The size of the marks' text, in static/css/bars.css."""
@@ -75,7 +79,7 @@ class BarData:
     """Bars of one event, the longest first. labels: of the bars. left_out: how many more bars there are, and what they
     weigh in all (left_out_value). total: of the event, bars that are left out included. by_function: False where
     nothing of the event was sampled, so that nothing tells its functions and the bars are of one colour.
-    running_percent: of what was counted, for which share of the time there was a counter.
+    running_percent: of what was counted, for which share of the time there was a counter. note: why there is no total.
     """
 
     event: str
@@ -83,11 +87,12 @@ class BarData:
     by: str
     labels: tuple[str, ...]
     series: tuple[Series, ...]
-    total: int | float
+    total: int | float | None
     left_out: int
     left_out_value: int | float
     by_function: bool = True
     running_percent: float | None = None
+    note: str = ""
 
 
 def count_bars(
@@ -104,6 +109,15 @@ def count_bars(
     event = event_id(profile, selection.event)
     labels, weight, functions = _sampled(profile, selection, event, by, top)
     counted, running = measured_values(profile, selection, event, Group(by))
+    guessed = event in guessed_events(profile)
+    if guessed or (counted and by not in OF_SAMPLES):
+        # Samples that tell no total; or what tells it beside them.
+        labels, weight, functions = (), np.zeros((0, 1), np.int64), []
+    total: int | float | None = None
+    if counted or not guessed:
+        total = sum(counted.values()) if counted else int(weight.sum())
+    if weight.any():
+        counted = {}
     names = list(dict.fromkeys([*labels, *counted]))
     place = {name: n for n, name in enumerate(names)}
     table: list[list[int | float]] = [[0] * (len(functions) + 1) for _ in names]
@@ -133,11 +147,12 @@ def count_bars(
         by=by,
         labels=tuple(names[n] for n in shown),
         series=tuple(series),
-        total=sum(sum(table[n]) for n in order),
+        total=total,
         left_out=len(rest),
         left_out_value=sum(sum(table[n]) for n in rest),
         by_function=bool(weight.any()) or not counted,
         running_percent=running,
+        note=SAMPLED_ONLY if total is None else "",
     )
 
 
@@ -172,6 +187,8 @@ def draw(data: BarData, room: Room = WIDE) -> str:
     bars = len(data.labels)
     if not bars:
         message = f"Nothing of {data.event} was measured here." if data.event else "Nothing was measured here."
+        if data.note:
+            message = f"{data.event}: {data.note}."
         return _text_only(message, room)
     height = AXIS + ROW * bars
     drawn = _layout(data, height, room)

@@ -60,6 +60,7 @@ _SAME = {
     "stack_bytes": "stack_bytes",
     "pid": "pid",
     "per_cpu": "per_cpu",
+    "count_hardware": "count_hardware",
     "duration": "duration_s",
     "interval": "interval_ms",
     "repeat": "repeat",

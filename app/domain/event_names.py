@@ -50,6 +50,8 @@ MODIFIERS = re.compile(r"[ukhIGHpPSDWeb]+")
 CLOCKS = frozenset({"cpu-clock", "task-clock"})
 CYCLES = frozenset({"cycles", "cpu-cycles"})
 
+SAMPLED_ONLY = "sampled, not counted"
+"""In place of a total that samples do not tell."""
 FIRST_EVENT = "first event"
 """The fact that tells which event a text of perf script begins with, as stackcollapse-perf.pl would choose it."""
 
@@ -61,6 +63,7 @@ _SAMPLING = frozenset(
 )
 """Terms that say how an event is sampled and what it is called, and not what is measured."""
 _TERMS = re.compile(r"(?P<event>[^/\s]+)/(?P<terms>[^/]*)/(?P<modifiers>[A-Za-z]*)")
+_TRACEPOINT = re.compile(r"[\w*?.-]+:[\w*?.-]+")
 _STAT_NS = re.compile(r"sched:sched_stat_(wait|sleep|iowait|blocked|runtime)")
 """Tracepoints that count nanoseconds (`__perf_count(delay)` in include/trace/events/sched.h)."""
 _CONFIGS = {
@@ -166,6 +169,13 @@ def tells_time(event: str) -> bool:
     name = split(plain(event)[0])[0]
     inside = re.fullmatch(r"cpu(?:_core|_atom)?/(.*)/", name)
     return (inside[1] if inside else name) in CLOCKS | CYCLES
+
+
+def occurs(event: str) -> bool:
+    """Whether an event of perf is something that happens now and then, as page faults do and tracepoints: software
+    events but clocks. perf guesses their periods from the last few, so that their sum is no total."""
+    name = split(plain(event)[0])[0]
+    return (name in SOFTWARE and name not in CLOCKS) or _TRACEPOINT.fullmatch(name) is not None
 
 
 def main_of(names: Sequence[str], asked_first: str | None = None) -> str | None:

@@ -148,7 +148,8 @@ class JobSpec:
     """Everything a job needs to know, as the user gave it. Holds no secret. Survives as JSON.
 
     command: argv. inputs: files copied into the working directory first. frequency: Hz, period: counts; one of the
-    two. stack_bytes: per sample, for dwarf. pid: for Scope.PROCESS. duration_s: the recording is ended after it.
+    two. stack_bytes: per sample, for dwarf. count_hardware: events of the CPU are counted while they are sampled, for
+    which they take counters. pid: for Scope.PROCESS. duration_s: the recording is ended after it.
     interval_ms, repeat: for perf stat. cwd None: the job's own directory.
 
     target: the name of a Target. mpi None: one process. modules: loaded before anything else (module load). path,
@@ -174,6 +175,7 @@ class JobSpec:
     stack_bytes: int = 8192
     pid: int | None = None
     per_cpu: bool = False
+    count_hardware: bool = False
     duration_s: float | None = None
     interval_ms: int | None = None
     repeat: int | None = None

@@ -56,6 +56,7 @@ def _messages(spec: JobSpec) -> list[tuple[str, str | None]]:
         ("stack_bytes", _stack(spec.stack_bytes)),
         ("pid", _pid(spec)),
         ("per_cpu", switch(spec.per_cpu)),
+        ("count_hardware", switch(spec.count_hardware)),
         ("duration", _duration(spec.duration_s)),
         ("interval", number(spec.interval_ms, 1, MAX_INTERVAL_MS, "milliseconds between two readings")),
         ("repeat", number(spec.repeat, 1, MAX_REPEAT, "runs")),

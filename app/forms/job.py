@@ -49,6 +49,7 @@ class JobFields:
     stack_bytes: str = "8192"
     pid: str = ""
     per_cpu: bool = False
+    count_hardware: bool = False
     duration: str = ""
     interval: str = ""
     repeat: str = ""
@@ -143,6 +144,7 @@ def to_fields(spec: JobSpec) -> JobFields:
         stack_bytes=number_text(spec.stack_bytes),
         pid=number_text(spec.pid),
         per_cpu=spec.per_cpu,
+        count_hardware=spec.count_hardware,
         duration=number_text(spec.duration_s),
         interval=number_text(spec.interval_ms),
         repeat=number_text(spec.repeat),
@@ -254,6 +256,7 @@ _CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "stack_bytes": lambda text: whole(text) or JobSpec.stack_bytes,
     "pid": whole,
     "per_cpu": bool,
+    "count_hardware": bool,
     "duration": duration,
     "interval": whole,
     "repeat": whole,

@@ -76,7 +76,7 @@ def relevant(spec: JobSpec, target: Target | None = HERE[LOCAL]) -> frozenset[st
     used = set(ALWAYS)
     used |= {"pid"} if spec.scope is Scope.PROCESS else STARTED
     if spec.recorder is RecorderName.PERF_RECORD:
-        used |= {"sampling", "frequency", "period", "call_graph", "keep_recordings"}
+        used |= {"sampling", "frequency", "period", "call_graph", "count_hardware", "keep_recordings"}
         if spec.call_graph is CallGraph.DWARF:
             used |= {"stack_bytes"}
     elif spec.recorder is RecorderName.PERF_STAT:

@@ -9,8 +9,8 @@ from pathlib import PurePath
 from typing import Protocol
 
 from ..domain.facts import HostFacts
-from ..domain.jobs import JobSpec
-from ..recorders import recorder_of
+from ..domain.jobs import JobSpec, RecorderName
+from ..recorders import perf_record, recorder_of
 from .direct import Direct
 
 
@@ -43,7 +43,11 @@ def argv(spec: JobSpec, facts: HostFacts | None, artefacts: PurePath) -> tuple[s
 
     artefacts: the directory for what is recorded; relative, it is meant from where the command starts.
     """
-    inner = recorder_of(spec).argv(spec, facts or UNKNOWN_HOST, artefacts)
+    known = facts or UNKNOWN_HOST
+    if spec.recorder is RecorderName.PERF_RECORD:
+        inner = perf_record.counting(spec, known, artefacts)
+    else:
+        inner = recorder_of(spec).argv(spec, known, artefacts)
     return LAUNCHERS["direct"].argv(spec, inner)
 
 

@@ -1,13 +1,17 @@
 """`perf record`: samples of where time goes, with call stacks."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from ..domain.event_names import SOFTWARE, occurs, plain, split
 from ..domain.facts import HostFacts
-from ..domain.jobs import CallGraph, JobSpec, RecorderName
+from ..domain.jobs import CallGraph, JobSpec, RecorderName, Scope
 from .base import Artefact, program, target
-from .events import only_tracepoints, to_sample
+from .events import group_of, only_tracepoints, parts, telling, to_sample
 
+COUNTS = "perf-stat.txt"
+"""The file with what was counted at the same time."""
 FREQUENCY = 199
 """Hz when nothing was asked for: enough for a picture, little enough for 8 kB of stack each; a prime, so that it
 does not beat with a program's own rhythm."""
@@ -23,7 +27,7 @@ class PerfRecord:
         words = [program(facts), "record", "-o", str(artefacts / "perf.data")]
         words += rate(spec, facts)
         for event in to_sample(spec, facts):
-            words += ["-e", event]
+            words += ["-e", with_rate(event, spec)]
         if spec.call_graph is CallGraph.DWARF:
             words += ["--call-graph", f"dwarf,{spec.stack_bytes}"]
         elif spec.call_graph is not CallGraph.NONE:
@@ -38,6 +42,51 @@ class PerfRecord:
 
     def injection(self, spec: JobSpec) -> None:
         """It is a program itself."""
+
+
+def counted(spec: JobSpec, facts: HostFacts | None) -> tuple[str, ...]:
+    """The events that are counted while they are sampled: those that occur now and then, whose samples tell no total,
+    and on request those of the CPU. Not where it is read what tracepoints tell: they would tell of perf stat, too."""
+    if telling(spec.events, spec.call_graph is not CallGraph.NONE):
+        return ()
+    found: dict[str, None] = {}
+    for event in (part for whole in spec.events for part in parts(whole)):
+        name = plain(event)[0]
+        hardware = group_of(event, facts) in ("hardware", "cache", "raw")
+        if occurs(name) or (hardware and spec.count_hardware):
+            found[name] = None
+    return tuple(found)
+
+
+def counting(spec: JobSpec, facts: HostFacts, artefacts: PurePath) -> tuple[str, ...]:
+    """The command line with perf stat inside of perf record, where anything is to be counted: it starts the command, or
+    observes what perf record does for as long. Both see the same program: events inside are those of its processes."""
+    argv, events = PerfRecord().argv(spec, facts, artefacts), counted(spec, facts)
+    if not events:
+        return argv
+    inside = [program(facts), "stat", "-x,", "-o", str(artefacts / COUNTS)]
+    for event in events:
+        inside += ["-e", event]
+    end = target(spec)
+    observed = {Scope.PROCESS: ("-p", str(spec.pid)), Scope.SYSTEM: ("-a",)}.get(spec.scope, ())
+    return (*argv[: len(argv) - len(end)], *observed, "--", *inside, *end)
+
+
+def counts_inside(argv: Sequence[str]) -> bool:
+    """Whether a command line is one that `counting` has made."""
+    words = list(argv)
+    inside = words[words.index("--") + 1 :] if "--" in words else []
+    return words[1:2] == ["record"] and inside[1:4] == ["stat", "-x,", "-o"] and PurePath(inside[4]).name == COUNTS
+
+
+def with_rate(event: str, spec: JobSpec) -> str:
+    """An event with a rate of its own, where nobody gave one: every occurrence of software events that happen now and
+    then, where stacks are cheap enough for that."""
+    name, modifiers = split(event)
+    given = spec.period is not None or spec.frequency is not None or "/" in event
+    if given or spec.call_graph not in (CallGraph.FP, CallGraph.NONE) or name not in SOFTWARE or not occurs(name):
+        return event
+    return f"{name}/period=1/{modifiers}"
 
 
 def rate(spec: JobSpec, facts: HostFacts) -> list[str]:

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..analysis.measured import guessed_events
 from ..domain.profile import Profile
 from ..domain.tables import column, texts
 from .result import EventTotal
@@ -44,9 +45,17 @@ def event_totals(profile: Profile) -> tuple[EventTotal, ...]:
         low = np.bincount(part, chunk & 0xFFFFFFFF, minlength=events)
         for i in range(events):
             sums[i] += (int(high[i]) << 32) + int(low[i])
-    counted = _counted(profile.counts, events)
+    counted, guessed = _counted(profile.counts, events), guessed_events(profile)
+
+    def total(i: int) -> int | float | None:
+        """What was counted goes before what samples add up to."""
+        sampled = None if i in guessed else sums[i]
+        if not samples[i] or counted.get(i) is not None:
+            return counted.get(i, 0)
+        return sampled
+
     return tuple(
-        EventTotal(name, unit, sums[i] if samples[i] else counted.get(i, 0), int(samples[i]), scaling)
+        EventTotal(name, unit, total(i), int(samples[i]), scaling)
         for i, (name, unit, scaling) in enumerate(
             zip(
                 texts(profile.events, "name"),

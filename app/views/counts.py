@@ -1,6 +1,6 @@
 """/results/<id>/counts: totals of every event by process and thread, sampled or counted, as bars and as a table."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -178,9 +178,10 @@ def _by(usual: str) -> str:
 def _chart(event: str, data: BarData, rows: pd.DataFrame) -> Chart:
     mine = rows[rows["event"] == event]
     deviation = mine["deviation_percent"].iloc[0] if len(mine) == 1 else None
+    total = quantity(data.total, data.unit)
     return Chart(
         event=event,
-        total=quantity(data.total, data.unit),
+        total=replace(total, text=data.note) if data.note else total,
         caveat=caveat(
             data.running_percent, None if pd.isna(deviation) else deviation, int(mine["missing"].fillna(0).sum())
         ),

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from flask import request
 
 from ..analysis.affected import affected
+from ..analysis.measured import guessed_events
 from ..analysis.picking import with_event_name
+from ..domain.event_names import SAMPLED_ONLY
 from ..domain.profile import Profile
 from ..domain.selection import WORDS, Selection
 from ..domain.tables import texts
@@ -95,6 +97,8 @@ def measure(profile: Profile, event: str) -> str:
         return ""
     if not profile.events.column("weighted")[place].as_py():
         return "samples, no period was recorded"
+    if place in guessed_events(profile):
+        return SAMPLED_ONLY
     unit = profile.events.column("unit")[place].as_py()
     return {"ns": "time", "bytes": "bytes"}.get(unit, "events counted")
 

@@ -3,7 +3,7 @@
 import shlex
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from flask import Blueprint
@@ -248,11 +248,17 @@ def _events(frame: Frame, profile: Profile) -> tuple[EventRow, ...]:
             current=links[row["event"]].current,
             sampling=_sampling(profile, row) + (f", in run {row['runs']}" if several and row["runs"] else ""),
             samples=quantity(row["samples"], "count"),
-            value=quantity(row["value"], row["unit"]),
+            value=_value(row),
             caveat=caveat(row["running_percent"], row["deviation_percent"]),
         )
         for row in rows
     )
+
+
+def _value(row: dict[str, Any]) -> Quantity:
+    """The total of an event, or why there is none."""
+    found = quantity(row["value"], row["unit"])
+    return replace(found, text=row["note"], exact=row["note"]) if row["note"] else found
 
 
 def _rows_word(profile: Profile) -> str:

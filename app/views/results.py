@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,11 +11,13 @@ from flask import Blueprint, Response, flash, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from ..domain.errors import InvalidRequest, NotFound
+from ..domain.event_names import SAMPLED_ONLY
 from ..domain.units import Quantity, quantity, utc_iso, utc_text
 from ..pages import result_url
 from ..rendering import Page, render
 from ..services import services
 from ..store import Job, Result
+from ..store.result import EventTotal
 from .caveats import caveat
 from .tables import Heading, Pager, asked_order, asked_page, attachment, heading, here, pager
 
@@ -196,6 +198,14 @@ def original(id: str, number: int) -> AnyResponse:
     return attachment(response, file.name)
 
 
+def _total(main: EventTotal | None) -> Quantity:
+    """What stands in the list; of an event that was sampled and whose samples tell no total, that."""
+    found = quantity(main.total if main else None, main.unit if main else "count")
+    return (
+        replace(found, text=SAMPLED_ONLY, exact=SAMPLED_ONLY) if main and main.total is None and main.samples else found
+    )
+
+
 def _row(result: Result) -> Row:
     main = next((e for e in result.events if e.name == result.meta.main_event), None)
     main = main or (result.events[0] if result.events else None)
@@ -211,7 +221,7 @@ def _row(result: Result) -> Row:
         tags=result.tags,
         notes=result.notes,
         event=main.name if main else "",
-        total=quantity(main.total if main else None, main.unit if main else "count"),
+        total=_total(main),
         caveat=caveat(100.0 / main.scaling if main and main.scaling else None),
         duration=quantity(result.duration_ns, "ns"),
         samples=quantity(result.samples, "count"),

@@ -129,6 +129,58 @@ def test_events_with_terms_of_their_own_in_a_list(run: Run) -> None:
     }
 
 
+@pytest.fixture(scope="module")
+def faults(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """tests/data/perf/faults.c, built."""
+    program = tmp_path_factory.mktemp("faults") / "faults"
+    source = Path(__file__).parent.parent / "data" / "perf" / "faults.c"
+    subprocess.run([str(require("gcc")), "-O1", "-g", "-fno-omit-frame-pointer", source, "-o", program], check=True)
+    return str(program)
+
+
+@pytest.mark.parametrize("rate", [("-F", "499"), ("--period", "10"), ()])
+def test_page_faults_over_children_are_counted_while_they_are_sampled(
+    settings: Settings, faults: str, rate: tuple[str, ...]
+) -> None:
+    done = perfloom(settings, "record", *rate, "--call-graph", "fp", "-e", "page-faults:u", "--", faults, "3", "2000")
+    assert done.returncode == 0, done.stderr
+    noted = int(re.search(r"faults: (\d+)", done.stderr)[1])  # type: ignore[index]
+    id = done.stdout.strip()
+    report = {
+        table: json.loads(perfloom(settings, "report", id, table, "--format", "json").stdout)
+        for table in ("events", "counts", "threads")
+    }
+    (event,) = report["events"]
+    assert event["note"] is None and event["samples"] > 0
+    # getrusage counts a few more: those before the program was started, and of the kernel on its behalf.
+    assert noted * 0.98 - 50 < event["value"] <= noted
+    counted = [row for row in report["counts"] if row["source"] == "counted"]
+    assert [(row["value"], row["status"]) for row in counted] == [(event["value"], "ok")]
+    # perf stat itself has left no trace.
+    assert {row["process"] for row in report["threads"] if row["process"]} == {"faults"}
+    if rate == ("-F", "499"):
+        assert {row["status"] for row in report["counts"] if row["source"] == "sampled"} == {"sampled, not counted"}
+    elif not rate:
+        assert event["attributes"] == "period=1"
+        sampled = sum(row["value"] for row in report["counts"] if row["source"] == "sampled")
+        assert abs(sampled - event["value"]) <= 0.02 * event["value"]
+
+
+def test_a_running_process_is_counted_while_it_is_sampled(settings: Settings) -> None:
+    code = "import time; end = time.time() + 30; print(1, flush=True)\nwhile time.time() < end: time.sleep(0.001)"
+    with subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline()
+            words = ("--pid", str(process.pid), "--duration", "1", "-e", "context-switches", "-F", "999")
+            done = perfloom(settings, "record", "--call-graph", "none", *words)
+        finally:
+            process.kill()
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(perfloom(settings, "report", done.stdout.strip(), "counts", "--format", "json").stdout)
+    (counted,) = [row for row in rows if row["source"] == "counted"]
+    assert 50 < counted["value"] < 1200
+
+
 def test_a_failing_command_with_samples_has_a_result(run: Run) -> None:
     code = "sum(i * i for i in range(3_000_000)); raise SystemExit(3)"
     status, out, err = run("record", *LIGHT, "--", sys.executable, "-S", "-c", code)

@@ -271,3 +271,63 @@ def test_perf_completes_its_file_at_the_time_limit(supervised: Any, tmp_path: Pa
     assert result["stopped"] == "time_limit"
     shown = subprocess.run([perf, "script", "-i", data, "-F", "ip"], capture_output=True, check=True)
     assert shown.stdout.splitlines() and b"size field is 0" not in shown.stderr
+
+
+RUNS_ON = (
+    "import sys, time; end = time.monotonic() + 4\nwhile time.monotonic() < end: pass\nprint('to the end'); sys.exit(6)"
+)
+
+
+def words_of(perf: str, tmp_path: Path, *, inside: bool) -> list[str]:
+    record = [perf, "record", "-N", "--no-bpf-event", "-e", "cpu-clock:u", "-F", "999", "-g", "-m", "2"]
+    count = ["--", perf, "stat", "-x,", "-o", str(tmp_path / "perf-stat.txt"), "-e", "page-faults:u"] if inside else []
+    return [*record, "-o", str(tmp_path / "perf.data"), *count, "--", PY, "-S", "-c", RUNS_ON]
+
+
+def child_of(pid: int) -> int:
+    return next(one.pid for one in processes.everyone().values() if one.parent == pid)
+
+
+@pytest.mark.parametrize("whom", ["perf", "perf above perf stat", "perf stat"])
+def test_a_program_runs_on_when_perf_is_killed(supervised: Any, tmp_path: Path, whom: str) -> None:
+    """Its own end is told, and that of perf; what was recorded until then is kept."""
+    words = words_of(str(require("perf")), tmp_path, inside=whom != "perf")
+    one = supervised(*words, inside=whom != "perf")
+    one.go()
+    perf = one.program().pid
+    data = tmp_path / "perf.data"
+    until(lambda: data.exists() and data.stat().st_size > 20_000, "samples in the file", 30)
+    os.kill(child_of(perf) if whom == "perf stat" else perf, signal.SIGKILL)
+    result = one.result(30)
+    assert (result["exit_status"], result["signal"], result["recorder_signal"]) == (6, None, signal.SIGKILL)
+    assert "to the end" in one.log.read_text()
+    assert data.stat().st_size > 20_000
+
+
+@pytest.mark.parametrize(
+    ("end", "wanted"),
+    [("exit 7", (7, None)), ("kill -SEGV $$", (None, signal.SIGSEGV)), ("kill -KILL $$", (None, signal.SIGKILL))],
+)
+def test_the_end_of_a_program_below_perf_stat(
+    supervised: Any, tmp_path: Path, end: str, wanted: tuple[int | None, int | None]
+) -> None:
+    perf = str(require("perf"))
+    words = [*words_of(perf, tmp_path, inside=True)[:-4], "/bin/sh", "-c", end]
+    result = supervised(*words, inside=True).go().result(30)
+    assert (result["exit_status"], result["signal"]) == wanted
+
+
+@pytest.mark.parametrize("how", ["cancel", "limit"])
+def test_a_program_below_perf_stat_is_told_to_end_and_is_counted(supervised: Any, tmp_path: Path, how: str) -> None:
+    perf = str(require("perf"))
+    code = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: (print('told'), sys.exit(0)))"
+    words = [*words_of(perf, tmp_path, inside=True)[:-1], code + "\nwhile True: time.sleep(0.01)"]
+    one = supervised(*words, inside=True, **({"duration_s": 2} if how == "limit" else {}))
+    one.go()
+    if how == "cancel":
+        time.sleep(2)
+        (one.run / "cancel").write_text("")
+    result = one.result(30)
+    assert result["stopped"] in ("cancelled", "time_limit")
+    assert "told" in one.log.read_text()
+    assert ",page-faults:u," in (tmp_path / "perf-stat.txt").read_text()

@@ -25,6 +25,7 @@ from ...domain.validity import Heaviness
 from ..facts import Facts
 from ..loops.ordering import Run, in_order
 from ..perf_script.assembly import FIRST_SAMPLE
+from ..perf_stat import FORMAT as COUNTS_FORMAT
 from .spans import Processes
 from .tables import MergingTables
 
@@ -235,7 +236,9 @@ class Merging:
             self.builder.of_event(event, self._scaling(event))
         ends = self._ends(added)
         if self._formats:
-            self.builder.format = self._formats.pop() if len(self._formats) == 1 else MIXED
+            # Counts that were taken beside a recording do not make it another one.
+            others = self._formats - {COUNTS_FORMAT} or self._formats
+            self.builder.format = others.pop() if len(others) == 1 else MIXED
         if self._nodes.count:
             keys = self._nodes.keys()
             self.builder.stacks((keys >> 32) - 1, keys & 0xFFFFFFFF)
@@ -322,7 +325,14 @@ class Merging:
             duration_ns=duration if known else None,
             start_epoch_ns=None if None in starts else min(start for start in starts if start is not None),
             clock=clocks.pop() if len(clocks) == 1 else None,
-            main_event=next((meta.main_event for meta in metas if meta.main_event is not None), None),
+            main_event=next(
+                (
+                    meta.main_event
+                    for meta in sorted(metas, key=lambda meta: meta.format == COUNTS_FORMAT)
+                    if meta.main_event is not None
+                ),
+                None,
+            ),
             command=commands.pop() if len(commands) == 1 else None,
             complete=all(meta.complete for meta in metas),
             reasons=tuple(reasons),

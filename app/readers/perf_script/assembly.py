@@ -17,7 +17,7 @@ from ...domain.builder import ProfileBuilder
 from ...domain.event_names import FIRST_EVENT, unit_of
 from ...domain.profile import Meta, Profile
 from ...domain.rank_notes import END_MISSING, INCOMPLETE
-from ...domain.tables import ROOT, FrameKind
+from ...domain.tables import NO_ID, ROOT, FrameKind
 from ...domain.timed_events import IN_ORDER as NO_CLOCK
 from ...domain.validity import impossible
 from .blocks import Tokens, calling_tree
@@ -53,6 +53,9 @@ IN_ORDER = NO_CLOCK
 FIRST_SAMPLE = "clock of first sample"
 """The fact that tells when the profile's zero was, in ns of the clock that perf used."""
 
+INSIDE = re.compile(r" -- \S*perf stat -x, -o .{1,4096}?perf-stat\.txt ", re.DOTALL)
+"""In the recorded command line: perf stat counts inside of perf record."""
+OF_PERF = ("perf", "perf-exec")
 NO_SAMPLE = "line that belongs to no sample"
 NO_FRAME = "line inside a sample that is no frame"
 TOO_HEAVY = "sample with a period of 2^63 or more"
@@ -262,8 +265,9 @@ class Assembly:
             stack[good],
             np.where(weight < 0, 1, weight),
         )
+        kept = tasks[:, 0] != NO_ID
         for (name, kind), values in zip(_COLUMNS.items(), columns, strict=True):
-            self._columns[name].append(values.astype(kind))
+            self._columns[name].append(values[kept].astype(kind))
 
     def _task(self, prefix: bytes) -> tuple[int, int, int]:
         """Thread, name (-1: not printed) and CPU by what stands before the time."""
@@ -272,6 +276,10 @@ class Assembly:
             task = parse_task(prefix)
             name = -1 if task.comm is None else self._names.setdefault(task.comm, len(self._names))
             nameless = task.pid is None and task.tid is None
+            if task.comm in OF_PERF and INSIDE.search(self._facts.get("cmdline", "")):
+                # perf stat, which counts inside of perf record, and the program before it is one.
+                known = self._tasks[prefix] = (NO_ID, name, task.cpu)
+                return known
             thread = self._thread(task.pid, task.tid, name + 1 if nameless else 0)
             if thread == len(self._threads):
                 self._threads.append((task.pid, task.tid))
@@ -430,6 +438,8 @@ class Assembly:
             self._lost(NO_SAMPLE, sample.line, sample.number)
             return
         thread, name, cpu = self._task(header.prefix)
+        if thread == NO_ID:
+            return
         row = (
             sample.number,
             -1 if header.time_ns is None else header.time_ns,
