@@ -150,7 +150,7 @@ def test_what_can_be_read_is_read() -> None:
     assert not found.meta.complete and found.meta.reasons == (llama_assembly.CUT_OFF,)
     lost = losses(found)
     assert lost[llama_assembly.NO_BEGIN] == (2, "line 2: thr: 1, name: end_gone")
-    assert lost[llama_lines.NO_LINE] == (1, "line 6: this is nothing")
+    assert lost[llama_trace.NO_LINE] == (1, "line 6: this is nothing")
     assert lost[llama_lines.NO_TIME][0] == lost[llama_assembly.NO_VALUE][0] == 1
     assert sum(count for count, _ in lost.values()) == 6, "and what never ended: told"
 
@@ -224,7 +224,7 @@ def test_a_line_without_end_takes_no_time() -> None:
     """Of more than memory should hold: it is told, and what follows is read."""
     data = b"start_time: 5\n" + b"x" * (3 * llama_lines.CHUNK_BYTES) + b"\n" + WHOLE.encode()
     found = llama_trace.read(io.BytesIO(data))
-    assert found.slices.num_rows == 4 and losses(found)[llama_lines.NO_LINE][0] == 1
+    assert found.slices.num_rows == 4 and losses(found)[llama_trace.NO_LINE][0] == 1
 
 
 def test_times_past_2_to_the_53_are_exact() -> None:

@@ -15,9 +15,11 @@ import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
+from ..grammar_share import judged
 
 FORMAT = "llama-trace"
 _SNIFF = re.compile(rb"^\s*start_time: *\d+|^thr: .*, (?:name|counter): .*, time: *\d+", re.MULTILINE)
+NO_LINE = "line that is none of such a trace"
 
 
 def sniff(head: bytes) -> bool:
@@ -25,6 +27,7 @@ def sniff(head: bytes) -> bool:
     return _SNIFF.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
 
 
+@judged("lines of a text trace of llama.cpp", NO_LINE)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a trace. `source` names it in messages. Raises UnreadableInput where nothing is traced in it."""
     # What is compiled is loaded where something is read, and nowhere else.

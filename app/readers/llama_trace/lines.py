@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..loops.compiled import COMPILED
+from . import NO_LINE
 
 Array = np.ndarray[Any, Any]
 CHUNK_BYTES = 8 << 20
@@ -25,7 +26,6 @@ COLUMNS = {"kind": np.uint8, "thread": np.int32, "name": np.int32, "number": np.
 }
 THREAD, NAME, COUNTED, VALUE, TIME, PREFIX = b"thr:", b", name: ", b", counter: ", b", value: ", b", time:", b"end_"
 """What stands in lines besides what they say."""
-NO_LINE = "line that is none of such a trace"
 NO_TIME = "line with a time that cannot be"
 
 _TIME = re.compile(rb", time: *(\d+)(?:\.(\d*))?\s*")

@@ -7,8 +7,9 @@ import numpy as np
 from ..trace.columns import Growing
 from ..trace.interning import grown, table
 from ..trace.masks import PAD
+from . import NO_LINE
 from .kernel import FULL, ODD, WORDS, Rows, scan
-from .lines import COLUMNS, NO_LINE, Array, ByHand
+from .lines import COLUMNS, Array, ByHand
 
 ROWS = 1 << 16
 TEXTS = 1 << 12
