@@ -6,7 +6,15 @@ configuration should name the same `worker_class`, or stand behind a proxy that 
 `perfloom web` and `perfloom serve` start the same application without this file.
 """
 
-from perfloom.config import Settings
-from perfloom.web import create_app
+import os
 
-app = create_app(Settings.load())
+from perfloom.config import SECRETS, Settings
+from perfloom.web import create_app
+from perfloom.workers import processes
+
+processes.hide()
+settings = Settings.load()
+for name in SECRETS:
+    # What this process starts does not get them; its own environment, as /proc shows it, is hidden.
+    os.environ.pop(name, None)
+app = create_app(settings)

@@ -1,7 +1,8 @@
 """Settings: what can be set, where, and its default. Nothing else reads the environment for these.
 
 Each setting is one field of `Settings` with one line of documentation, and is given by the environment variable
-`PERFLOOM_<NAME>` or by an option of a command. `SETTINGS` lists them all.
+`PERFLOOM_<NAME>` or by an option of a command; a secret also by a file that `PERFLOOM_<NAME>_FILE` names. `SETTINGS`
+lists them all.
 """
 
 import hashlib
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .domain.errors import InvalidRequest
+from .handed_secrets import with_secrets
 from .places import data_directory, make_private, network_filesystem, private_text, runtime_directory
 
 PREFIX = "PERFLOOM_"
@@ -268,7 +270,7 @@ class Settings:
 
         Raises InvalidRequest, which says what to write, for a value that cannot be used.
         """
-        environ = os.environ if environ is None else environ
+        environ = with_secrets(os.environ if environ is None else environ, SECRETS)
         overrides = {"data": data} | overrides
         unknown = set(overrides) - {setting.name for setting in SETTINGS}
         if unknown:
@@ -390,3 +392,5 @@ def _declared() -> tuple[Setting, ...]:
 
 
 SETTINGS = _declared()
+SECRETS = tuple(setting.variable for setting in SETTINGS if setting.secret)
+"""Variables whose values nobody else may see. Each can be given in a file, too: see `handed_secrets`."""

@@ -66,7 +66,8 @@ def _keep_logging(**_: object) -> None:
 
 
 def main() -> None:
-    """`celery_app launch|target|read COUNT [KEY]`; settings come from the environment. KEY: an inherited descriptor."""
+    """`celery_app launch|target|read COUNT [KEY]`; settings come from environment and descriptor. KEY: a descriptor."""
+    processes.hide()
     queue, count, *keys = sys.argv[1], int(sys.argv[2]), *map(int, sys.argv[3:])
     for key in keys:
         secrets.take_key(key)

@@ -17,6 +17,7 @@ from typing import Any
 import perfloom
 
 PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -204,6 +205,12 @@ def _prctl(option: int, value: int | bytes) -> None:
 def become_subreaper() -> None:
     """From now on orphaned descendants become children of this process."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def hide() -> None:
+    """Let no other process of this user look into this one: /proc/PID/environ, mem, fd and others belong to root from
+    now on, and ptrace(2) is refused. Holds for what is forked, and ends with exec: see PR_SET_DUMPABLE in prctl(2)."""
+    _prctl(PR_SET_DUMPABLE, 0)
 
 
 def name_process(name: str) -> None:

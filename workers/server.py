@@ -20,7 +20,15 @@ from perfloom.store.jobs import Job
 from perfloom.workers import secrets, supervised, web_server
 from perfloom.workers.facts_probe import host_name
 from perfloom.workers.jobfiles import JobFiles
-from perfloom.workers.services import REDIS, Household, only_server, start_redis, web_child, worker_children
+from perfloom.workers.services import (
+    REDIS,
+    Household,
+    only_server,
+    secrets_handle,
+    start_redis,
+    web_child,
+    worker_children,
+)
 from perfloom.workers.sweep import Sweeper
 from perfloom.workers.transports.local import LocalTransport
 
@@ -84,13 +92,13 @@ def running(settings: Settings) -> Iterator[Server]:
         settings = under_own_name(replace(settings, port=listening.getsockname()[1]))
         assert settings.token  # Made here, before several processes ask for it.
         household.listen()
-        key = secrets.make_key(store)
-        workers = worker_children(settings, key=key)
+        key, handle = secrets.make_key(store), secrets_handle(settings)
+        workers = worker_children(settings, key=key, handle=handle)
         sweeper = Sweeper(settings, lambda: all(child.alive for child in workers))
         try:
             if settings.private_broker:
                 start_redis(household, settings)
-            for child in [*workers, web_child(settings, listening.fileno())]:
+            for child in [*workers, web_child(settings, listening.fileno(), handle)]:
                 household.add(child)
             sweeper.start()
             _wait_for_pages(household, settings)
@@ -102,6 +110,7 @@ def running(settings: Settings) -> Iterator[Server]:
             end_recordings(store)
             household.stop()
             os.close(key)
+            os.close(handle)
             store.close()
 
 
@@ -123,7 +132,8 @@ def work(settings: Settings, queues: Sequence[str], said: Callable[[str], None])
     if "target" in queues:
         with contextlib.closing(open_store(settings, migrate=False)) as store:
             key = secrets.make_key(store)
-    children = worker_children(settings, queues, key)
+    handle = secrets_handle(settings)
+    children = worker_children(settings, queues, key, handle)
     sweeper = Sweeper(settings, lambda: all(child.alive for child in children), announce="launch" in queues)
     try:
         for child in children:
@@ -134,6 +144,7 @@ def work(settings: Settings, queues: Sequence[str], said: Callable[[str], None])
     finally:
         sweeper.stop()
         household.stop()
+        os.close(handle)
         if key is not None:
             os.close(key)
 

@@ -19,8 +19,9 @@ from typing import Any
 
 from sqlalchemy import text
 
-from perfloom.config import SETTINGS, Settings
+from perfloom.config import SECRETS, SETTINGS, Settings
 from perfloom.domain.errors import Conflict, Unavailable
+from perfloom.handed_secrets import HANDLE, hand_over
 from perfloom.places import reason
 from perfloom.store.database import Database, database_errors
 from perfloom.store.disk import disk_errors
@@ -156,11 +157,28 @@ class Household:
             self.children.remove(child)
 
 
-def environment_for(settings: Settings) -> dict[str, str]:
-    """The environment in which a child finds the same settings. Nothing of them stands on a command line."""
+def secrets_handle(settings: Settings) -> int:
+    """A descriptor from which children take the secrets among the settings. To be closed by the caller."""
+    values = _as_variables(settings)
+    return hand_over({name: values[name] for name in SECRETS if name in values})
+
+
+def environment_for(settings: Settings, handle: int | None = None) -> dict[str, str]:
+    """The environment in which a child finds the same settings. Nothing of them stands on a command line.
+
+    handle: the descriptor of `secrets_handle`, which the child inherits; without it the secrets stand in there.
+    """
     found = processes.environment()
     if verbose := os.environ.get("PERFLOOM_VERBOSE"):
         found["PERFLOOM_VERBOSE"] = verbose
+    values = _as_variables(settings)
+    if handle is not None:
+        values = {name: value for name, value in values.items() if name not in SECRETS} | {HANDLE: str(handle)}
+    return found | values
+
+
+def _as_variables(settings: Settings) -> dict[str, str]:
+    found: dict[str, str] = {}
     for setting in SETTINGS:
         value = getattr(settings, setting.field)
         if isinstance(value, bool):
@@ -176,24 +194,28 @@ QUEUES = ("launch", "target", "read")
 """What a worker works on, where it is not told."""
 
 
-def worker_children(settings: Settings, queues: Sequence[str] = QUEUES, key: int | None = None) -> list[Child]:
+def worker_children(
+    settings: Settings, queues: Sequence[str] = QUEUES, key: int | None = None, handle: int | None = None
+) -> list[Child]:
     """The processes that work on the queues. key: a descriptor of the household's key pair (`secrets.make_key`), which
-    is inherited by those that go to other machines; nobody else needs secrets."""
+    is inherited by those that go to other machines; nobody else needs it. handle: see `environment_for`."""
     counts = {"launch": 2, "target": 12, "read": settings.reads_at_once}
-    environment = environment_for(settings)
+    environment = environment_for(settings, handle)
+    shared = () if handle is None else (handle,)
     children = []
     for queue in queues:
         keys = (key,) if key is not None and queue == "target" else ()
         words = (queue, str(counts[queue]), *map(str, keys))
         argv = processes.python("perfloom.workers.celery_app", *words)
-        children.append(Child(f"the {queue} worker", argv, environment, handles=keys))
+        children.append(Child(f"the {queue} worker", argv, environment, handles=(*keys, *shared)))
     return children
 
 
-def web_child(settings: Settings, handle: int) -> Child:
-    """The web server, on a socket that is open already."""
-    argv = processes.python("perfloom.workers.web_server", "1", str(handle))
-    return Child("the web server", argv, environment_for(settings), handles=(handle,))
+def web_child(settings: Settings, listening: int, handle: int | None = None) -> Child:
+    """The web server, on a socket that is open already. handle: see `environment_for`."""
+    argv = processes.python("perfloom.workers.web_server", "1", str(listening))
+    shared = () if handle is None else (handle,)
+    return Child("the web server", argv, environment_for(settings, handle), handles=(listening, *shared))
 
 
 def redis_program() -> str:

@@ -44,6 +44,7 @@ def settle_beside(settings: Settings, store: Store, id: str) -> None:
 def main() -> None:
     """Settle one result: data directory and id are given."""
     processes.name_process("perfloom-settle")
+    processes.hide()
     os.nice(NICE)
     store = open_store(Settings.load(Path(sys.argv[1])))
     try:

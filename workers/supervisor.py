@@ -443,6 +443,7 @@ def main() -> None:
     """`supervisor RUN_DIRECTORY`, with the environment as JSON on standard input."""
     run = Path(sys.argv[1])
     processes.name_process("perfloom-superv")
+    processes.hide()
     # A terminal's Ctrl-C or a worker's end is not ours; what is meant for us comes later, or by file.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

@@ -11,6 +11,7 @@ from gunicorn.app.base import BaseApplication
 from perfloom.config import Settings
 from perfloom.domain.errors import Unavailable
 from perfloom.places import reason
+from perfloom.workers import processes
 from perfloom.workers.logs import set_up_logging
 
 THREADS = 12
@@ -99,7 +100,8 @@ def listen(settings: Settings) -> socket.socket:
 
 
 def main() -> None:
-    """`web_server PROCESSES [HANDLE]`; settings come from the environment."""
+    """`web_server PROCESSES [HANDLE]`; settings come from the environment and the descriptor named there."""
+    processes.hide()
     set_up_logging(bool(os.environ.get("PERFLOOM_VERBOSE")))
     handle = int(sys.argv[2]) if len(sys.argv) > 2 else None
     serve(Settings.load(), handle=handle, processes=int(sys.argv[1]))

@@ -51,7 +51,25 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and end the process with its status: 0 done, 1 a gate failed, 2 usage, 3 input that cannot be
     read, 4 no result."""
+    if arguments is None and set(sys.argv[1:2]) & set(FAMILIES["serving"]):
+        _hide_secrets()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def _hide_secrets() -> None:
+    """For what stays: let nobody look into this process, and have no secret in its environment as /proc shows it, which
+    is that of its start. So it is started anew, in the same process, with the secrets in a descriptor."""
+    from ..config import SECRETS
+    from ..handed_secrets import HANDLE, hand_over
+    from ..workers import processes
+
+    processes.hide()
+    given = {name: value for name in SECRETS if (value := os.environ.get(name))}
+    if given:
+        handle = hand_over(given)
+        os.set_inheritable(handle, True)
+        kept = {name: value for name, value in os.environ.items() if name not in given}
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], kept | {HANDLE: str(handle)})
 
 
 def run(arguments: list[str]) -> int:
