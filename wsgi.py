@@ -17,4 +17,4 @@ settings = Settings.load()
 for name in SECRETS:
     # What this process starts does not get them; its own environment, as /proc shows it, is hidden.
     os.environ.pop(name, None)
-app = create_app(settings)
+app = create_app(settings, shared=True)

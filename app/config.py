@@ -245,6 +245,22 @@ class Settings:
             default="604800, seven days",
         ),
     )
+    run_as: str = field(
+        default="",
+        metadata=_about(
+            "User of this machine that recorded programs run as, where they must not run as the worker's own user.",
+            _text,
+            default="the worker's own user",
+        ),
+    )
+    trust_users: bool = field(
+        default=False,
+        metadata=_about(
+            "1 to let everybody with the token run programs as the server's own user, who can read its secrets.",
+            _flag,
+            default="0",
+        ),
+    )
     perfetto_url: str = field(
         default="https://ui.perfetto.dev",
         metadata=_about("Where Perfetto's UI is, for *Open in*: its own site, or one of yours.", _site),

@@ -130,6 +130,12 @@ def network_filesystem(path: Path, mountinfo: str | None = None) -> str | None:
     return kind if kind in NETWORK_FILESYSTEMS else None
 
 
+def mounts() -> str:
+    """Which files this process sees: the boot of the machine and the mount namespace, see mount_namespaces(7)."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return f"{boot} {os.readlink('/proc/self/ns/mnt')}"
+
+
 def reason(error: OSError) -> str:
     """An OSError in words, without its path."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

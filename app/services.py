@@ -11,11 +11,12 @@ from .store import Store
 
 @dataclass(frozen=True)
 class Services:
-    """The parts of the machine behind the pages."""
+    """The parts of the machine behind the pages. shared: whether they are for others than the owner of the server."""
 
     settings: Settings
     store: Store
     queue: Queue
+    shared: bool = False
 
 
 def services() -> Services:

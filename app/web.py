@@ -13,8 +13,11 @@ FORM_LIMIT = 4 * 1024 * 1024
 """Bytes of a form that carries no files. A view that takes files sets its own limit."""
 
 
-def create_app(settings: Settings) -> Flask:
-    """The application for one data directory. Opens the store, so the directory must exist."""
+def create_app(settings: Settings, *, shared: bool = False) -> Flask:
+    """The application for one data directory. Opens the store, so the directory must exist.
+
+    shared: it is for others than the owner of the server, whose programs must not be able to read its secrets.
+    """
     app = Flask(__name__, static_folder=None)
     app.config.update(MAX_CONTENT_LENGTH=FORM_LIMIT, MAX_FORM_MEMORY_SIZE=FORM_LIMIT, MAX_FORM_PARTS=5_000)
     app.json.sort_keys = False  # type: ignore[attr-defined]
@@ -25,7 +28,7 @@ def create_app(settings: Settings) -> Flask:
         "lstrip_blocks": True,
     }
     app.url_map.strict_slashes = False
-    app.extensions["perfloom"] = _services(settings)
+    app.extensions["perfloom"] = _services(settings, shared)
     uploads.register(app, settings)
     security.register(app, settings)
     failures.register(app)
@@ -36,6 +39,6 @@ def create_app(settings: Settings) -> Flask:
     return app
 
 
-def _services(settings: Settings) -> Services:
+def _services(settings: Settings, shared: bool) -> Services:
     store = open_store(settings)
-    return Services(settings, store, Queue(settings, store))
+    return Services(settings, store, Queue(settings, store), shared)

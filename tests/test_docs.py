@@ -18,7 +18,7 @@ from flask import Flask
 
 from perfloom.analysis.tables import TABLES
 from perfloom.cli import cli
-from perfloom.config import SETTINGS, Settings
+from perfloom.config import SECRETS, SETTINGS, Settings
 from perfloom.domain.builder import TOO_HEAVY
 from perfloom.domain.tables import DEVICE_TIME, HOST_TIME
 from perfloom.exporters import EXPORTERS, exporter_of
@@ -261,7 +261,7 @@ def test_every_option_of_every_command_is_told() -> None:
 
 @by_page
 def test_every_setting_named_exists(page: Path) -> None:
-    known = {setting.variable for setting in SETTINGS}
+    known = {setting.variable for setting in SETTINGS} | {f"{name}_FILE" for name in SECRETS}
     # What the recorder of PyTorch is told is no setting of ours.
     known |= {torch_inject.PREFIX + word for word in ("OUT", "STEPS", "SECONDS", "TAKEN", *torch_inject.OPTIONS)}
     # Nor is what the tracer for C is.

@@ -45,7 +45,7 @@ def claim(road: Road, job: Job) -> None:
     What runs on this machine itself takes one of its places; what runs elsewhere or in a batch system takes none.
     """
     target = road.store.targets.get(job.target).target
-    details = job.details | {"planned": planned(job.job_spec, target)}
+    details = job.details | {"planned": planned(job.job_spec, target) or bool(road.settings.run_as)}
     if not target.here:
         host = road.host if target.ssh is None else None
         road.store.jobs.claim(job.id, road.worker, host, AGAIN_S, details=details)

@@ -13,6 +13,7 @@ from ipaddress import ip_address
 from perfloom.config import Settings
 from perfloom.domain.errors import InvalidRequest, PerfloomError, Unavailable
 from perfloom.domain.jobs import JobSpec, JobState
+from perfloom.domain.targets import Target
 from perfloom.launchers.plan import end_script
 from perfloom.queue import Queue
 from perfloom.store import Store, open_store
@@ -30,7 +31,8 @@ from perfloom.workers.services import (
     worker_children,
 )
 from perfloom.workers.sweep import Sweeper
-from perfloom.workers.transports.local import LocalTransport
+from perfloom.workers.transports import open_transport
+from perfloom.workers.transports.as_user import try_out
 
 UP_S = 30.0
 END_RECORDINGS_S = 8.0
@@ -86,6 +88,8 @@ def running(settings: Settings) -> Iterator[Server]:
     Everything ends also when this process is killed, but for recordings: those are followed by the next one.
     """
     refuse_open_door(settings)
+    if settings.run_as:
+        try_out(settings.run_as)
     store = open_store(settings)
     household = Household()
     with only_server(settings, store.database) as note, web_server.listen(settings) as listening:
@@ -116,6 +120,8 @@ def running(settings: Settings) -> Iterator[Server]:
 
 def work(settings: Settings, queues: Sequence[str], said: Callable[[str], None]) -> None:
     """Work on these queues until told to end. Raises Unavailable where there is no broker to wait for."""
+    if settings.run_as:
+        try_out(settings.run_as)
     open_store(settings).close()
     queue = Queue(settings)
     if not queue.answers():
@@ -201,7 +207,8 @@ def end_planned(store: Store, jobs: Sequence[Job]) -> None:
     for job in jobs:
         if store.targets.get(job.target).target.here and "directory" in job.details:
             with contextlib.suppress(PerfloomError):
-                LocalTransport().run(end_script(job.details["directory"], gently=True))
+                with open_transport(Target(job.target), run_as=store.settings.run_as) as there:
+                    there.run(end_script(job.details["directory"], gently=True))
 
 
 def end_recordings(store: Store) -> None:

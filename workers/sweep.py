@@ -14,6 +14,7 @@ from perfloom.domain.facts import HostFacts
 from perfloom.queue import Queue
 from perfloom.store import Store, open_store
 from perfloom.workers.facts_probe import host_name, probe, quick, renewed
+from perfloom.workers.job_user import with_job_user
 from perfloom.workers.road import AGAIN_S, worker_lives, worker_name
 from perfloom.workers.targeted import leaving
 
@@ -150,7 +151,7 @@ class Sweeper:
             if now >= self._facts_at:
                 self._facts_at, self._beat_at = now + FACTS_S, now + BEAT_S
                 self._facts = renewed(self._facts)
-                store.hosts.publish(self._facts)
+                store.hosts.publish(with_job_user(self._facts, self._settings))
         if now >= self._beat_at:
             self._beat_at = now + BEAT_S
             store.hosts.beat(host_name())

@@ -75,12 +75,12 @@ def carry_out(store: Store, question: Question, secrets: Secrets) -> Answer:
     stored = store.targets.get(question.target)
     target = stored.target
     if question.job is not None:
-        with open_transport(target, secrets) as transport:
+        with open_transport(target, secrets, store.settings.run_as) as transport:
             if question.cancel:
                 return _cancel(store, transport, target, question.job)
             return _look_at(store, transport, target, question.job)
     try:
-        with open_transport(target, secrets) as transport:
+        with open_transport(target, secrets, store.settings.run_as) as transport:
             facts = with_earlier(probe(transport, target), stored.facts)
             if question.batch is None or target.scheduler is SchedulerName.NONE:
                 _note(store, target, facts)

@@ -23,8 +23,9 @@ LONGEST_S = 120
 class _Application(BaseApplication):  # type: ignore[misc]
     """gunicorn, told everything here and nothing by files, command line or its own environment variables."""
 
-    def __init__(self, settings: Settings, options: dict[str, Any]) -> None:
+    def __init__(self, settings: Settings, options: dict[str, Any], shared: bool) -> None:
         self._settings = settings
+        self._shared = shared
         self._options = options
         super().__init__()
 
@@ -35,19 +36,20 @@ class _Application(BaseApplication):  # type: ignore[misc]
     def load(self) -> Any:
         from perfloom.web import create_app
 
-        app = create_app(self._settings)
+        app = create_app(self._settings, shared=self._shared)
         # What was loaded stays: looking through all of it for garbage would hold up a page now and then.
         gc.collect()
         gc.freeze()
         return app
 
 
-def serve(settings: Settings, *, handle: int | None = None, processes: int = 1) -> None:
-    """Serve pages until told to end. handle: a listening socket; without it one is opened by the settings."""
+def serve(settings: Settings, *, handle: int | None = None, processes: int = 1, shared: bool = False) -> None:
+    """Serve pages until told to end. handle: a listening socket; without it one is opened by the settings. shared: see
+    `web.create_app`."""
     bind = [f"fd://{handle}" if handle is not None else address(settings)]
     options = OPTIONS | {"bind": bind, "workers": processes}
-    known = _Application(settings, {}).cfg.settings
-    _Application(settings, {name: value for name, value in options.items() if name in known}).run()
+    known = _Application(settings, {}, shared).cfg.settings
+    _Application(settings, {name: value for name, value in options.items() if name in known}, shared).run()
 
 
 def _options() -> dict[str, Any]:

@@ -28,11 +28,19 @@ def _address(command: F) -> F:
     return host(port(command))
 
 
+_run_as = click.option(
+    "--run-as",
+    metavar="USER",
+    help="User that recorded programs run as on this machine; needs root, or sudo without a password for that.",
+)
+
+
 @click.command()
 @_address
+@_run_as
 @data_option
 @_verbose
-def serve(host: str | None, port: int | None, data: Path | None, verbose: bool) -> None:
+def serve(host: str | None, port: int | None, run_as: str | None, data: Path | None, verbose: bool) -> None:
     """Serve the pages and work on jobs, all in one, until Ctrl-C.
 
     Nothing else needs to run: the catalogue is a file, and a private Redis is started beside it.
@@ -40,7 +48,7 @@ def serve(host: str | None, port: int | None, data: Path | None, verbose: bool) 
     from ..workers import server
 
     _log(verbose)
-    with server.running(settings_of(data, host=host, port=port)) as here:
+    with server.running(settings_of(data, host=host, port=port, run_as=run_as)) as here:
         click.echo(here.link("/"))
         _say_chosen(here.settings)
         here.wait()
@@ -85,9 +93,10 @@ def demo(host: str | None, port: int | None, data: Path | None, verbose: bool) -
     help="Work on this queue only: launch starts and watches programs here, target sees to jobs on other machines and "
     "in batch systems, read reads recordings.  [default: all]",
 )
+@_run_as
 @data_option
 @_verbose
-def worker(queues: tuple[str, ...], data: Path | None, verbose: bool) -> None:
+def worker(queues: tuple[str, ...], run_as: str | None, data: Path | None, verbose: bool) -> None:
     """Work on jobs of this data directory, until Ctrl-C. The programs are recorded on this machine."""
     from ..workers import server
 
@@ -96,7 +105,7 @@ def worker(queues: tuple[str, ...], data: Path | None, verbose: bool) -> None:
     def said(text: str) -> None:
         click.echo(f"perfloom: {text}", err=True)
 
-    server.work(settings_of(data), queues or ("launch", "target", "read"), said)
+    server.work(settings_of(data, run_as=run_as), queues or ("launch", "target", "read"), said)
 
 
 @click.command()
@@ -118,7 +127,7 @@ def web(host: str | None, port: int | None, processes: int, data: Path | None, v
         where = "PERFLOOM_TOKEN" if settings.configured_token else f"the file {settings.data / 'token'}"
         assert settings.token  # Made here, before several processes ask for it.
         click.echo(f"http://{web_server.address(settings)}/ (the token is in {where})")
-        web_server.serve(settings, handle=listening.detach(), processes=processes)
+        web_server.serve(settings, handle=listening.detach(), processes=processes, shared=True)
 
 
 def _say_chosen(settings: "Settings") -> None:

@@ -5,6 +5,8 @@ from typing import Any
 
 from .known import known
 
+TUPLES = ("perf_capabilities", "options", "stat_options", "readable_secrets")
+
 
 @dataclass(frozen=True)
 class PerfEvent:
@@ -27,7 +29,8 @@ class HostFacts:
     python: the interpreter that is found first; torch: the version of PyTorch that it has ("": none, or not looked
     for).
     hardware_counters: whether cycles and instructions can be counted here (virtual machines often have none).
-    checked_at: seconds since the epoch.
+    checked_at: seconds since the epoch. jobs_uid: the user that programs run as there; jobs_mounts: which files they
+    see, by boot and mount namespace; readable_secrets: files with secrets of the server that they can read.
     """
 
     host: str
@@ -55,6 +58,9 @@ class HostFacts:
     torch: str = ""
     events: tuple[PerfEvent, ...] = ()
     limits: dict[str, str] = field(default_factory=dict)
+    jobs_uid: int | None = None
+    jobs_mounts: str = ""
+    readable_secrets: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -63,5 +69,5 @@ class HostFacts:
     def from_json(cls, data: dict[str, Any]) -> "HostFacts":
         kept = known(cls, data)
         events = tuple(PerfEvent(**event) for event in kept.get("events", ()))
-        tuples = {name: tuple(kept.get(name, ())) for name in ("perf_capabilities", "options", "stat_options")}
+        tuples = {name: tuple(kept.get(name, ())) for name in TUPLES}
         return cls(**kept | tuples | {"events": events})

@@ -9,6 +9,7 @@ from ..forms.job import JobFields, parse
 from ..forms.judge import Groups, Judged, answered, as_asked, at_fields, judge
 from ..recorders.preflight import Finding, Level
 from ..services import services
+from . import job_boundary
 from .job_places import Place, targets
 
 Lines = tuple[tuple[int, tuple[str, ...]], ...]
@@ -70,6 +71,8 @@ def examine_spec(spec: JobSpec, place: Place, *, ask_within_s: float | None) -> 
 
 
 def _judged(spec: JobSpec, found: list[Finding], place: Place, target: Target, ask_within_s: float | None) -> Examined:
+    if reason := job_boundary.refusal(target):
+        found.append(Finding(Level.ERROR, "target", reason, ""))
     judged = judge(spec, target, place.recording, place.facts)
     found += judged.findings
     if ask_within_s is not None:

@@ -23,7 +23,7 @@ from ..store import Job
 from ..store.disk import disk_errors, remove_tree
 from ..store.ids import new_id
 from ..store.jobs import POLLED
-from . import credentials, job_output, job_stages
+from . import credentials, job_boundary, job_output, job_stages
 from .job_examine import Lines, lines_of
 from .job_facts import Fact, facts
 from .job_sight import SightView, command_of, plan_of, sight_of
@@ -289,6 +289,7 @@ def _same_again(job: Job) -> Job:
     """A new job with the description of an earlier one; for an import with its files too."""
     jobs = services().store.jobs
     if job.kind == "record":
+        job_boundary.refuse(services().store.targets.get(job.target).target)
         return jobs.create("record", job.spec, job.name)
     id, files = new_id(), jobs.directory(job.id) / "artefacts"
     names = [str(name) for name in job.spec.get("files", ())]

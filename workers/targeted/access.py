@@ -37,7 +37,7 @@ def reach(road: Road, target: Target, jobs: Sequence[Job]) -> Iterator[Transport
         raise error.with_traceback(None)
     try:
         secrets = road.ask or secrets_for(road.store, target.name, [job.id for job in jobs])
-        with open_transport(target, secrets) as there:
+        with open_transport(target, secrets, road.settings.run_as) as there:
             yield there
     except SecretNeeded:
         raise

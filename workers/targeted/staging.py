@@ -186,7 +186,9 @@ def _start(road: Road, job: Job, files: JobFiles, target: Target, there: Transpo
     """Start a submission, or find out what one that was begun is called. Raises InvalidRequest where it is refused,
     Unreachable where nobody knows yet what came of it."""
     spec, directory = job.job_spec, job.details["directory"]
-    script = _environment(job, files, target) + plans.start_script(target, spec, job.id, directory, number)
+    script = _environment(job, files, target, road.settings.run_as) + plans.start_script(
+        target, spec, job.id, directory, number
+    )
     done = there.run(script, timeout_s=START_S)
     try:
         id = plans.started(target, done.text, done.errors, done.status)
@@ -222,10 +224,12 @@ def _commit(road: Road, job: Job, **more: Any) -> Job:
     return replace(job, details=details)
 
 
-def _environment(job: Job, files: JobFiles, target: Target) -> str:
+def _environment(job: Job, files: JobFiles, target: Target, run_as: str) -> str:
     """sh: on this machine the program gets the environment of who asked for it, as it does without a plan."""
     if target.ssh is not None:
         return ""
+    if run_as:
+        return ""  # Another user has nothing of ours, and nothing of who asked.
     given = environment_of(job.id, job.job_spec, files, os.environ)
     pairs = [f"{name}={quote(value)}" for name, value in given.items() if _NAME.fullmatch(name)]
     return "".join(f"export {pair}\n" for pair in pairs)

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Iterator
 
 from perfloom.domain.targets import Target
+from perfloom.workers.transports.as_user import UserTransport
 from perfloom.workers.transports.base import Copy, Done, Progress, Secrets, Transport, no_secrets
 from perfloom.workers.transports.local import LocalTransport
 
@@ -23,14 +24,16 @@ __all__ = [
 
 
 @contextlib.contextmanager
-def open_transport(target: Target, secrets: Secrets = no_secrets) -> Iterator[Transport]:
+def open_transport(target: Target, secrets: Secrets = no_secrets, run_as: str = "") -> Iterator[Transport]:
     """The way to a target, for the time of the block. Connects at its first use.
+
+    run_as: the user to be on this machine itself, empty for our own.
 
     secrets: asked for passwords, passphrases and one-time codes; None from it raises SecretNeeded. A connection stays
     open for a while after the block, and the next one for the same target in this process takes it up.
     """
     if target.ssh is None:
-        transport: Transport = LocalTransport()
+        transport: Transport = UserTransport(run_as) if run_as else LocalTransport()
     else:
         # Not needed where nobody uses SSH, and slow to import.
         from perfloom.workers.transports.ssh import SshTransport

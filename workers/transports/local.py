@@ -41,25 +41,49 @@ class LocalTransport:
 
     def run(self, script: str, *, input: bytes = b"", timeout_s: float = 60.0, limit_bytes: int = 64 << 20) -> Done:
         """See Transport."""
+        try:
+            with self._begun(script, input) as (process, given), process:
+                try:
+                    return self._follow(process, given, time.monotonic() + timeout_s, timeout_s, limit_bytes)
+                finally:
+                    self._end(process)
+                    _close(process.stdin)
+        except OSError as error:
+            raise Unavailable(f"A script could not be run on {self.where}: {reason(error)}.") from error
+
+    @contextlib.contextmanager
+    def _begun(self, script: str, input: bytes) -> Iterator[tuple["subprocess.Popen[bytes]", bytes]]:
+        """A process that runs the script, and what it is to get on standard input."""
         with _given(script) as (argv, variables):
-            process = subprocess.Popen(
-                argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=environment() | variables,
-                cwd=_home(),
-                start_new_session=True,
+            pipe = subprocess.PIPE
+            yield (
+                subprocess.Popen(
+                    argv,
+                    stdin=pipe,
+                    stdout=pipe,
+                    stderr=pipe,
+                    env=environment() | variables,
+                    cwd=_home(),
+                    start_new_session=True,
+                ),
+                input,
             )
-            try:
-                with process:
-                    try:
-                        return self._follow(process, input, time.monotonic() + timeout_s, timeout_s, limit_bytes)
-                    finally:
-                        _end(process)
-                        _close(process.stdin)
-            except OSError as error:
-                raise Unavailable(f"A script could not be run on {self.where}: {reason(error)}.") from error
+
+    def _end(self, process: "subprocess.Popen[bytes]") -> None:
+        """End the script, where it still runs, with all of its session's group."""
+        if process.poll() is not None:
+            return
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE_S)
+        self._kill(process)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE_S)
+
+    def _kill(self, process: "subprocess.Popen[bytes]") -> None:
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
 
     def _follow(self, process: subprocess.Popen[bytes], input: bytes, end: float, timeout_s: float, limit: int) -> Done:
         """Feed it and read it, until it has ended and its output too, or has left that to others."""
@@ -107,20 +131,20 @@ class LocalTransport:
     def put(self, files: Sequence[Copy], progress: Progress | None = None) -> None:
         """See Transport."""
         for number, file in enumerate(files):
-            _tell(progress, number, len(files), f"Copies {file.here.name}")
+            tell(progress, number, len(files), f"Copies {file.here.name}")
             with to_read(file.here) as source:
-                _copy(source, Path(file.there), mode_of(file.here))
+                copy_to(source, Path(file.there), mode_of(file.here))
 
     def get(self, files: Sequence[Copy], progress: Progress | None = None) -> None:
         """See Transport."""
         for number, file in enumerate(files):
             if whole(file):
                 continue
-            _tell(progress, number, len(files), f"Copies {Path(file.there).name}")
+            tell(progress, number, len(files), f"Copies {Path(file.there).name}")
             with to_read(Path(file.there)) as source:
                 with disk_errors(file.here):
                     file.here.parent.mkdir(parents=True, exist_ok=True)
-                _copy(source, file.here, 0o600)
+                copy_to(source, file.here, 0o600)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -175,18 +199,7 @@ def _close(stream: IO[bytes] | None) -> None:
             stream.close()
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the script, where it still runs, with all of its session's group."""
-    if process.poll() is not None:
-        return
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(OSError):
-            os.killpg(process.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE_S)
-
-
-def _copy(source: IO[bytes], to: Path, mode: int) -> None:
+def copy_to(source: IO[bytes], to: Path, mode: int) -> None:
     """Copy to a name of its own beside `to`, then take its place."""
     partial = to.parent / f".{to.name[:100]}.{secrets.token_hex(6)}.part"
     try:
@@ -216,6 +229,6 @@ def to_read(path: Path) -> IO[bytes]:
         raise Refused(f"{path} cannot be read: {reason(error)}. Check its permissions, then try again.") from error
 
 
-def _tell(progress: Progress | None, done: int, of: int, text: str) -> None:
+def tell(progress: Progress | None, done: int, of: int, text: str) -> None:
     if progress is not None:
         progress(done / of, text)

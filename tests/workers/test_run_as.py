@@ -1,0 +1,178 @@
+"""Programs that run as another user than the worker: a real worker, as root and by sudo. The user is of a /etc/passwd, and
+the rule for sudo of a /etc/sudoers.d, that nobody else sees."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import shlex
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perfloom.config import Settings
+from perfloom.domain.boundary import Place, open_door
+from perfloom.domain.errors import InvalidRequest, NotFound, Refused, Unreachable
+from perfloom.domain.facts import HostFacts
+from perfloom.places import mounts
+from perfloom.store import columns
+from perfloom.workers import services
+from perfloom.workers.jobfiles import JobFiles
+from perfloom.workers.transports import Copy
+from perfloom.workers.transports.as_user import UserTransport, try_out
+from tests.parts import missing, own_mounts, require
+from tests.servers import OrdinaryUser
+from tests.workers.running import PERFLOOM
+from tests.workers.waiting import until
+
+USER, UID = "plrunner", 54321
+SNOOP = """
+echo "I am $(id -u) in $HOME"
+for file in "$@"; do cat "$file" >/dev/null 2>&1 && echo "could read $file"; done
+cat /proc/[0-9]*/environ 2>/dev/null | tr '\\000' '\\n' | grep -e PERFLOOM_TOKEN -e PERFLOOM_BROKER
+printf 'worker sees: %s\\n' "${SECRET_OF_THE_WORKER-nothing}"
+i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done
+"""
+
+
+@pytest.fixture
+def place(ordinary_user: OrdinaryUser) -> Iterator[Path]:
+    """A folder with the files that are put in place, and a home of the user."""
+    require("perf")
+    require("sudo")
+    if os.geteuid() != 0:
+        missing("permission to become another user", "run the tests as root")
+    with tempfile.TemporaryDirectory(prefix="pl-user-", dir="/tmp") as made:
+        place = Path(made)
+        place.chmod(0o755)
+        (place / "home").mkdir()
+        os.chown(place / "home", UID, UID)
+        line = f"{USER}:x:{UID}:{UID}::{place}/home:/bin/sh\n"
+        (place / "passwd").write_text(Path("/etc/passwd").read_text() + line)
+        (place / "rules").mkdir()
+        (place / "rules" / "perfloom").write_text(f"{ordinary_user.name} ALL=({USER}) NOPASSWD: ALL\n")
+        (place / "rules" / "perfloom").chmod(0o440)
+        yield place
+
+
+def inside(place: Path, *argv: str) -> list[str]:
+    """A command where the user exists and sudo knows the rule."""
+    bound = f"mount --bind {place}/passwd /etc/passwd && mount --bind {place}/rules /etc/sudoers.d"
+    return [*own_mounts(), "sh", "-c", f'{bound} && exec "$@"', "sh", *argv]
+
+
+@pytest.mark.parametrize("by", ["root", "sudo"])
+def test_a_job_of_another_user(place: Path, ordinary_user: OrdinaryUser, by: str) -> None:
+    owner = ordinary_user.home if by == "sudo" else place / "server"
+    data = owner / "data"
+    settings = Settings.load(data, environ={}, runtime=owner / "run", reserve_bytes=0, port=0)
+    settings = dataclasses.replace(settings, configured_token="t0ken" * 8)
+    own = ordinary_user.command if by == "sudo" else (lambda *argv: list(argv))
+    environ = services.environment_for(settings) | {"SECRET_OF_THE_WORKER": "seen", "HOME": str(owner)}
+    log = place / "log"
+    with open(log, "wb") as output:
+        server = subprocess.Popen(
+            inside(place, *own(*PERFLOOM, "serve", "--run-as", USER)), env=environ, stdout=output, stderr=output
+        )
+    try:
+        until(lambda: "http://" in log.read_text(), "it serves", 60)
+        secrets = [str(data / name) for name in ("catalogue.sqlite", "token", "jobs", "results")]
+        asked = [*PERFLOOM, "record", "--frequency", "99", "--", "/bin/sh", "-c", SNOOP, "sh", *secrets]
+        done = subprocess.run(inside(place, *own(*asked)), env=environ, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, (done.stderr, log.read_text()[-3000:])
+        id = done.stdout.strip()
+        said = JobFiles(data / "jobs" / id).output.read_text()
+        assert said.split("\n")[:2] == [f"I am {UID} in {place}/home", "worker sees: nothing"]
+        assert columns.read(data / "results" / id).samples.num_rows > 0
+        # Nothing of it is left in that user's home.
+        assert not list((place / "home" / ".perfloom").glob("*/plan.sh"))
+        with contextlib.closing(sqlite3.connect(f"file:{data}/catalogue.sqlite?mode=ro", uri=True)) as catalogue:
+            ((text,),) = catalogue.execute("select facts from hosts where facts is not null").fetchall()
+        facts = HostFacts.from_json(json.loads(text))
+        assert (facts.jobs_uid, facts.readable_secrets, facts.root) == (UID, (), False)
+        assert not open_door(Place(os.geteuid(), facts.jobs_mounts), facts)
+    finally:
+        server.send_signal(signal.SIGINT)
+        status = server.wait(60)
+    assert status == 0, log.read_text()
+
+
+def test_a_user_who_does_not_exist_or_is_no_other_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidRequest, match="There is no user 'nosuch'"):
+        try_out("nosuch")
+    with pytest.raises(InvalidRequest, match="from whom nothing is kept"):
+        try_out("root")
+    with pytest.raises(InvalidRequest, match="from whom nothing is kept"):
+        try_out(os.environ.get("LOGNAME", "root"))
+
+
+def test_without_a_rule_for_sudo_it_is_told_what_to_do(place: Path, ordinary_user: OrdinaryUser) -> None:
+    (place / "rules" / "perfloom").unlink()
+    done = subprocess.run(
+        inside(place, *ordinary_user.command(*PERFLOOM, "worker", "--run-as", USER)),
+        env=ordinary_user.environment() | {"PERFLOOM_DATA": str(ordinary_user.home / "data")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode in (2, 4), done.stderr
+    assert "Start the worker as root" in done.stderr and f"ALL=({USER}) NOPASSWD: ALL" in done.stderr
+
+
+def test_files_and_scripts_of_another_user(ordinary_user: OrdinaryUser, tmp_path: Path) -> None:
+    """As root, with the user who is there."""
+    if os.geteuid() != 0:
+        missing("permission to become another user", "run the tests as root")
+    there = UserTransport(ordinary_user.name)
+    home = ordinary_user.home
+    script = f"id -u; cat; cd {shlex.quote(str(home))} && ln -s /etc/shadow link && umask 077 && echo mine > mine"
+    done = there.run(script, input=b"given\n")
+    assert done.text == f"{ordinary_user.uid}\ngiven\n", done.errors
+    there.get([Copy(str(home / "mine"), tmp_path / "got")])
+    assert (tmp_path / "got").read_text() == "mine\n"
+    with pytest.raises(Refused, match="Permission denied"):
+        there.get([Copy(str(home / "link"), tmp_path / "shadow")])
+    assert not (tmp_path / "shadow").exists()
+    with pytest.raises(NotFound):
+        there.get([Copy(str(home / "nothing"), tmp_path / "nothing")])
+    there.put([Copy(str(home / "it's new"), tmp_path / "got")])
+    status = (home / "it's new").stat()
+    assert (status.st_uid, status.st_mode & 0o777) == (ordinary_user.uid, 0o600)
+    with pytest.raises((NotFound, Refused)):
+        there.put([Copy("/root/new", tmp_path / "got")])
+    with pytest.raises(Unreachable, match="did not end within"):
+        there.run("sleep 600", timeout_s=0.5)
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        (None, "No worker has said"),
+        (HostFacts("h"), "No worker has said"),
+        (HostFacts("h", jobs_uid=7, jobs_mounts="here"), "as the same user"),
+        (HostFacts("h", jobs_uid=0, jobs_mounts="here"), "as root"),
+        (HostFacts("h", jobs_uid=8, jobs_mounts="here", readable_secrets=("/d/token",)), "could read /d/token"),
+        (HostFacts("h", jobs_uid=7, jobs_mounts="other", readable_secrets=("/d/token",)), "could read /d/token"),
+        (HostFacts("h", jobs_uid=8, jobs_mounts="here"), ""),
+        (HostFacts("h", jobs_uid=7, jobs_mounts="other"), ""),
+    ],
+)
+def test_what_is_a_boundary(facts: HostFacts | None, words: str) -> None:
+    reason = open_door(Place(7, "here"), facts)
+    assert words in reason and bool(words) == bool(reason)
+    assert not reason or "PERFLOOM_TRUST_USERS" in reason
+
+
+def test_another_mount_namespace_is_told_apart() -> None:
+    code = "from perfloom.places import mounts; print(mounts())"
+    seen = [
+        subprocess.run([*prefix, sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True).stdout
+        for prefix in ((), tuple(own_mounts()))
+    ]
+    assert seen[0].strip() == mounts() != seen[1].strip()

@@ -1,0 +1,135 @@
+"""This machine as another user: for programs that must not be able to touch what belongs to the worker's own user.
+
+A worker that is root becomes that user in what it starts; any other asks sudo, without a password. Files are read and
+written by processes of that user as well, so that no link of theirs leads to what only the worker may open.
+"""
+
+import contextlib
+import os
+import pwd
+import secrets
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+from perfloom.domain.errors import InvalidRequest, NotFound, Refused, Unavailable
+from perfloom.places import reason
+from perfloom.store.disk import disk_errors
+from perfloom.workers.transports.base import Copy, Progress, checked
+from perfloom.workers.transports.local import SHELL, LocalTransport, copy_to, mode_of, tell, to_read, whole
+
+PATH = "/usr/local/bin:/usr/bin:/bin"
+KEPT = ("LANG", "LC_ALL", "TZ")
+PUT = 'umask 077; cat >"$1" && chmod "$2" "$1" && mv -f "$1" "$3" || { rm -f "$1"; exit 1; }'
+GET = 'exec cat -- "$1"'
+MISSING = "No such file or directory"
+
+
+class UserTransport(LocalTransport):
+    """A Transport to the machine that this runs on, as a user of it."""
+
+    def __init__(self, user: str) -> None:
+        """Raises InvalidRequest for a user that does not exist."""
+        self._user = entry_of(user)
+
+    def _argv(self, argv: Sequence[str]) -> list[str]:
+        if os.geteuid() == 0:
+            return list(argv)
+        return ["sudo", "-n", "-H", "-u", self._user.pw_name, "--", *argv]
+
+    def _options(self) -> dict[str, Any]:
+        """For Popen: who it is, where it begins, and nothing of our environment."""
+        user = self._user
+        found = {name: os.environ[name] for name in KEPT if name in os.environ}
+        found |= {"PATH": PATH, "HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": SHELL}
+        options: dict[str, Any] = {"env": found, "cwd": "/", "start_new_session": True}
+        if os.geteuid() == 0:
+            groups = os.getgrouplist(user.pw_name, user.pw_gid)
+            options |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": groups}
+        return options
+
+    @contextlib.contextmanager
+    def _begun(self, script: str, input: bytes) -> Iterator[tuple["subprocess.Popen[bytes]", bytes]]:
+        """The script comes before the input: sudo hands no variables on, and files would be for everybody to read."""
+        text = os.fsencode(checked(script))
+        take = f'cd 2>/dev/null; pl_text=$(dd bs=1 count={len(text)} 2>/dev/null); eval "$pl_text"'
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(
+            self._argv([SHELL, "-c", take]), stdin=pipe, stdout=pipe, stderr=pipe, **self._options()
+        )
+        yield process, text + input
+
+    def _kill(self, process: "subprocess.Popen[bytes]") -> None:
+        super()._kill(process)
+        if os.geteuid() != 0:
+            # sudo is root's; what it started is not.
+            argv = self._argv(["kill", "-s", "KILL", "--", f"-{process.pid}"])
+            subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, **self._options())
+
+    def put(self, files: Sequence[Copy], progress: Progress | None = None) -> None:
+        """See Transport."""
+        for number, file in enumerate(files):
+            tell(progress, number, len(files), f"Copies {file.here.name}")
+            folder, _, name = file.there.rpartition("/")
+            partial = f"{folder}/.{name[:100]}.{secrets.token_hex(6)}.part"
+            with to_read(file.here) as source:
+                argv = [SHELL, "-c", PUT, "sh", partial, f"{mode_of(file.here):o}", file.there]
+                self._copied(argv, file.there, stdin=source, stdout=subprocess.DEVNULL)
+
+    def get(self, files: Sequence[Copy], progress: Progress | None = None) -> None:
+        """See Transport."""
+        for number, file in enumerate(files):
+            if whole(file):
+                continue
+            tell(progress, number, len(files), f"Copies {file.there.rpartition('/')[2]}")
+            with disk_errors(file.here):
+                file.here.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=file.here.parent) as found:
+                argv = [SHELL, "-c", GET, "sh", file.there]
+                self._copied(argv, file.there, stdin=subprocess.DEVNULL, stdout=found)
+                found.seek(0)
+                copy_to(found, file.here, 0o600)
+
+    def _copied(self, argv: Sequence[str], there: str, *, stdin: IO[bytes] | int, stdout: IO[bytes] | int) -> None:
+        """Raises NotFound, Refused, Unavailable."""
+        done = subprocess.run(
+            self._argv(argv), stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, check=False, **self._options()
+        )
+        if done.returncode == 0:
+            return
+        said = done.stderr.decode(errors="replace").strip()
+        if MISSING in said or "Directory nonexistent" in said:
+            raise NotFound(f"{there} is not there (any more).")
+        if "No space left" in said or "Disk quota" in said:
+            raise Unavailable(f"{there} cannot be written: there is no room left. Make some, then try again.")
+        raise Refused(f"{there} cannot be copied as {self._user.pw_name}: {said[-200:]}. Check its permissions.")
+
+
+def entry_of(user: str) -> pwd.struct_passwd:
+    """The user. Raises InvalidRequest where there is none, and for root, whom nothing is kept from."""
+    try:
+        entry = pwd.getpwnam(user)
+    except KeyError:
+        raise InvalidRequest(
+            f"There is no user {user[:60]!r} here. Make one: useradd --create-home NAME", "run_as"
+        ) from None
+    if entry.pw_uid in (0, os.geteuid()):
+        raise InvalidRequest(f"Programs would run as {user}, from whom nothing is kept. Choose another user.", "run_as")
+    return entry
+
+
+def try_out(user: str) -> None:
+    """Raises InvalidRequest or Unavailable, with what to do, where nothing can be started as that user."""
+    try:
+        done = UserTransport(user).run("id -u")
+    except (Unavailable, OSError) as error:
+        why = error.message if isinstance(error, Unavailable) else reason(error)
+        raise Unavailable(f"Nothing can be started as {user}: {why}") from None
+    if done.text.strip() != str(entry_of(user).pw_uid):
+        said = done.errors.strip()[-200:].rstrip(".") or "sudo does not say why"
+        rule = f"{pwd.getpwuid(os.geteuid()).pw_name} ALL=({user}) NOPASSWD: ALL"
+        raise Unavailable(
+            f"Nothing can be started as {user}: {said}. Start the worker as root, or let it use sudo for that, with a "
+            f"line in sudoers: {rule}"
+        )
