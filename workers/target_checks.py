@@ -24,7 +24,7 @@ from perfloom.targets.probe import (
 )
 from perfloom.targets.questions import Answer, ProbeJob, Question
 from perfloom.workers.secrets import secrets_for
-from perfloom.workers.transports import Secrets, Transport, open_transport
+from perfloom.workers.transports import Secrets, Transport, close_kept, close_of, open_transport
 
 PROBE_S = 180.0
 """How long a probe may take: modules of a slow network, a perf that is started for the first time."""
@@ -67,20 +67,28 @@ def answer(store: Store, check_id: str) -> None:
     store.checks.answer(check_id, found.to_json())
     if found.done and not found.prompts:
         # What was typed was for this check alone.
-        store.credentials.delete(f"target:{question.target}")
+        store.credentials.delete(_owner(question.target))
+        close_of(_owner(question.target))
+
+
+def _owner(target: str) -> str:
+    return f"target:{target}"
 
 
 def carry_out(store: Store, question: Question, secrets: Secrets) -> Answer:
     """Do what is asked, keep what is found, and tell what is left to do. Raises PerfloomError."""
     stored = store.targets.get(question.target)
     target = stored.target
+    if question.close:
+        close_kept(target)
+        return Answer()
     if question.job is not None:
-        with open_transport(target, secrets, store.settings.run_as) as transport:
+        with open_transport(target, secrets, store.settings.run_as, _owner(target.name)) as transport:
             if question.cancel:
                 return _cancel(store, transport, target, question.job)
             return _look_at(store, transport, target, question.job)
     try:
-        with open_transport(target, secrets, store.settings.run_as) as transport:
+        with open_transport(target, secrets, store.settings.run_as, _owner(target.name)) as transport:
             facts = with_earlier(probe(transport, target), stored.facts)
             if question.batch is None or target.scheduler is SchedulerName.NONE:
                 _note(store, target, facts)

@@ -52,13 +52,17 @@ def register(app: Celery, settings: Settings) -> None:
 
     @app.task(name=TARGET_TASK)
     def at_target(job_id: str) -> None:
+        from perfloom.workers.targeted import access
+
         steps.advance(road(), job_id, (TARGET_TASK,))
+        access.close_ended(road())
 
     @app.task(name=POLL_TASK)
     def poll(target: str) -> None:
-        from perfloom.workers.targeted import polling  # Brings the ways to other machines.
+        from perfloom.workers.targeted import access, polling  # Brings the ways to other machines.
 
         polling.poll(road(), target)
+        access.close_ended(road())
 
     @app.task(name=CHECK_TASK)
     def check(check_id: str) -> None:

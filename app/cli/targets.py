@@ -11,7 +11,7 @@ import click
 
 from ..domain.errors import Conflict, HostKeyUnknown, InvalidRequest
 from ..domain.jobs import Batch, MpiFlavour
-from ..domain.targets import LOCAL, Light, SchedulerName, Ssh, Target
+from ..domain.targets import KEEP_HOURS, LOCAL, Light, SchedulerName, Ssh, Target
 from ..domain.units import utc_iso
 from .options import data_option, format_option, opened, pairs
 from .output import STANDARD, clean, write_rows
@@ -91,7 +91,13 @@ def show(form: str, data: Path | None, name: str) -> int:
 @click.option("--jump", multiple=True, metavar="[USER@]HOST[:PORT]", help="Go through this host; may be repeated.")
 @click.option("--no-agent", is_flag=True, help="Leave an SSH agent alone.")
 @click.option("--no-config", is_flag=True, help="Leave ~/.ssh/config alone.")
-@click.option("--password", is_flag=True, help="Ask for a password at each use.")
+@click.option("--password", is_flag=True, help="Log in with a password: each job and each check asks for it.")
+@click.option(
+    "--keep-connection",
+    "keep",
+    is_flag=True,
+    help=f"Let a connection that took a password serve all jobs, for {KEEP_HOURS} hours after its last use.",
+)
 @click.option("--timeout", type=float, metavar="SECONDS", help="Give up a connection after it.  [default: 15]")
 @click.option(
     "--scheduler",
@@ -268,10 +274,13 @@ def _made(name: str, words: dict[str, Any]) -> Target:
             config=not words["no_config"],
             jump=words["jump"],
             password=words["password"],
+            keep=words["keep"],
             connect_timeout_s=Ssh("").connect_timeout_s if timeout is None else timeout,
         )
-    elif words["user"] or words["port"] or words["key_file"] or words["jump"] or words["password"]:
-        raise click.UsageError("--user, --port, --key, --jump and --password are for SSH: say --ssh HOST.")
+    elif words["user"] or words["port"] or words["key_file"] or words["jump"] or words["password"] or words["keep"]:
+        raise click.UsageError(
+            "--user, --port, --key, --jump, --password and --keep-connection are for SSH: say --ssh HOST."
+        )
     return Target(
         name=name,
         ssh=ssh,

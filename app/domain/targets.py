@@ -20,14 +20,20 @@ class SchedulerName(StrEnum):
     LSF = "lsf"
 
 
+KEEP_HOURS = 12
+"""For how long after its last use a connection is kept that took a secret, where the target says so."""
+
+
 @dataclass(frozen=True)
 class Ssh:
     """How a host is reached. What is left open comes from ~/.ssh/config of the user that the worker runs as.
 
     host: its name, address, or alias in that file. key_file: of a private key, on the worker's machine. agent: whether
     keys of an SSH agent are tried. jump: hosts to go through, [user@]host[:port], in the order of the way. password:
-    whether a password is asked for at each use. host_keys: accepted keys, lines of a known_hosts file, beside those of
-    the user's own file. connect_timeout_s: for each host on the way.
+    whether a password is asked for. keep: whether a connection that took a secret serves all jobs of the target, and is
+    kept for KEEP_HOURS after its last use; otherwise it serves the job or check whose secret it was. host_keys: keys
+    that were accepted, lines of a known_hosts file, beside those of the user's own file. connect_timeout_s: for each
+    host on the way.
     """
 
     host: str
@@ -38,6 +44,7 @@ class Ssh:
     config: bool = True
     jump: tuple[str, ...] = ()
     password: bool = False
+    keep: bool = False
     host_keys: tuple[str, ...] = ()
     connect_timeout_s: float = 15.0
 

@@ -11,8 +11,8 @@ from ..domain.targets import LOCAL, SchedulerName, Ssh, Target
 from ..targets import validity
 from .values import duration, number_text, variables, variables_text, whole
 
-SWITCHES = ("agent", "config", "password", "sudo")
-SSH_FIELDS = ("host", "user", "port", "key_file", "jump", "agent", "config", "password", "connect_timeout")
+SWITCHES = ("agent", "config", "password", "keep", "sudo")
+SSH_FIELDS = ("host", "user", "port", "key_file", "jump", "agent", "config", "password", "keep", "connect_timeout")
 """Those without meaning for the worker's own machine."""
 FIELD_OF = {"connect_timeout_s": "connect_timeout", "poll_s": "poll", "host_keys": "host", "ssh": "host"}
 """Names in Target and Ssh that the form has under others."""
@@ -32,6 +32,7 @@ class TargetFields:
     config: bool = True
     jump: str = ""
     password: bool = False
+    keep: bool = False
     connect_timeout: str = ""
     scheduler: str = "none"
     directory: str = ""
@@ -99,6 +100,7 @@ def to_fields(target: Target) -> TargetFields:
         config=ssh.config,
         jump="\n".join(ssh.jump),
         password=ssh.password,
+        keep=ssh.keep,
         connect_timeout=""
         if ssh.connect_timeout_s == Ssh("").connect_timeout_s
         else number_text(ssh.connect_timeout_s),
@@ -135,6 +137,7 @@ def parse(typed: TargetFields, earlier: Target | None = None) -> Parsed:
             config=typed.config,
             jump=tuple(re.split(r"[\s,]+", typed.jump.strip())) if typed.jump.strip() else (),
             password=typed.password,
+            keep=typed.keep,
             connect_timeout_s=Ssh("").connect_timeout_s if timeout is None else timeout,
         )
         if earlier is not None and earlier.ssh is not None and _same_way(earlier.ssh, ssh):

@@ -39,12 +39,14 @@ class Question:
     """A check of a target. batch: what the probe job asks the batch system for, null for none.
 
     job: a probe job that was submitted and is to be looked at, in place of a new check. cancel: it is to be ended.
+    close: nothing is checked, and connections to the target that are kept are closed.
     """
 
     target: str
     batch: Batch | None = None
     job: ProbeJob | None = None
     cancel: bool = False
+    close: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": KIND} | asdict(self)

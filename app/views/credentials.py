@@ -28,7 +28,7 @@ NOBODY = (
 
 
 def asked_at(target: Target | None) -> tuple[Prompt, ...]:
-    """What the form asks for where a target is set to ask at each use."""
+    """What the form asks for where a target is set to ask."""
     if target is None or target.ssh is None or not target.ssh.password:
         return ()
     who = f"{target.ssh.user}@{target.ssh.host}" if target.ssh.user else target.ssh.host

@@ -123,6 +123,15 @@ def accept(name: str) -> AnyResponse:
     return redirect(_url(name, _ask(Question(name)).id), 303)
 
 
+@blueprint.post("/targets/<name>/close")
+def close(name: str) -> AnyResponse:
+    """Have the worker close the connections to a target that it keeps."""
+    services().store.targets.get(name)
+    _ask(Question(name, close=True))
+    flash("The connection is closed as soon as a worker hears of it. The next job asks for the password.", "good")
+    return redirect(target_url(name), 303)
+
+
 @blueprint.post("/targets/<name>/forget-key")
 def forget_key(name: str) -> AnyResponse:
     """Take back that the key with this `fingerprint` was accepted."""

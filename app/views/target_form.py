@@ -7,7 +7,7 @@ from flask import Blueprint, flash, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from ..domain.jobs import MpiFlavour
-from ..domain.targets import LOCAL, SchedulerName
+from ..domain.targets import KEEP_HOURS, LOCAL, SchedulerName
 from ..forms.check_place import FLAVOURS
 from ..forms.target import SSH_FIELDS, TargetFields, parse, to_fields
 from ..forms.target_file import from_file
@@ -46,6 +46,7 @@ class FormPage(Page):
     fields: TargetFields
     errors: dict[str, str]
     local: bool
+    keep_hours: int
     ways: tuple[Choice, ...]
     schedulers: tuple[Choice, ...]
     flavours: tuple[Choice, ...]
@@ -134,6 +135,7 @@ def form_page(
         fields=fields,
         errors=errors or {},
         local=name == LOCAL,
+        keep_hours=KEEP_HOURS,
         ways=tuple(Choice(*way) for way in WAYS),
         schedulers=tuple(Choice(*choice) for choice in SCHEDULERS),
         flavours=(Choice("", "No suggestion"), *(Choice(each.value, FLAVOURS[each]) for each in MpiFlavour)),

@@ -8,7 +8,7 @@ from flask import Blueprint, Response, flash, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from ..domain.errors import Prompt
-from ..domain.targets import LOCAL, CheckLine, Light, Queue, SchedulerName, Target
+from ..domain.targets import KEEP_HOURS, LOCAL, CheckLine, Light, Queue, SchedulerName, Target
 from ..domain.units import duration, utc_iso, utc_text
 from ..forms.check_place import FLAVOURS
 from ..forms.preset_file import FORMATS
@@ -114,7 +114,8 @@ class JobRow:
 @dataclass(frozen=True)
 class TargetPage(Page):
     """`/targets/<name>`. check: one that was just asked for. batch: what its queues are called, empty without a batch
-    system. prompts: what is asked for at every check."""
+    system. prompts: what is asked for at every check. keeps: whether a connection may be open that can
+    be closed."""
 
     template: ClassVar[str] = "targets/target.html"
     name: str
@@ -133,6 +134,7 @@ class TargetPage(Page):
     keys: tuple[KeyView, ...]
     jobs: tuple[JobRow, ...]
     prompts: tuple[Prompt, ...]
+    keeps: bool
     formats: tuple[str, ...]
 
 
@@ -237,6 +239,7 @@ def _page(stored: StoredTarget, check: CheckView | None) -> TargetPage:
             for job in jobs
         ),
         prompts=credentials.asked_at(target),
+        keeps=target.ssh is not None and target.ssh.keep,
         formats=FORMATS,
     )
 
@@ -256,7 +259,10 @@ def _facts(target: Target, stored: StoredTarget) -> Iterator[Fact]:
         ways = [*(["keys of the agent"] if ssh.agent else []), *(["~/.ssh/config"] if ssh.config else [])]
         yield Fact("Taken into account", " and ".join(ways) or "neither agent nor ~/.ssh/config")
         if ssh.password:
-            yield Fact("Password", "asked for at each use")
+            yield Fact("Password", "each job and each check asks for it" if not ssh.keep else "asked for once")
+        if ssh.keep:
+            kept = f"kept for all jobs, {KEEP_HOURS} hours after its last use, where it was opened with a secret"
+            yield Fact("Connection", kept)
     yield Fact("Batch system", SCHEDULER_TITLES[target.scheduler])
     place = facts.directory if facts and facts.directory else target.directory or DIRECTORY
     yield Fact("Directory of jobs", place, True)

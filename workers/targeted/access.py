@@ -7,14 +7,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from perfloom.domain.errors import Refused, SecretNeeded, Unreachable
+from perfloom.domain.jobs import JobState
 from perfloom.domain.targets import Ssh, Target
 from perfloom.store.jobs import Job
 from perfloom.workers.road import Road
 from perfloom.workers.secrets import secrets_for
-from perfloom.workers.transports import Transport, open_transport
+from perfloom.workers.transports import Transport, close_of, no_secrets, open_transport, owners
 
 KNOWN_BAD_S = 10.0
 """A host that could not be reached, or let us not in, is not tried again for so long, whichever job is next."""
+JOB = "job:"
 SLOTS = 4
 """How many jobs this process prepares at a time, and how many it brings back; looking at jobs always finds a thread."""
 
@@ -37,7 +39,11 @@ def reach(road: Road, target: Target, jobs: Sequence[Job]) -> Iterator[Transport
         raise error.with_traceback(None)
     try:
         secrets = road.ask or secrets_for(road.store, target.name, [job.id for job in jobs])
-        with open_transport(target, secrets, road.settings.run_as) as there:
+        if len(jobs) > 1 and target.ssh is not None and not target.ssh.keep:
+            # The secret of one of them is of no use to the others.
+            secrets = no_secrets
+        owner = _owner(jobs[0].id) if len(jobs) == 1 else ""
+        with open_transport(target, secrets, road.settings.run_as, owner) as there:
             yield there
     except SecretNeeded:
         raise
@@ -47,6 +53,34 @@ def reach(road: Road, target: Target, jobs: Sequence[Job]) -> Iterator[Transport
             _bad[key] = (time.monotonic(), failed)
         raise
     _bad.pop(key, None)
+
+
+def together(target: Target, jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
+    """The jobs in groups that may share a connection: each by itself as long as none is open that serves all."""
+    rest = list(jobs)
+    while rest and target.ssh is not None and not target.ssh.keep and not _is_shared(target.ssh):
+        yield [rest.pop(0)]
+    if rest:
+        yield rest
+
+
+def close_ended(road: Road) -> None:
+    """Close the connections that serve jobs alone which need none any more."""
+    for owner in owners():
+        job = road.store.jobs.find(owner.removeprefix(JOB)) if owner.startswith(JOB) else None
+        if owner.startswith(JOB) and (job is None or job.state.final or job.state is JobState.READING):
+            close_of(owner)
+
+
+def _owner(job_id: str) -> str:
+    return f"{JOB}{job_id}"
+
+
+def _is_shared(ssh: Ssh) -> bool:
+    # Not needed where nobody uses SSH, and slow to import.
+    from perfloom.workers.transports import connections
+
+    return connections.is_shared(ssh)
 
 
 def _is_open(ssh: Ssh) -> bool:

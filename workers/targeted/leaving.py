@@ -61,7 +61,9 @@ def clear(road: Road, target: Target) -> None:
         if left.get("target") != target.name:
             continue
         try:
-            with reach(road, target, []) as there:
+            # Where a password is asked for, that of the job itself.
+            job = road.store.jobs.find(str(left.get("id")))
+            with reach(road, target, [job] if job else []) as there:
                 if _clear(there, target, left):
                     path.unlink(missing_ok=True)
         except (PerfloomError, OSError) as error:

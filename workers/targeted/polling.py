@@ -28,7 +28,7 @@ from perfloom.workers import launching, steps
 from perfloom.workers.jobfiles import JobFiles, alone
 from perfloom.workers.road import Road
 from perfloom.workers.targeted import batch, judging, leaving, patience, wishes
-from perfloom.workers.targeted.access import reach
+from perfloom.workers.targeted.access import reach, together
 from perfloom.workers.targeted.output import FarOutput
 from perfloom.workers.transports import Transport
 
@@ -65,8 +65,8 @@ def poll(road: Road, name: str) -> None:
             return
         known = road.store.targets.find(name)
         jobs = [job for job in road.store.jobs.together(name) if not steps.elsewhere(road, job)]
-        if jobs:
-            _look(road, jobs, locked=False)
+        for some in together(known.target, jobs) if known is not None else [jobs] if jobs else []:
+            _look(road, some, locked=False)
         if known is not None:
             leaving.clear(road, known.target)
     if road.queue is None:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import asyncssh
 
 from perfloom.domain.errors import Prompt, Unreachable
-from perfloom.domain.targets import Ssh
+from perfloom.domain.targets import KEEP_HOURS, Ssh
 from perfloom.workers.transports import explain, hostkeys
 from perfloom.workers.transports.base import Secrets
 from perfloom.workers.transports.hops import Hop, way
@@ -27,8 +27,10 @@ from perfloom.workers.transports.proxies import Proxy
 
 IDLE_S = 300.0
 """A connection that nobody uses is closed after so long."""
-IDLE_TYPED_S = 12 * 3600.0
-"""The same for one that needed a secret: opening it again would need a person."""
+IDLE_TYPED_S = KEEP_HOURS * 3600.0
+"""The same for one that needed a secret and is kept for all: opening it again would need a person."""
+IDLE_OWN_S = 900.0
+"""The same for one that serves only its owner, should nobody have said that the owner has ended."""
 ALIVE_S = 6.0
 ALIVE_TIMES = 3
 """A host is asked so often whether it is there, where nothing else comes from it; with none of so many answers and one
@@ -55,10 +57,12 @@ class NotBegun(Unreachable):
 
 @dataclass(eq=False)
 class Link:
-    """An open way to a target: a connection to each host on it, the target's last. typed: secrets that it took."""
+    """An open way to a target: a connection to each host on it, the target's last. typed: secrets that it took. owner:
+    whom alone it serves, empty for everybody."""
 
     ssh: Ssh
     hops: tuple[Hop, ...]
+    owner: str = ""
     connections: list[asyncssh.SSHClientConnection] = field(default_factory=list)
     typed: list[Prompt] = field(default_factory=list)
     users: int = 0
@@ -102,7 +106,7 @@ class _Here:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-        self.links: dict[Ssh, Link] = {}
+        self.links: dict[tuple[Ssh, str], Link] = {}
         self.locks: dict[Ssh, asyncio.Lock] = {}
         self.thread = threading.Thread(target=self._run, name="ssh", daemon=True)
         self.thread.start()
@@ -187,15 +191,24 @@ def call(coroutine: Coroutine[Any, Any, T], look: Callable[[], None] | None = No
 
 
 @contextlib.asynccontextmanager
-async def using(ssh: Ssh, secrets: Secrets) -> AsyncIterator[Link]:
-    """The link to a target, for the time of the block; an open one where there is one. Raises what `_connect` does."""
+async def using(ssh: Ssh, secrets: Secrets, owner: str = "") -> AsyncIterator[Link]:
+    """The link to a target, for the time of the block; an open one where there is one. Raises what `_connect` does.
+
+    owner: who gives the secrets. A link that took some serves this owner alone, unless the target is to keep it.
+    """
     here = _place()
     async with here.locks.setdefault(ssh, asyncio.Lock()):
-        link = here.links.get(ssh)
-        if link is None or not link.alive:
-            drop(link)
+        link = None
+        for key in dict.fromkeys(((ssh, ""), (ssh, owner))):
+            found = here.links.get(key)
+            if found is not None and not found.alive:
+                drop(found)
+            elif found is not None:
+                link = link or found
+        if link is None:
             link = await _connect(ssh, secrets)
-            here.links[ssh] = link
+            link.owner = owner if link.typed and not ssh.keep else ""
+            here.links[ssh, link.owner] = link
         if link.closing is not None:
             link.closing.cancel()
             link.closing = None
@@ -205,15 +218,40 @@ async def using(ssh: Ssh, secrets: Secrets) -> AsyncIterator[Link]:
     finally:
         link.users -= 1
         link.used = True
-        if not link.users and here.links.get(ssh) is link:
-            idle = IDLE_TYPED_S if link.typed else IDLE_S
+        if not link.users and here.links.get((ssh, link.owner)) is link:
+            idle = IDLE_OWN_S if link.owner else IDLE_TYPED_S if link.typed else IDLE_S
             link.closing = asyncio.get_running_loop().call_later(idle, drop, link)
 
 
 def is_open(ssh: Ssh) -> bool:
     """Whether this process has an open link to a target, as far as is known."""
-    link = None if _here is None else _here.links.get(ssh)
+    here = _here
+    return here is not None and any(link.alive for key, link in list(here.links.items()) if key[0] == ssh)
+
+
+def is_shared(ssh: Ssh) -> bool:
+    """Whether this process has an open link to a target that serves everybody."""
+    link = None if _here is None else _here.links.get((ssh, ""))
     return link is not None and link.alive
+
+
+def owners() -> set[str]:
+    """Whom links of this process serve alone."""
+    return set() if _here is None else {owner for _, owner in list(_here.links) if owner}
+
+
+def close(wanted: Callable[[Link], bool]) -> None:
+    """Close links of this process now."""
+    here = _here
+    if here is None:
+        return
+
+    async def end() -> None:
+        for link in list(here.links.values()):
+            if wanted(link):
+                drop(link)
+
+    call(end())
 
 
 def drop(link: Link | None) -> None:
@@ -221,8 +259,8 @@ def drop(link: Link | None) -> None:
     if link is None:
         return
     here = _place()
-    if here.links.get(link.ssh) is link:
-        del here.links[link.ssh]
+    if here.links.get((link.ssh, link.owner)) is link:
+        del here.links[link.ssh, link.owner]
     link.abort()
 
 

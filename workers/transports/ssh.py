@@ -15,9 +15,11 @@ T = TypeVar("T")
 class SshTransport:
     """A Transport over SSH. Connects at its first use, and shares the connection with others to the same target."""
 
-    def __init__(self, ssh: Ssh, secrets: Secrets) -> None:
+    def __init__(self, ssh: Ssh, secrets: Secrets, owner: str = "") -> None:
+        """owner: who gives the secrets, see `connections.using`."""
         self.ssh = ssh
         self.secrets = secrets
+        self.owner = owner
 
     @property
     def where(self) -> str:
@@ -57,13 +59,13 @@ class SshTransport:
     async def _linked(self, work: Callable[[Link], Awaitable[T]]) -> T:
         """What `work` makes of a link to the host."""
         try:
-            async with connections.using(self.ssh, self.secrets) as link:
+            async with connections.using(self.ssh, self.secrets, self.owner) as link:
                 return await work(link)
         except connections.NotBegun as error:
             # An old connection turned out to be broken before anything was done with it. A new one may do.
             if error.fresh:
                 raise
-        async with connections.using(self.ssh, self.secrets) as link:
+        async with connections.using(self.ssh, self.secrets, self.owner) as link:
             return await work(link)
 
     def close(self) -> None:

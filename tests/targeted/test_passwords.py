@@ -1,0 +1,125 @@
+"""A password serves the job it was typed for, over a real sshd; a connection is kept for others where the target says so."""
+
+import dataclasses
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from perfloom.domain.errors import PASSWORD
+from perfloom.domain.jobs import JobState
+from perfloom.domain.targets import KEEP_HOURS, Target
+from perfloom.sealing import KeyPair, seal
+from perfloom.store.jobs import Job
+from perfloom.targets.questions import Answer, Question
+from perfloom.workers import secrets, target_checks, transports
+from perfloom.workers.road import Road
+from perfloom.workers.targeted import access, polling
+from perfloom.workers.transports import connections
+from tests import sshd as servers
+from tests.sshd import Account, Sshd
+from tests.targeted.driving import at, files_of, nothing_left, submit, to_the_end, until_job
+
+ENDLESS = ("/bin/sh", "-c", "echo begun; while :; do :; done")
+BUSY = ("/bin/sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done")
+
+
+@pytest.fixture(scope="module")
+def asking() -> Iterator[Sshd]:
+    """A server that lets somebody in by a password."""
+    with servers.sshd(account=Account(password=True)) as found:
+        yield found
+
+
+@pytest.fixture
+def pair() -> Iterator[KeyPair]:
+    """The key pair of this worker, whose connections end with the test."""
+    transports.close_all()
+    made = KeyPair.generate()
+    secrets.use_key(made)
+    yield made
+    secrets.use_key(None)
+    transports.close_all()
+
+
+def target_of(road: Road, server: Sshd, *, keep: bool) -> Target:
+    ssh = dataclasses.replace(server.ssh(), key_file="", password=True, keep=keep)
+    target = dataclasses.replace(server.target("asks"), ssh=ssh, poll_s=0.5)
+    road.store.targets.save(target)
+    return target
+
+
+def give(road: Road, pair: KeyPair, subject: str) -> None:
+    """What a person types on a page."""
+    expires = time.time() + 600
+    box = seal(pair.public, {PASSWORD: servers.WORD}, subject, expires)
+    road.store.credentials.put(subject, road.host, pair.key_id, box, expires)
+
+
+def waits(job: Job) -> bool:
+    return [prompt.name for prompt in job.needs] == [PASSWORD]
+
+
+def started(road: Road, pair: KeyPair, target: Target) -> Job:
+    """A job that runs, with a password that was given for it."""
+    job = submit(road.store, at(target, *ENDLESS))
+    give(road, pair, f"job:{job.id}")
+    return until_job(road, job, lambda job: "begun" in files_of(road, job).tail())
+
+
+def test_each_job_asks_and_its_connection_ends_with_it(road: Road, asking: Sshd, pair: KeyPair) -> None:
+    target = target_of(road, asking, keep=False)
+    first = started(road, pair, target)
+    assert transports.owners() == {f"job:{first.id}"}
+    logins = asking.log().count("Accepted password")
+    second = until_job(road, submit(road.store, at(target, *BUSY)), waits)
+    assert second.state is JobState.STAGING and asking.log().count("Accepted password") == logins
+    # Both are looked at together, and each over its own connection alone.
+    polling.poll(road, target.name)
+    assert road.store.jobs.get(first.id).details.get("unreached") is None
+    give(road, pair, f"job:{second.id}")
+    second = to_the_end(road, second)
+    assert second.state is JobState.STORED, second.reason
+    access.close_ended(road)
+    assert transports.owners() == {f"job:{first.id}"} and nothing_left(second)
+    road.store.jobs.request_cancel(first.id)
+    first = to_the_end(road, first)
+    access.close_ended(road)
+    assert first.state is JobState.CANCELLED and nothing_left(first)
+    assert transports.owners() == set() and target.ssh is not None and not connections.is_open(target.ssh)
+    third = until_job(road, submit(road.store, at(target, *BUSY)), waits)
+    road.store.jobs.request_cancel(third.id)
+    to_the_end(road, third)
+
+
+def test_a_check_asks_too_and_serves_no_job(road: Road, asking: Sshd, pair: KeyPair) -> None:
+    target = target_of(road, asking, keep=False)
+    give(road, pair, f"target:{target.name}")
+    check = road.store.checks.ask(Question(target.name).to_json())
+    target_checks.answer(road.store, check.id)
+    answer = road.store.checks.get(check.id).answer
+    assert answer is not None and Answer.from_json(answer) == Answer()
+    assert target.ssh is not None and not connections.is_open(target.ssh)
+    job = until_job(road, submit(road.store, at(target, *BUSY)), waits)
+    road.store.jobs.request_cancel(job.id)
+    to_the_end(road, job)
+
+
+def test_a_connection_is_kept_where_the_target_says_so_until_it_is_closed(
+    road: Road, asking: Sshd, pair: KeyPair
+) -> None:
+    target = target_of(road, asking, keep=True)
+    first = started(road, pair, target)
+    second = to_the_end(road, submit(road.store, at(target, *BUSY)))
+    assert second.state is JobState.STORED and transports.owners() == set()
+    road.store.jobs.request_cancel(first.id)
+    to_the_end(road, first)
+    access.close_ended(road)
+    assert target.ssh is not None and connections.is_open(target.ssh)
+    assert KEEP_HOURS * 3600 == connections.IDLE_TYPED_S
+    check = road.store.checks.ask(Question(target.name, close=True).to_json())
+    target_checks.answer(road.store, check.id)
+    assert not connections.is_open(target.ssh)
+    third = until_job(road, submit(road.store, at(target, *BUSY)), waits)
+    road.store.jobs.request_cancel(third.id)
+    to_the_end(road, third)
