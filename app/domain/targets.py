@@ -44,9 +44,9 @@ class Ssh:
     config: bool = True
     jump: tuple[str, ...] = ()
     password: bool = False
-    keep: bool = False
     host_keys: tuple[str, ...] = ()
     connect_timeout_s: float = 15.0
+    keep: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,10 @@ from .ids import checked_id, new_id
 from .models import CheckRow, HostRow, storable
 
 CHECKS_KEPT_SECONDS = 3600.0
+KEYS_KEPT_SECONDS = 30 * 86400.0
+"""The same for one whose answer is a host's key that somebody has to accept."""
+LATEST = 500
+"""Among so many questions the latest about a target is looked for."""
 HEARD_OF_SECONDS = 20.0
 """A worker that was not heard of for longer is not there."""
 _LATEST_FIRST = (HostRow.seen.desc(), HostRow.name)
@@ -107,17 +111,19 @@ class Hosts:
 
 
 class Checks:
-    """Questions to machines, kept for an hour."""
+    """Questions to machines, kept for an hour; those that wait for somebody to accept a key, for a month."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def ask(self, question: Mapping[str, Any]) -> Check:
-        """Store a question. What is older than an hour is forgotten."""
+        """Store a question. What is too old is forgotten."""
         now = time.time()
         row = CheckRow(id=new_id(), question=dict(question), answer=None, created=now)
         with self._database.write() as session:
-            session.execute(delete(CheckRow).where(CheckRow.created < now - CHECKS_KEPT_SECONDS))
+            for old in session.scalars(select(CheckRow).where(CheckRow.created < now - CHECKS_KEPT_SECONDS)):
+                if not (old.answer or {}).get("host_key") or old.created < now - KEYS_KEPT_SECONDS:
+                    session.delete(old)
             session.add(row)
         return self.get(row.id)
 
@@ -128,6 +134,17 @@ class Checks:
         if row is None:
             raise NotFound("That check is no longer known; check again.")
         return Check(row.id, row.question, row.answer, row.created)
+
+    def latest(self, kind: str, target: str) -> Check | None:
+        """The latest check of a target that was answered, None where there is none (any more). kind: the word `kind` of
+        such questions."""
+        wanted = select(CheckRow).where(CheckRow.answer.is_not(None)).order_by(CheckRow.created.desc()).limit(LATEST)
+        with self._database.read() as session:
+            for row in session.scalars(wanted):
+                asked = row.question
+                if (asked.get("kind"), asked.get("target")) == (kind, target) and not asked.get("close"):
+                    return Check(row.id, row.question, row.answer, row.created)
+        return None
 
     def answer(self, id: str, answer: Mapping[str, Any]) -> bool:
         """Store the answer; the first one stands. False where there is one, or the question is forgotten."""

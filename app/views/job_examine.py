@@ -11,6 +11,7 @@ from ..recorders.preflight import Finding, Level
 from ..services import services
 from . import job_boundary
 from .job_places import Place, targets
+from .target_checks import pending_key
 
 Lines = tuple[tuple[int, tuple[str, ...]], ...]
 DEEPEST = 6
@@ -71,6 +72,10 @@ def examine_spec(spec: JobSpec, place: Place, *, ask_within_s: float | None) -> 
 
 
 def _judged(spec: JobSpec, found: list[Finding], place: Place, target: Target, ask_within_s: float | None) -> Examined:
+    if pending := pending_key(target):
+        text = f"Nobody has accepted the key of {pending.host_key.host if pending.host_key else target.name} yet."
+        advice = f"The job would fail. Compare and accept it on the page of “{target.name}” under Targets first."
+        found.append(Finding(Level.WARNING, "target", text, advice))
     if reason := job_boundary.refusal(target):
         found.append(Finding(Level.ERROR, "target", reason, ""))
     judged = judge(spec, target, place.recording, place.facts)

@@ -198,6 +198,21 @@ def asked_check(name: str, id: str) -> CheckView | None:
     )
 
 
+def pending_key(target: Target) -> CheckView | None:
+    """The last check of a target where it ended at a host's key that nobody has accepted yet, else None."""
+    asked = services().store.checks.latest(KIND, target.name) if target.ssh is not None else None
+    if asked is None or target.ssh is None:
+        return None
+    found = asked_check(target.name, asked.id)
+    key = found.host_key if found else None
+    return found if key is not None and key.line not in target.ssh.host_keys else None
+
+
+def ask_check(name: str) -> str:
+    """Ask a worker to check a target; the address of the page that shows how far it is."""
+    return _url(name, _ask(Question(name)).id)
+
+
 def _waiting(name: str, asked: Check, question: Question, answer: Answer) -> CheckView:
     job = answer.job
     assert job is not None

@@ -17,6 +17,7 @@ from ..rendering import Page, render
 from ..services import services
 from .job_form import Choice
 from .presets import sent_file
+from .target_checks import ask_check
 
 blueprint = Blueprint("target_form", __name__)
 
@@ -92,8 +93,8 @@ def add() -> AnyResponse:
     if errors or parsed.target is None:
         return form_page(typed, errors, status=422)
     targets.save(parsed.target)
-    flash(f"Added the target “{parsed.target.name}”. Check it, to see what works there.", "good")
-    return redirect(target_url(parsed.target.name), 303)
+    flash(f"Added the target “{parsed.target.name}”. It is checked now, to see what works there.", "good")
+    return redirect(ask_check(parsed.target.name), 303)
 
 
 @blueprint.route("/targets/<name>/edit", methods=["GET", "POST"])

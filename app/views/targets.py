@@ -23,7 +23,7 @@ from . import credentials, job_stages
 from .job_facts import Fact
 from .presets import TYPES
 from .tables import attachment
-from .target_checks import CheckView, asked_check
+from .target_checks import CheckView, asked_check, pending_key
 
 blueprint = Blueprint("targets", __name__)
 JOBS_SHOWN = 8
@@ -164,7 +164,8 @@ def show(name: str) -> AnyResponse:
     check = asked_check(name, request.args.get("check", ""))
     if check is not None and check.id != request.args.get("check"):
         return redirect(check.url, 302)
-    return render(_page(stored, check))
+    # Whoever left the page finds it again as long as the key is not accepted.
+    return render(_page(stored, check or pending_key(stored.target)))
 
 
 @blueprint.get("/targets/<name>/file")

@@ -91,7 +91,10 @@ def test_adding_one(browser_client: Browser, store: Store) -> None:
         connect_timeout="20",
         notes="one\ntwo",
     )
-    assert response.status_code == 303 and response.headers["Location"] == "/targets/new%20one"
+    # It is checked at once.
+    where = response.headers["Location"]
+    assert response.status_code == 303 and where.startswith("/targets/new%20one?check=")
+    assert questions(store, "new one", where) == Question("new one")
     assert store.targets.get("new one").target == Target(
         "new one",
         ssh=Ssh(
@@ -113,8 +116,10 @@ def test_adding_one(browser_client: Browser, store: Store) -> None:
         poll_s=30.0,
         notes="one\ntwo",
     )
+    page = browser_client.page(where)
+    assert "Added the target" in page and "A worker looks." in page
     page = browser_client.page("/targets/new%20one")
-    assert "Added the target" in page and "ada@node7:2222" in page and "never checked" in page
+    assert "ada@node7:2222" in page and "never checked" in page
     assert "A, B (values not shown)" in page
 
 
@@ -355,6 +360,43 @@ def test_a_key_is_accepted_by_a_person_who_saw_its_fingerprint(
     assert browser_client.post("/targets/far%20host/forget-key", fingerprint=PRINT).status_code == 303
     ssh = store.targets.get("far host").target.ssh
     assert ssh is not None and ssh.host_keys == ()
+
+
+def test_who_comes_back_still_finds_the_key_to_accept(
+    browser_client: Browser, store: Store, far: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = {"target": "far host", "command": "true"}
+    assert "accepted the key" not in browser_client.post("/jobs/preview", **form).get_data(as_text=True)
+    id = asked(store, Question("far host"), Answer("not known", HostKey("node7", KEY, PRINT)))
+    # Neither time nor questions of other kinds take it away.
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 7200)
+    asked(store, Question("far host", close=True), Answer())
+    asked(store, Question("another"), Answer())
+    store.checks.answer(store.checks.ask({"target": "far host", "command": ["true"]}).id, {"findings": []})
+    page = browser_client.page("/targets/far%20host")
+    assert PRINT in page and "accept this key" in page and id in page
+    warned = browser_client.post("/jobs/preview", **form).get_json()
+    assert [one["level"] for one in warned["findings"] if "accepted the key of node7" in one["message"]] == ["warning"]
+    assert browser_client.post("/targets/far%20host/accept", check=id, fingerprint=PRINT).status_code == 303
+    assert "accept this key" not in browser_client.page("/targets/far%20host")
+    assert "accepted the key" not in browser_client.post("/jobs/preview", **form).get_data(as_text=True)
+
+
+def test_a_check_that_went_well_takes_the_key_away(browser_client: Browser, store: Store, far: Target) -> None:
+    asked(store, Question("far host"), Answer("not known", HostKey("node7", KEY, PRINT)))
+    asked(store, Question("far host"), Answer())
+    assert "accept this key" not in browser_client.page("/targets/far%20host")
+
+
+def test_a_kept_connection_can_be_closed(browser_client: Browser, store: Store, far: Target) -> None:
+    assert far.ssh is not None
+    assert "Close the connection" not in browser_client.page("/targets/far%20host")
+    store.targets.save(replace(far, ssh=replace(far.ssh, keep=True)))
+    page = browser_client.page("/targets/far%20host")
+    assert "Close the connection now" in page and "12 hours after its last use" in page
+    assert browser_client.post("/targets/far%20host/close").status_code == 303
+    assert "The connection is closed" in browser_client.page("/targets/far%20host")
 
 
 def test_a_password_is_sealed_for_the_worker_and_kept_nowhere(
