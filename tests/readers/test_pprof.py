@@ -17,6 +17,9 @@ from perfloom.domain import wire
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import column, texts
 from perfloom.readers import pprof, recognise
+from perfloom.readers.compression import open_plain
+from perfloom.readers.formats import HEAD_BYTES
+from tests import nsight_made
 from tests.parts import require
 
 DATA = Path(__file__).parents[1] / "data"
@@ -193,3 +196,14 @@ def test_other_protobuf_is_not_taken_for_it() -> None:
         number(9, 1_700_000_000) + number(12, 5),
     ):
         assert not pprof.sniff(head)
+
+
+def test_no_recording_of_another_tool_is_taken_for_it() -> None:
+    files = [path for path in DATA.rglob("*") if path.is_file()]
+    assert any(path.suffix == ".pftrace" for path in files)
+    for path in files:
+        with open_plain(path, 1 << 30) as stream:
+            assert not pprof.sniff(stream.peek(HEAD_BYTES)), path
+    report = nsight_made.report()
+    # As a whole, and the protobuf in it alone.
+    assert not any(pprof.sniff(report[at:]) for at in range(64))
