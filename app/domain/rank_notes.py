@@ -58,7 +58,8 @@ class RankPlan:
 @dataclass(frozen=True)
 class RankState:
     """What a rank noted of itself. start_ns, end_ns: since the epoch, by its host's clock. stopped: what it was told to
-    end by, empty where it was not told. text: what became of the text of its recording, empty where that is not known.
+    end by, empty where it was not told. killed: the signal that ended perf while the program ran on. text: what became
+    of the text of its recording, empty where that is not known.
     """
 
     host: str | None = None
@@ -68,6 +69,7 @@ class RankState:
     end_ns: int | None = None
     exit_status: int | None = None
     signal: int | None = None
+    killed: int | None = None
     recorded: bool = True
     stopped: str = ""
     text: str = ""
@@ -151,7 +153,7 @@ def parse_state(text: bytes) -> RankState:
                 notes.append(value)
         elif len(key) < 20:
             found[key] = value
-    status, signal = _int(found, "exit"), _int(found, "signal")
+    status, signal, killed = _int(found, "exit"), _int(found, "signal"), _int(found, "killed")
     return RankState(
         host=found.get("host") or None,
         size=_int(found, "size"),
@@ -160,6 +162,7 @@ def parse_state(text: bytes) -> RankState:
         end_ns=_int(found, "end"),
         exit_status=status if status is not None and status < 256 else None,
         signal=signal if signal is not None and signal < 128 else None,
+        killed=killed if killed is not None and killed < 128 else None,
         recorded=found.get("recorded") != "0",
         stopped=found.get("stopped", ""),
         text=found.get("text", ""),

@@ -64,7 +64,7 @@ pl_interrupted=''
 pl_outer=${3-}
 if [ -z "$pl_outer" ] && [ -n "$pl_flavour" ]; then pl_stand_in; fi
 
-pl_stopped='' pl_child='' pl_program='' pl_limit='' pl_press='' pl_holding='' pl_recorder_pid=''
+pl_stopped='' pl_child='' pl_program='' pl_limit='' pl_press='' pl_holding='' pl_recorder_pid='' pl_seek='' pl_killed=''
 pl_rank='' pl_size='' pl_recorded=1 pl_notes=''
 pl_find_host
 
@@ -223,6 +223,36 @@ pl_without_recording() {
     pl_command "$pl_run" pl_plain
 }
 
+# pl_seek_program: write down whom perf has started, once it has: perf may be killed, and the program goes on.
+pl_seek_program() {
+    while pl_born "$pl_begun" && [ "$pl_condition" != Z ]; do
+        pl_children='' pl_name=''
+        { read -r pl_name <"/proc/$pl_begun/comm"; } 2>/dev/null
+        { read -r pl_children <"/proc/$pl_begun/task/$pl_begun/children"; } 2>/dev/null
+        case $pl_name in perf*)
+            if [ -n "$pl_children" ] && pl_born "${pl_children%% *}"; then
+                printf '%s %s\n' "${pl_children%% *}" "$pl_ticks" >"$pl_out/.program"
+                return 0
+            fi
+            ;;
+        esac
+        pl_doze 1
+    done
+}
+
+# pl_follow_program: where perf was killed (the kernel does so when memory is short), wait for the program, which is not
+# ours any more: how it ends cannot be known.
+pl_follow_program() {
+    pl_forget "$pl_seek"
+    if [ -n "$pl_stopped" ] || [ "$pl_status" -le 128 ] || [ "$pl_status" -gt 192 ]; then return 0; fi
+    { read -r pl_left pl_since <"$pl_out/.program"; } 2>/dev/null || return 0
+    pl_alive "$pl_left" "$pl_since" || return 0
+    pl_killed=$((pl_status - 128))
+    pl_program=$pl_left
+    while pl_alive "$pl_left" "$pl_since"; do pl_doze 1; done
+    pl_status=0
+}
+
 # With sudo, perf alone is root's. The program waits, stopped, until perf observes it; perf writes to a file that is
 # opened here, so that it belongs to the user, and ends when its own command does: a reader of a pipe that we hold.
 pl_with_sudo() {
@@ -331,7 +361,12 @@ elif [ -z "$pl_sudo" ]; then
     (pl_recording) &
     pl_begun=$!
     # What records itself is told to end as any program is.
-    [ -z "$pl_injects" ] || pl_program=$pl_begun
+    if [ -n "$pl_injects" ]; then
+        pl_program=$pl_begun
+    else
+        pl_later 1 pl_seek_program
+        pl_seek=$pl_timer
+    fi
 fi
 if [ -n "$pl_duration" ]; then
     pl_later "$pl_duration" kill -s ALRM $$
@@ -346,12 +381,13 @@ else
     # A signal may have come while there was nobody to tell it to.
     [ -z "$pl_stopped" ] || pl_ask
     pl_wait "$pl_child"
+    pl_follow_program
 fi
 pl_child=''
 pl_forget "$pl_limit"
 pl_forget "$pl_press"
 pl_ended=$pl_status
-rm -f "$pl_out/.reserve"
+rm -f "$pl_out/.reserve" "$pl_out/.program"
 if [ "$pl_recorded" -eq 1 ] && [ -z "$pl_stopped" ] && [ "$pl_ended" -ne 0 ] && pl_full "$pl_out"; then
     # perf ends its program where it cannot write any more.
     pl_stopped=disk
@@ -360,6 +396,8 @@ if [ "$pl_recorded" -eq 1 ] && [ -z "$pl_stopped" ] && [ "$pl_ended" -ne 0 ] && 
 fi
 if [ -n "$pl_stopped" ]; then
     :
+elif [ -n "$pl_killed" ]; then
+    pl_say killed "$pl_killed"
 elif [ "$pl_ended" -gt 128 ] && [ "$pl_ended" -le 192 ]; then
     pl_say signal $((pl_ended - 128))
 else

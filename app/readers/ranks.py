@@ -249,17 +249,22 @@ def ranges(numbers: Iterable[int]) -> str:
 
 def _how_it_ended(state: RankState) -> str:
     """In words that say it of one or several; empty for a good end."""
+    if state.killed is not None:
+        return f"its perf was ended by {_signal(state.killed)}; it ran on unrecorded, and how it ended is not known"
     if state.signal is not None:
-        try:
-            name = f" ({signal.Signals(state.signal).name})"
-        except ValueError:
-            name = ""
-        return f"ended by signal {state.signal}{name}"
+        return f"ended by {_signal(state.signal)}"
     if state.exit_status:
         return f"ended with exit status {state.exit_status}"
     if state.stopped:
         return "told to end early"
     return "" if state.exit_status == 0 else NO_END
+
+
+def _signal(number: int) -> str:
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
 
 
 def _epochs(parts: Sequence[Part], ranks: Sequence[Rank]) -> list[int | None]:

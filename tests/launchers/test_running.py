@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from perfloom.launchers import plan as plans
 from tests.launchers.conftest import MakeJob
 from tests.launchers.jobs import HERE
 from tests.parts import own_mounts, require
+from tests.workers.waiting import until
 
 BUSY = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done"
 ON = "while :; do :; done"
@@ -153,6 +155,23 @@ def test_how_a_program_ends_is_known(make_job: MakeJob) -> None:
     assert sight.ranks[0].exit_status == 128 + 11
     assert job.state("run0/all/state")["signal"] == "11"
     assert "exit" not in job.state("run0/all/state")
+
+
+def test_a_program_runs_on_when_perf_is_killed(make_job: MakeJob, tmp_path: Path, shell: Path) -> None:
+    """As the kernel kills it when memory is short. That it was perf is told, and the recording is brought."""
+    mark = tmp_path / "to the end"
+    line = f"{BUSY}; {BUSY}; {BUSY}; sleep 3; {BUSY}; : >'{mark}'"
+    job = make_job("sh", "-c", line, shell=shell, frequency=999)
+    job.start()
+    job.until_recording()
+    noted = next(iter(job.directory.glob("run0/all"))) / ".program"
+    until(noted.exists, "the program is known", 30)
+    os.kill(int(job.state("run0/all/state")["pid"]), signal.SIGKILL)
+    sight = job.until_ended()
+    assert mark.exists()
+    state = job.state("run0/all/state")
+    assert state["killed"] == "9" and "signal" not in state and "exit" not in state
+    assert sight.submissions[0].exit_status == 0
 
 
 def test_a_program_that_is_not_there_is_said(make_job: MakeJob) -> None:
