@@ -81,6 +81,9 @@ RARE = frozenset(
 )
 """Events that come in bursts. perf guesses their period from the last few, and weighs each sample by its guess."""
 
+_RUNTIME = frozenset({"sched:*", "sched:sched_stat_runtime", "sched:sched_stat_*"})
+"""Events that tell how long a thread ran, where not all of a CPU is recorded."""
+
 
 def preflight(spec: JobSpec, facts: HostFacts | None) -> list[Finding]:
     """Everything that can be said about `spec` before it is queued, errors first, then in the order of the form.
@@ -139,6 +142,10 @@ def _sampling(spec: JobSpec) -> Iterator[Finding]:
     for field, value in (("frequency", spec.frequency), ("period", spec.period)):
         if value is not None and value <= 0:
             yield _error(field, f"A {field} of {value} records nothing.", "Give a number above 0, or leave it empty.")
+    names = {event.partition("/")[0] for event in singles(spec)}
+    if spec.scope is not Scope.SYSTEM and "sched:sched_switch" in names and not names & _RUNTIME:
+        text = "For one program, sched_switch tells when a thread left a CPU, not when it came back."
+        yield _hint("events", text, "Add sched:sched_stat_runtime, or record the whole system.")
     if spec.call_graph is CallGraph.DWARF:
         size = spec.stack_bytes
         if size <= 0 or size > STACK_LIMIT:

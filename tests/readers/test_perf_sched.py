@@ -177,6 +177,15 @@ def test_what_was_recorded_of_some_threads_alone_is_what_is_known_of_them() -> N
     assert events_of(profile)[SWITCHES] == 6 and losses(profile) == {SINCE_WHEN: (2, "at 50000602000 ns")}
 
 
+def test_switches_of_one_program_alone_say_what_to_record() -> None:
+    """perf record -e sched:sched_switch ./program: when it came back to a CPU is told nowhere."""
+    text = "".join(event("app 5/7", f"50.0000{n}1", switch("app", 7, "S", "other", 99), 0) for n in range(1, 6))
+    profile = read(text)
+    assert not profile.slices.num_rows and not profile.meta.complete
+    (reason,) = profile.meta.reasons
+    assert "sched_stat_runtime" in reason and "-a" in reason
+
+
 def test_a_perf_data_of_the_scheduler_is_what_ran_when(tmp_path: Path) -> None:
     """A real one, of a program with threads that wait (tests/data/perf/waits.c)."""
     require("perf")

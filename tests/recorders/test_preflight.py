@@ -95,6 +95,17 @@ def test_descriptions_that_no_host_can_carry_out(changes: dict[str, Any], expect
     assert expected in about(replace(SPEC, **changes), None)
 
 
+def test_switches_of_one_program_need_more_events() -> None:
+    def hints(*events: str, scope: Scope = Scope.COMMAND) -> list[str]:
+        return [finding.advice for finding in preflight(replace(SPEC, events=events, scope=scope), None)]
+
+    assert hints("sched:sched_switch") == ["Add sched:sched_stat_runtime, or record the whole system."]
+    assert hints("sched:sched_switch/period=1/,page-faults") == hints("sched:sched_switch")
+    for events in (("sched:*",), ("sched:sched_switch", "sched:sched_stat_runtime"), ("page-faults",)):
+        assert hints(*events) == []
+    assert hints("sched:sched_switch", scope=Scope.SYSTEM) == []
+
+
 def test_a_script_that_can_be_found_and_perf_that_is_not_needed() -> None:
     bare = replace(SPEC, command=("python3", "train.py"))
     assert about(replace(bare, cwd="/a")) == about(replace(bare, inputs=("/a/train.py",))) == []

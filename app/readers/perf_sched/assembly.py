@@ -18,7 +18,7 @@ from ..trace.assembly import assembled as of_events
 from ..trace.atrace import Markers
 from ..trace.made import NONE, MadeEvents
 from ..trace.scheduling import INTERRUPT as INTERRUPTED
-from ..trace.scheduling import LEFT, RAN, Scheduling
+from ..trace.scheduling import LEFT, RAN, SINCE_WHEN, Scheduling
 from ..trace.scheduling import what as of_scheduling
 from ..trace.slices import Meaning, What
 from ..trace.thread_states import READY, RUN, UNKNOWN_TASK, WAITING, Stretches, state_of
@@ -30,6 +30,13 @@ EVENT = "events"
 NO_LINE = "line that tells nothing of the scheduler"
 NOT_UNDERSTOOD = "event of the scheduler whose text cannot be understood"
 UNUSED_STACK = "call stack of an event that tells nothing of where a thread ran or waited, which is not shown"
+ONLY_LEFT = (
+    "Only the threads of one program were recorded, and sched_switch alone tells of these when they left a CPU, not "
+    "when they came back: how long they ran and waited is not known. Record sched_stat_runtime too (perf record -e "
+    "sched:sched_switch,sched:sched_stat_runtime -c 1 -- PROGRAM), or all CPUs (-a, or perf sched record)."
+)
+"""Why there is nothing to see of a program's scheduling, and what to record."""
+WHOLE = "record with -c 1"
 SKIPPED = "switches that perf did not record, as only some were asked for: times are wrong"
 SCHEDULER = frozenset({"schedule", "__schedule", "preempt_schedule"})
 """The innermost functions of all that leaves a CPU, without which perf sched timehist shows call stacks, too."""
@@ -61,6 +68,11 @@ class Collected:
         """Note what could not be read."""
         before, first = self._lost.get(reason, (0, example))
         self._lost[reason] = (before + count, first)
+
+    @property
+    def lost_reasons(self) -> frozenset[str]:
+        """Why something was lost."""
+        return frozenset(self._lost)
 
     def losses(self) -> list[tuple[str, int, str]]:
         """What could not be read."""
@@ -129,7 +141,7 @@ class Collected:
         """Everything has been taken in."""
         self.sched.finish()
         if self.sched.skipped:
-            self.lost(SKIPPED, "record with -c 1", min(self.sched.skipped, 1 << 62))
+            self.lost(SKIPPED, WHOLE, min(self.sched.skipped, 1 << 62))
         if self.sched.unused_stacks:
             self.lost(UNUSED_STACK, "of sched_stat_runtime, for another thread", self.sched.unused_stacks)
         self.markers.finish(self.scheduling.process)
@@ -242,4 +254,6 @@ def assembled(found: Collected, source: str, defect: str | None) -> Profile:
     )
     profile = of_events(found.events.finish(found.losses()), source, defect, dialect)
     reasons = (*profile.meta.reasons, *found.remarks.reasons)
+    if not profile.slices.num_rows and SINCE_WHEN in found.lost_reasons:
+        reasons = (*reasons, ONLY_LEFT)
     return replace(profile, meta=replace(profile.meta, command=command, complete=not reasons, reasons=reasons))

@@ -3,7 +3,7 @@
 import re
 
 from ...domain.builder import ProfileBuilder
-from .assembly import Collected
+from .assembly import SKIPPED, WHOLE, Collected
 
 _SWITCH = re.compile(rb"^(?!#)[^\n]{20,200}? sched:sched_switch: ++prev_comm=", re.MULTILINE)
 
@@ -28,6 +28,7 @@ class Beside:
         """Add samples of how long threads ran and waited; none where not every switch was recorded."""
         found = self._found
         if found.sched.skipped:
+            builder.lost(SKIPPED, WHOLE, min(found.sched.skipped, 1 << 62))
             return
         found.sched.finish()
         if found.scheduling:
