@@ -7,7 +7,7 @@ samples are what those slices did themselves, and nothing to be told twice.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..domain.selection import Selection
 from ..domain.tables import NO_ID, NUMBERED, ROOT, FlowKind, column, texts
 from . import lines
 from .narrowing import narrowed
+from .overlaps import tracks_of
 
 Array = np.ndarray[Any, Any]
 OPTIONS: Mapping[str, str] = {}
@@ -32,10 +33,12 @@ LAUNCH = "ac2g"
 
 @dataclass(frozen=True)
 class _Places:
-    """What each thread is in the file. pid, tid: numbers that no other thread has together, as JSON."""
+    """What each thread is in the file. pid, tid: numbers that no other thread has together, as JSON.
+    beside: behind the threads, tracks beside one of them: its row, and which track of it that is."""
 
     pid: list[str]
     tid: list[str]
+    beside: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -81,12 +84,13 @@ def _about(profile: Profile) -> dict[str, Any]:
 def _blocks(profile: Profile) -> Iterator[pa.Array]:
     """Events, each behind a comma and the end of the line before."""
     places = _places(profile)
+    thread = _spread(profile, places)
     words = _Words(
         _quoted(texts(profile.functions, "name")), _quoted(texts(profile.categories, "name")), _members(profile)
     )
     yield pa.array([BEFORE + event for event in _named(profile, places)], pa.string())
-    yield from _slices(profile, places, words)
-    yield from _arrows(profile, places)
+    yield from _slices(profile, places, words, thread)
+    yield from _arrows(profile, places, thread)
     yield from _instants(profile, places, words)
     yield from _counters(profile)
     if not profile.slices.num_rows:
@@ -118,6 +122,30 @@ def _places(profile: Profile) -> _Places:
     return _Places(pids, tids)
 
 
+def _spread(profile: Profile, places: _Places) -> Array:
+    """The place of each slice: its thread's, or that of a track beside it for what overlaps there, which is added."""
+    thread, parent, start, length = (
+        column(profile.slices, name) for name in ("thread", "parent", "start_ns", "duration_ns")
+    )
+    track = tracks_of(thread, parent, start, start + length)
+    moved = np.flatnonzero(track)
+    if not len(moved):
+        return thread
+    found = thread.astype(np.int64)
+    pairs, which = np.unique(np.column_stack((thread[moved], track[moved])), axis=0, return_inverse=True)
+    found[moved] = len(places.pid) + which.reshape(-1)
+    used = set(zip(places.pid, places.tid, strict=True))
+    for of, number in pairs.tolist():
+        pid, tid = places.pid[of], int(places.tid[of])
+        while (pid, str(tid)) in used:
+            tid += 1
+        used.add((pid, str(tid)))
+        places.pid.append(pid)
+        places.tid.append(str(tid))
+        places.beside.append((of, number))
+    return found
+
+
 def _named(profile: Profile, places: _Places) -> list[str]:
     """The names of processes and threads, and their order."""
     found, known = [], set()
@@ -130,6 +158,11 @@ def _named(profile: Profile, places: _Places) -> list[str]:
             found += _metadata("process_name", pid, "0", name=name) if name else []
         found += _metadata("thread_name", pid, tid, name=row["name"]) if row["name"] else []
         found += _metadata("thread_sort_index", pid, tid, sort_index=place)
+    names = texts(profile.threads, "name")
+    for at, (of, number) in enumerate(places.beside, profile.threads.num_rows):
+        pid, tid = places.pid[at], places.tid[at]
+        found += _metadata("thread_name", pid, tid, name=f"{names[of] or places.tid[of]} ({number + 1})")
+        found += _metadata("thread_sort_index", pid, tid, sort_index=of)
     return found
 
 
@@ -151,10 +184,11 @@ def _where(places: _Places, thread: Array) -> pa.Array:
     return lines.of(known, thread)
 
 
-def _slices(profile: Profile, places: _Places, words: _Words) -> Iterator[pa.Array]:
+def _slices(profile: Profile, places: _Places, words: _Words, thread: Array) -> Iterator[pa.Array]:
+    """thread: the place of each slice."""
     table = profile.slices
-    start, length, thread, function, category, arguments = (
-        column(table, name) for name in ("start_ns", "duration_ns", "thread", "function", "category", "arguments")
+    start, length, function, category, arguments = (
+        column(table, name) for name in ("start_ns", "duration_ns", "function", "category", "arguments")
     )
     names = [f'{BEFORE}{{"ph":"X","name":{name},"cat":' for name in words.names]
     categories = [f"{category}," for category in words.categories]
@@ -212,9 +246,9 @@ class _Numbers:
         return lines.grouped(each, counts)
 
 
-def _arrows(profile: Profile, places: _Places) -> Iterator[pa.Array]:
-    """Two events an arrow: where it begins, and where it ends."""
-    start, thread = (column(profile.slices, name) for name in ("start_ns", "thread"))
+def _arrows(profile: Profile, places: _Places, thread: Array) -> Iterator[pa.Array]:
+    """Two events an arrow: where it begins, and where it ends. thread: the place of each slice."""
+    start = column(profile.slices, "start_ns")
     flows, work = profile.flows, profile.device_work
     launched = column(work, "launch") >= 0
     source = np.concatenate((column(flows, "source"), column(work, "launch")[launched]))

@@ -2,9 +2,11 @@
 
 import io
 import json
+import re
 from collections import Counter
 from typing import Any
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +15,7 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import texts
 from perfloom.exporters import exporter
+from perfloom.exporters.overlaps import tracks_of
 from perfloom.readers import chrome, pytorch
 from tests import real_traces
 from tests.profiles import profile_of
@@ -24,7 +27,8 @@ def written(profile: Profile, **selection: Any) -> bytes:
 
 
 def told(profile: Profile) -> Counter[tuple[object, ...]]:
-    """The slices, whatever their order, by what a file of trace events holds of them."""
+    """The slices, whatever their order, by what a file of trace events holds of them. Those that overlap are on a track
+    beside their thread's, "main (2)"."""
     names, categories = texts(profile.functions, "name"), texts(profile.categories, "name")
     threads = texts(profile.threads, "name")
     rows = profile.slices.to_pylist()
@@ -35,7 +39,7 @@ def told(profile: Profile) -> Counter[tuple[object, ...]]:
             row["duration_ns"],
             names[row["function"]],
             categories[row["category"]],
-            threads[row["thread"]],
+            re.sub(r" \(\d+\)$", "", threads[row["thread"]]),
         )
         for row in rows
     )
@@ -98,6 +102,49 @@ def test_threads_with_the_same_numbers_stay_apart() -> None:
         trace.slice(stream, 0, 10, "k", "kernel")
     events = [event for event in json.loads(written(trace.finish()))["traceEvents"] if event["ph"] == "X"]
     assert len({(event["pid"], event["tid"]) for event in events}) == 4
+
+
+def crossing(events: list[dict[str, Any]]) -> int:
+    """How many slices of a thread overlap another without lying in it, or around it. Perfetto drops these."""
+    count, opened = 0, dict[tuple[int, int], list[float]]()
+    for event in sorted((one for one in events if one["ph"] == "X"), key=lambda one: (one["ts"], -one["dur"])):
+        begin, end = round(event["ts"] * 1000), round(event["ts"] * 1000) + round(event["dur"] * 1000)
+        ends = opened.setdefault((event["pid"], event["tid"]), [])
+        while ends and ends[-1] <= begin:
+            ends.pop()
+        count += bool(ends) and end > ends[-1]
+        ends.append(end)
+    return count
+
+
+def test_slices_that_overlap_get_tracks_of_their_own() -> None:
+    source = [
+        {"ph": "X", "name": name, "pid": 1, "tid": 2, "ts": ts, "dur": dur}
+        for name, ts, dur in (("a", 0, 10), ("b", 5, 10), ("c", 6, 2), ("d", 7, 30), ("e", 20, 1))
+    ]
+    source.append({"ph": "M", "name": "thread_name", "pid": 1, "tid": 2, "args": {"name": "main"}})
+    assert crossing(source)
+    found = json.loads(written(chrome.read(io.BytesIO(json.dumps(source).encode()))))["traceEvents"]
+    assert not crossing(found)
+    assert sorted((one["name"], one["ts"], one["dur"]) for one in found if one["ph"] == "X") == sorted(
+        (one["name"], one["ts"], one["dur"]) for one in source if one["ph"] == "X"
+    )
+    names = [one["args"]["name"] for one in found if one["name"] == "thread_name"]
+    assert names == ["main", "main (2)", "main (3)"]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), max_size=80))
+def test_no_slice_overlaps_another_on_its_track(spans: list[tuple[int, int]]) -> None:
+    start = np.array([begin for begin, _ in spans], np.int64)
+    end = start + np.array([length for _, length in spans], np.int64)
+    nothing = np.zeros(len(spans), np.int64)
+    track = tracks_of(nothing, nothing - 1, start, end)
+    found = [
+        {"ph": "X", "pid": 0, "tid": on, "ts": begin / 1000, "dur": length / 1000}
+        for on, (begin, length) in zip(track.tolist(), spans, strict=True)
+    ]
+    assert not crossing(found)
 
 
 def test_samples_are_instants() -> None:
