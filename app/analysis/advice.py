@@ -16,8 +16,10 @@ import numpy as np
 import pandas as pd
 
 from ..domain.errors import InvalidRequest
+from ..domain.listing import ranges_of, ranges_text
 from ..domain.profile import Profile
 from ..domain.selection import Selection
+from ..domain.units import quantity
 from . import communication, devices, graphs, idle, kernels, launches, memory, operators, steps
 from .affected import affected
 from .picking import threads_of
@@ -30,7 +32,8 @@ COLUMNS = (
     Column("rule", "", "The key of the rule, by which its threshold is set."),
     Column("title", "", "What was found."),
     Column("severity", "", "high, medium or low: by how much of the time it is about; none where advice is withheld."),
-    Column("rank", "", "The rank it was found on; missing where it is about all.", "Int64"),
+    Column("rank", "", "The rank it was found on, of several the worst; missing where it is about all.", "Int64"),
+    Column("ranks", "", "All ranks it was found on, as 0–3, 7; missing where it is about all, or there is one only."),
     Column("measured", "", "What was measured, in `unit`.", "float64"),
     Column("threshold", "", "From where on the rule speaks, in `unit`.", "float64"),
     Column("unit", "", "%, µs, bytes or empty for a count."),
@@ -73,6 +76,12 @@ class Rule:
     advice: str
     below: bool = False
 
+    def amount(self, value: float) -> str:
+        """Something measured, with its unit."""
+        if self.unit == "bytes":
+            return quantity(value, "bytes").text
+        return f"{value:,.3g}{f' {self.unit}' if self.unit else ''}"
+
     def speaks(self, measured: float, threshold: float) -> bool:
         """Whether something measured passes the threshold."""
         return measured < threshold if self.below else measured >= threshold
@@ -80,11 +89,33 @@ class Rule:
 
 @dataclass(frozen=True)
 class Advice:
-    """A finding that passed the threshold of its rule. severity: high, medium or low."""
+    """A finding that passed the threshold of its rule. others: the same on other ranks, of which it is the worst.
+    severity: high, medium or low."""
 
     rule: Rule
     finding: Finding
     threshold: float
+    others: tuple[Finding, ...] = ()
+
+    @property
+    def ranks(self) -> str:
+        """All ranks it was found on, as "0–3, 7"; empty for none."""
+        found = {one.rank for one in (self.finding, *self.others) if one.rank is not None}
+        return ranges_text(ranges_of(sorted(found)))
+
+    @property
+    def evidence(self) -> str:
+        """The numbers behind it, of several ranks those of the worst and how the others' compare."""
+        if not self.others:
+            return self.finding.evidence
+        count = len({one.rank for one in self.others} - {self.finding.rank})
+        measured = [one.measured for one in self.others]
+        low, high = (self.rule.amount(value) for value in (min(measured), max(measured)))
+        between = low if low == high else f"{low} to {high}"
+        return (
+            f"Rank {self.finding.rank}: {self.finding.evidence} "
+            f"The same on {count:,} other rank{'s' * (count != 1)} ({between})."
+        )
 
     @property
     def severity(self) -> str:
@@ -185,9 +216,7 @@ def advices(profile: Profile, selection: Selection, thresholds: Mapping[str, flo
         return found
     for rule, findings in _judged(profile, selection):
         threshold = (thresholds or {}).get(rule.key, rule.threshold)
-        for finding in findings:
-            if rule.speaks(finding.measured, threshold):
-                found.append(Advice(rule, finding, threshold))
+        found += _merged(rule, threshold, [one for one in findings if rule.speaks(one.measured, threshold)])
     order = {"high": 0, "medium": 1, "low": 2}
     return sorted(found, key=lambda one: (order[one.severity], -(one.finding.share or 0)))
 
@@ -201,6 +230,19 @@ def withheld(profile: Profile) -> str:
         f"{' '.join(state.reasons) or 'The recording is not complete.'} Every rule compares shares of the whole "
         "recording, which cannot be known from a part of it."
     )
+
+
+def _merged(rule: Rule, threshold: float, findings: list[Finding]) -> list[Advice]:
+    """One piece of advice for all ranks on which a rule found the same; for one rank, a piece for each finding."""
+    ranked = [one for one in findings if one.rank is not None]
+    if len({one.rank for one in ranked}) < 2:
+        return [Advice(rule, one, threshold) for one in findings]
+    worst = max(ranked, key=lambda one: (one.share or 0.0, -one.measured if rule.below else one.measured))
+    others = tuple(one for one in ranked if one is not worst)
+    return [
+        Advice(rule, worst, threshold, others),
+        *(Advice(rule, one, threshold) for one in findings if one.rank is None),
+    ]
 
 
 def _judged(profile: Profile, selection: Selection) -> Iterator[tuple[Rule, tuple[Finding, ...]]]:
@@ -246,6 +288,7 @@ def advice(profile: Profile, selection: Selection, thresholds: Mapping[str, floa
         "title": "Advice is withheld",
         "severity": "none",
         "rank": None,
+        "ranks": None,
         "measured": math.nan,
         "threshold": math.nan,
         "unit": "",
@@ -265,10 +308,11 @@ def frame_of(found: list[Advice]) -> pd.DataFrame:
             "title": [one.rule.title for one in found],
             "severity": [one.severity for one in found],
             "rank": [one.finding.rank for one in found],
+            "ranks": [one.ranks or None for one in found],
             "measured": [float(one.finding.measured) for one in found],
             "threshold": [float(one.threshold) for one in found],
             "unit": [one.rule.unit for one in found],
-            "evidence": [one.finding.evidence for one in found],
+            "evidence": [one.evidence for one in found],
             "advice": [one.finding.advice or one.rule.advice for one in found],
             "page": [one.rule.page for one in found],
         },

@@ -18,6 +18,7 @@ from .intervals import cover
 from .launch_groups import launch_groups_of
 from .picking import threads_of
 from .slices import slices_of, slices_selected
+from .tensor_cores import has_tensor_cores
 from .waiting import waiting_of
 
 Array = np.ndarray[Any, Any]
@@ -30,8 +31,6 @@ OUTSIDE_OF_GRAPHS = (
     "Most of the device time is in CUDA graphs already: move what is still launched one by one into them, or fuse it "
     "with torch.compile."
 )
-TENSOR_CORE_CAPABILITY = 7.0
-"""The compute capability of the first devices with tensor cores, Volta."""
 
 
 def _ms(us: float) -> str:
@@ -207,7 +206,7 @@ def small_collectives(evidence: Evidence) -> Iterator[Finding]:
 
 
 def tensor_cores(evidence: Evidence) -> Iterator[Finding]:
-    able = {row["rank"] for row in evidence.devices if _capability(row) >= TENSOR_CORE_CAPABILITY}
+    able = {row["rank"] for row in evidence.devices if has_tensor_cores(row["name"], row["compute"])}
     for rank, rows in evidence.of_ranks(evidence.operators).items():
         if rank not in able:
             continue
@@ -230,13 +229,6 @@ def tensor_cores(evidence: Evidence) -> Iterator[Finding]:
                 _percent(without, whole),
                 rank,
             )
-
-
-def _capability(row: Row) -> float:
-    try:
-        return float(row["compute"] or 0)
-    except ValueError:
-        return 0.0
 
 
 def memory_full(evidence: Evidence) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from .remember import remembered
 from .schema import Column, frame
 from .slices import Work, has_clock, work_of
 from .steps import NS_PER_US, stretches
-from .tensor_cores import tensor_cores_of
+from .tensor_cores import has_tensor_cores, tensor_cores_of
 
 Array = np.ndarray[Any, Any]
 BUCKETS = 120
@@ -54,7 +54,7 @@ DEVICES = (
     Column(
         "tensor_core_time_percent",
         "%",
-        "Share of the time of its kernels that belongs to kernels which use tensor cores.",
+        "Share of the time of its kernels that belongs to kernels which use tensor cores; missing where it has none.",
         "Float64",
     ),
     Column("busy_us", "µs", "How long it did anything: kernels, copies or sets.", "float64"),
@@ -198,12 +198,22 @@ def _row(profile: Profile, device: Device, start: Array, end: Array, uses: Array
         "occupancy_percent": (
             float((occupancy[told] * inside[told]).sum() / inside[told].sum()) if told.any() else None
         ),
-        "tensor_core_time_percent": _known_share(int(inside[tensor].sum()), weight),
+        # What a device has not is not 0 % used.
+        "tensor_core_time_percent": (
+            None
+            if _without_tensor_cores(profile, device) and not tensor.any()
+            else _known_share(int(inside[tensor].sum()), weight)
+        ),
         "busy_us": int(device.busy.within(start, end).sum()) / NS_PER_US,
         "kernel_us": kernel_ns / NS_PER_US,
         "observed_us": whole / NS_PER_US,
         "work": _count(profile, device, start, end),
     }
+
+
+def _without_tensor_cores(profile: Profile, device: Device) -> bool:
+    told = profile.devices.slice(device.row, 1).to_pylist()[0] if device.row >= 0 else {}
+    return has_tensor_cores(told.get("name"), told.get("compute"), told.get("warp_size")) is False
 
 
 def _known(profile: Profile, rank: int, row: int) -> dict[str, Any]:

@@ -124,7 +124,9 @@ def _caused(profile: Profile, work: Array, busy: Cover) -> tuple[Cover, Array]:
     launch = work_of(profile).launch[ending]
     launched = slices_of(profile).start[np.maximum(launch, 0)]
     cause = np.full(len(gaps), CAUSES.index(Cause.OTHER))
-    cause[gaps.end - gaps.start < KERNEL_WAIT_NS] = CAUSES.index(Cause.KERNEL_WAIT)
+    # Of work whose launch is not known nothing tells whether it was launched in time, however short the gap.
+    short = gaps.end - gaps.start < KERNEL_WAIT_NS
+    cause[(launch >= 0) & short] = CAUSES.index(Cause.KERNEL_WAIT)
     cause[(launch >= 0) & (launched > gaps.start)] = CAUSES.index(Cause.HOST_WAIT)
     cause[[0, -1]] = CAUSES.index(Cause.EDGE)
     return gaps, cause

@@ -15,6 +15,7 @@ import numpy as np
 from ..domain.profile import Profile
 from .functions import functions_of
 from .remember import remembered
+from .slices import work_of
 
 Array = np.ndarray[Any, Any]
 
@@ -59,12 +60,59 @@ _ELIGIBLE = re.compile(
 )
 
 
+FIRST_CAPABILITY = 7.0
+"""The compute capability of NVIDIA's first devices with tensor cores, Volta."""
+_WITHOUT = re.compile(r"\bGTX 16|\bT(?:400|500|550|600|1000|1200)\b|\bMX(?:450|550)\b|\bCMP 30HX\b")
+"""Devices of Turing (compute capability 7.5) that have none."""
+_AMD = re.compile(r"\bAMD\b|Radeon|Instinct|\bgfx\d", re.IGNORECASE)
+_AMD_WITH = re.compile(
+    r"\bMI(?:[1-9]\d\d)[A-Z]?\b|\bgfx(?:908|90a|94\d|95\d|11\d\d|12\d\d)\b|\bRX (?:7|9)\d{3}\b", re.I
+)
+_AMD_WITHOUT = re.compile(
+    r"\bMI(?:\d\d?)\b|\bgfx(?:[0-8]\d\d|900|902|904|906|909|90c|10\d\d)\b|\bRX (?:5|6)\d{2,3}\b|\bVega\b|Radeon VII",
+    re.IGNORECASE,
+)
+NVIDIA_WARP = 32
+
+
 @dataclass(frozen=True, eq=False)
 class TensorCores:
     """By row of `functions`, as bools. uses: of a kernel. eligible: of an operator."""
 
     uses: Array
     eligible: Array
+
+
+def has_tensor_cores(name: str | None, compute: str | None, warp_size: int | None = None) -> bool | None:
+    """Whether a device has tensor cores (AMD: matrix cores), by its model and compute capability; None: not known.
+
+    compute: as "8.0"; AMD's runtime tells another number by it, so there the model alone tells.
+    """
+    name = name or ""
+    if _AMD.search(name) or (warp_size is not None and warp_size != NVIDIA_WARP):
+        return True if _AMD_WITH.search(name) else False if _AMD_WITHOUT.search(name) else None
+    try:
+        capability = float(compute or "")
+    except ValueError:
+        return None
+    return capability >= FIRST_CAPABILITY and _WITHOUT.search(name) is None
+
+
+def tensor_cores_there(profile: Profile) -> bool | None:
+    """Whether any device that did something has tensor cores; None where it is not known of one, and none has."""
+
+    def build() -> bool | None:
+        uses = tensor_cores_of(profile).uses
+        if uses[work_of(profile).function].any():
+            return True
+        found: set[bool | None] = set()
+        rows = profile.devices.to_pylist()
+        for row in np.unique(work_of(profile).device).tolist():
+            told = rows[row] if row >= 0 else {}
+            found.add(has_tensor_cores(told.get("name"), told.get("compute"), told.get("warp_size")))
+        return True if True in found else False if found == {False} else None
+
+    return remembered(profile, "tensor cores there", build, pin=True)
 
 
 def uses_tensor_cores(kernel: str) -> bool:

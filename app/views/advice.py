@@ -10,7 +10,6 @@ from werkzeug.wrappers import Response
 from ..analysis.advice import INSTEAD, Advice, Rule, advice, advices, thresholds_of, withheld
 from ..analysis.advice_rules import RULES
 from ..domain.profile import Profile
-from ..domain.units import quantity
 from ..pages import RESULT_PAGES
 from ..rendering import Page, render
 from .frame import Frame, open_frame
@@ -21,11 +20,12 @@ blueprint = Blueprint("advice", __name__)
 
 @dataclass(frozen=True)
 class Told:
-    """A piece of advice. severity: high, medium or low. where: the name of the page to look at, and its address."""
+    """A piece of advice. severity: high, medium or low. ranks: which it is about, in words; empty for all. where: the
+    name of the page to look at, and its address."""
 
     severity: str
     title: str
-    rank: int | None
+    ranks: str
     evidence: str
     advice: str
     limit: str
@@ -111,8 +111,8 @@ def _told(frame: Frame, profile: Profile, one: Advice) -> Told:
     return Told(
         severity=one.severity,
         title=one.rule.title,
-        rank=rank,
-        evidence=one.finding.evidence,
+        ranks=f"ranks {one.ranks}, worst {rank}" if one.others else "" if rank is None else f"rank {rank}",
+        evidence=one.evidence,
         advice=one.finding.advice or one.rule.advice,
         limit=_limit(one.rule, one),
         where=page.title,
@@ -122,10 +122,6 @@ def _told(frame: Frame, profile: Profile, one: Advice) -> Told:
 
 def _limit(rule: Rule, one: Advice) -> str:
     """What was measured beside the threshold."""
-    if rule.unit == "bytes":
-        measured, threshold = (quantity(value, "bytes").text for value in (one.finding.measured, one.threshold))
-    else:
-        unit = f" {rule.unit}" if rule.unit else ""
-        measured, threshold = (f"{value:,.3g}{unit}" for value in (one.finding.measured, one.threshold))
+    measured, threshold = (rule.amount(value) for value in (one.finding.measured, one.threshold))
     passed = "below" if rule.below else "at least"
     return f"{rule.meaning[:1].upper()}{rule.meaning[1:]}: {measured}, {passed} {threshold}."

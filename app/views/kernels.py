@@ -16,6 +16,7 @@ from ..analysis.nsight import has_reports
 from ..analysis.schema import records
 from ..analysis.sequences import BETWEEN, LENGTH, LONGEST, SHORTEST, sequences
 from ..analysis.sequences import BY as SEQUENCES_BY
+from ..analysis.tensor_cores import tensor_cores_there
 from ..domain.errors import InvalidRequest, NotFound
 from ..domain.profile import Profile
 from ..pages import with_query
@@ -85,6 +86,7 @@ _CONFIGURATION = (
     Shown("registers", "Registers", "count", "Of a thread"),
     Shown("shared_bytes", "Shared memory", "bytes", "Of a block"),
 )
+_CORES = ("tensor_core", "operator_tensor_core_eligible")
 _COPIES = (
     Shown("name", "Copy or set", "name"),
     Shown("direction", "Direction", "word"),
@@ -164,6 +166,9 @@ class KernelsPage(Page):
     csv: str
 
 
+CORES_UNKNOWN = (
+    " The recording does not tell whether the device has tensor cores: it names no compute capability or known model."
+)
 EXPLAINED = {
     "kernels": "A kernel belongs to a window of time that it begins in, and to the step that launched it.",
     "copies": "Sizes are those the trace has; without one there is no bandwidth.",
@@ -189,14 +194,15 @@ def as_file(id: str, form: str) -> Response:
     frame, profile = open_frame(id, "kernels")
     view = _view()
     rows = _rows(frame, profile, view)
-    found, _ = asked(rows, _columns(view, rows), _default(view), _searched(view))
+    found, _ = asked(rows, _columns(view, rows, True), _default(view), _searched(view))
     return table_file(f"{frame.name} {view}", form, found)
 
 
 def _all(frame: Frame, profile: Profile) -> Response:
     view = _view()
     rows = _rows(frame, profile, view)
-    shown = _columns(view, rows)
+    there = tensor_cores_there(profile)
+    shown = _columns(view, rows, there is not False)
     found, order = asked(rows, shown, _default(view), _searched(view))
     by, kind = _by(view), _kind()
     words: tuple[str, ...] = {"kernels": BY, "sequences": SEQUENCES_BY}.get(view, ())
@@ -238,7 +244,7 @@ def _all(frame: Frame, profile: Profile) -> Response:
                 bar=("percent", "percent") if view in ("kernels", "copies", "graphs") else None,
                 everything=len(rows),
             ),
-            explained=EXPLAINED[view],
+            explained=EXPLAINED[view] + (CORES_UNKNOWN if view == "kernels" and there is None and len(rows) else ""),
             csv=here(("page", None)).replace(f"/results/{frame.id}/kernels", f"/results/{frame.id}/kernels.csv", 1),
         )
     )
@@ -262,7 +268,8 @@ def _one(frame: Frame, profile: Profile, name: str) -> Response:
             figures.append(Figure("Blocks per SM", f"{row['blocks_per_sm']:,.2f}", "weighted by time"))
         if row["occupancy_percent"] is not None:
             figures.append(figure("Occupancy", row["occupancy_percent"], "percent"))
-        figures.append(Figure("Tensor cores", "yes" if row["tensor_core"] else "no", "as its name says"))
+        if tensor_cores_there(profile) is not False:
+            figures.append(Figure("Tensor cores", "yes" if row["tensor_core"] else "no", "as its name says"))
     if len(told.queue):
         figures.append(figure("Launch delay, mean", float(told.delay.mean()), "ns"))
         figures.append(Figure("Queue, mean", f"{told.queue.mean():,.2f}", "launched on its stream and not begun"))
@@ -277,7 +284,8 @@ def _one(frame: Frame, profile: Profile, name: str) -> Response:
     ]
     if len(alone):
         table = kernels(profile, frame.selection, "configuration", by_rank=False, name=name)
-        columns = (*_CONFIGURATION, *(c for c in _KERNELS if c.column not in ("percent", "tensor_core")))
+        left_out = ("percent", *_CORES) if tensor_cores_there(profile) is False else ("percent", "tensor_core")
+        columns = tuple(column for column in (*_CONFIGURATION, *_KERNELS) if column.column not in left_out)
         parts.append(part("Configurations", table, columns))
     parts.append(part("Streams", told.streams, (Shown("name", "Stream", "name"), *calls)))
     if len(told.steps):
@@ -322,8 +330,9 @@ def _figures(frame: Frame, profile: Profile) -> tuple[Figure, ...]:
             found.append(figure(f"{kind.capitalize()} time", time * NS_PER_US, "ns"))
     total = float(ran["total_us"].sum())
     if total:
-        cores = float(ran.loc[ran["tensor_core"], "total_us"].sum())
-        found.append(figure("Of kernel time on tensor cores", 100 * cores / total, "percent"))
+        if tensor_cores_there(profile) is not False:
+            cores = float(ran.loc[ran["tensor_core"], "total_us"].sum())
+            found.append(figure("Of kernel time on tensor cores", 100 * cores / total, "percent"))
         found.append(figure("Kernels run", int(ran["calls"].sum()), "count"))
         found.append(figure("Mean of a kernel", total * NS_PER_US / int(ran["calls"].sum()), "ns"))
     return tuple(found)
@@ -352,11 +361,13 @@ def _kinds(kind: str | None) -> tuple[Link, ...]:
     )
 
 
-def _columns(view: str, rows: pd.DataFrame) -> tuple[Shown, ...]:
+def _columns(view: str, rows: pd.DataFrame, cores: bool) -> tuple[Shown, ...]:
+    """cores: with what is said of tensor cores."""
     rank = (_RANK,) if "rank" in rows and several_ranks(rows) else ()
     if view == "kernels":
         name = Shown("name", "Kernel", "name", short=short_kernel_name)
-        return (name, *rank, *(_CONFIGURATION if _by(view) == "configuration" else ()), *_KERNELS)
+        found = (name, *rank, *(_CONFIGURATION if _by(view) == "configuration" else ()), *_KERNELS)
+        return tuple(column for column in found if cores or column.column not in _CORES)
     if view == "sequences":
         operator = (Shown("operator", "Operator", "text"), Shown("host_us", "Host", "time", "Host time of these calls"))
         name = Shown("sequence", "Sequence", "name", short=_short_sequence)

@@ -13,6 +13,7 @@ from ..analysis.kernel_names import short_kernel_name
 from ..analysis.operator_parts import NONE, PARTS, parts_of
 from ..analysis.operators import BY, operators
 from ..analysis.schema import records
+from ..analysis.tensor_cores import tensor_cores_there
 from ..analysis.told import by_pytorch
 from ..domain.errors import InvalidRequest, NotFound
 from ..domain.profile import Profile
@@ -104,7 +105,7 @@ def as_file(id: str, form: str) -> Response:
     frame, profile = open_frame(id, "operators")
     rows = _rows(frame, profile)
     found, _ = asked(
-        rows, _columns(_by(), _devices(rows), True), _default(rows), ("name", "input_shapes", "call_stack")
+        rows, _columns(_by(), _devices(rows), True, True), _default(rows), ("name", "input_shapes", "call_stack")
     )
     return table_file(f"{frame.name} operators", form, found)
 
@@ -112,7 +113,7 @@ def as_file(id: str, form: str) -> Response:
 def _all(frame: Frame, profile: Profile) -> Response:
     by, rows = _by(), _rows(frame, profile)
     devices, each = _devices(rows), several_ranks(rows)
-    shown = _columns(by, devices, each)
+    shown = _columns(by, devices, each, tensor_cores_there(profile) is not False)
     found, order = asked(rows, shown, _default(rows), ("name", "input_shapes", "call_stack"))
     kind = _kind()
     # Annotations are around operators: beside them, their time would count twice.
@@ -183,7 +184,7 @@ def _one(frame: Frame, profile: Profile, name: str) -> Response:
         figure("Shortest", row["host_min_us"] * NS_PER_US, "ns"),
     ]
     figures.append(figure("Longest", row["host_max_us"] * NS_PER_US, "ns"))
-    if devices and row["tensor_core_eligible"] is not None:
+    if devices and row["tensor_core_eligible"] is not None and tensor_cores_there(profile) is not False:
         figures.append(Figure("Could use tensor cores", "yes" if row["tensor_core_eligible"] else "no", ""))
         figures.append(figure("Of its device time on them", row["tensor_core_total_percent"], "percent"))
 
@@ -248,7 +249,7 @@ def inside_out(stack: str) -> str:
     return " ← ".join(FOLDERS.sub("", call) for call in reversed(stack.split(";")))
 
 
-def _columns(by: str, devices: bool, ranks: bool) -> tuple[Shown, ...]:
+def _columns(by: str, devices: bool, ranks: bool, cores: bool) -> tuple[Shown, ...]:
     times = _TIMES if devices else tuple(c for c in _TIMES if not c.column.startswith("device"))
     return (
         Shown("name", by.capitalize() if by in PARTS else "Operator", "name"),
@@ -261,7 +262,7 @@ def _columns(by: str, devices: bool, ranks: bool) -> tuple[Shown, ...]:
         ),
         Shown("calls", "Calls", description="How often it was called"),
         *times,
-        *(_CORES if devices else ()),
+        *(_CORES if devices and cores else ()),
     )
 
 

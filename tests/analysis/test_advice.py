@@ -85,3 +85,40 @@ def test_every_rule_leads_to_a_page() -> None:
     assert {rule.page for rule in RULES} <= {page.key for page in RESULT_PAGES}
     assert len({rule.key for rule in RULES}) == len(RULES)
     assert not {rule.key for rule in RULES} & {"event", "thread", "rank", "step", "focus", "search", "page", "sort"}
+
+
+def several_ranks(count: int = 12) -> Profile:
+    """Two steps of 100 µs on each rank; the higher, the longer it waits for data. The first waits not at all."""
+    trace = Trace()
+    for rank in range(count):
+        host, stream = trace.thread(1, "python", rank=rank), trace.thread(7, rank=rank, stream=True)
+        for number in range(2):
+            at, wait = 100_000 * number, 2_000 * rank
+            trace.slice(host, at, at + 100_000, f"ProfilerStep#{number}", "annotation")
+            trace.slice(host, at, at + wait, "enumerate(DataLoader)#_Single.__next__", "annotation")
+            trace.slice(host, at + wait, at + 90_000, "aten::mm")
+            launch = trace.slice(host, at + wait, at + wait + 5_000, "cudaLaunchKernel", "runtime")
+            trace.slice(stream, at + wait + 5_000, at + 99_000, "gemm", "kernel", launch)
+            trace.step(f"ProfilerStep#{number}", at, at + 100_000, rank)
+    return trace.finish()
+
+
+def test_one_piece_of_advice_for_many_ranks() -> None:
+    found = [one for one in advices(several_ranks(), Selection()) if one.rule.key == "dataloader"]
+    (data,) = found
+    # 2 % and 4 % of the first ranks are below the threshold of 5 %.
+    assert data.finding.rank == 11 and data.ranks == "3–11" and data.finding.measured == pytest.approx(22)
+    assert data.evidence.startswith("Rank 11: 22.0 % of the time of 2 steps")
+    assert data.evidence.endswith("The same on 8 other ranks (6 % to 20 %).")
+    rows = [row for row in records(advice(several_ranks(), Selection())) if row["rule"] == "dataloader"]
+    assert [(row["rank"], row["ranks"], row["severity"]) for row in rows] == [(11, "3–11", "medium")]
+    (alone,) = [
+        one for one in advices(several_ranks(), Selection(), {"dataloader": 21}) if one.rule.key == "dataloader"
+    ]
+    assert (alone.ranks, alone.others, alone.evidence) == ("11", (), alone.finding.evidence)
+
+
+def test_below_the_threshold_the_worst_is_the_least() -> None:
+    (idle,) = [one for one in advices(several_ranks(), Selection(), {"gpu-utilization": 101}) if one.rule.below]
+    assert idle.finding.rank == 11 and idle.ranks == "0–11"
+    assert idle.finding.measured == min(one.measured for one in (idle.finding, *idle.others))

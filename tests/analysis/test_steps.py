@@ -198,3 +198,15 @@ def test_parts_add_up_whatever_the_trace(
         assert device["utilization_percent"] is None or 0 <= device["utilization_percent"] <= 100.000001
     for name in ("utilization", "collectives", "stragglers", "summary"):
         rows(profile, name, **chosen)
+
+
+def test_idle_time_before_work_of_unknown_launch_has_no_known_cause() -> None:
+    made = Trace()
+    host, stream = made.thread(), made.stream()
+    made.step(host, 0, 0, 100)
+    for launch_at, start in ((1, 10), (12, 25), (None, 40), (None, 90)):
+        call = None if launch_at is None else made.slice(host, "cudaLaunchKernel", launch_at, 1, "runtime")
+        made.work(stream, "gemm", start, 10, call)
+    found = {row["cause"]: (row["gaps"], row["idle_us"]) for row in rows(made.finish(), "idle")}
+    # 20–25: launched in time. 35–40, 50–90: short or not, nothing tells.
+    assert (found["kernel wait"], found["other"], found["host wait"]) == ((1, 5), (2, 45), (0, 0))

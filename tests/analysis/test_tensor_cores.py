@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
 from perfloom.analysis.kernel_names import short_kernel_name
-from perfloom.analysis.tensor_cores import may_use_tensor_cores, uses_tensor_cores
+from perfloom.analysis.schema import records
+from perfloom.analysis.tables import TABLES
+from perfloom.analysis.tensor_cores import (
+    has_tensor_cores,
+    may_use_tensor_cores,
+    tensor_cores_there,
+    uses_tensor_cores,
+)
+from perfloom.domain.profile import Profile
+from perfloom.domain.selection import Selection
+from perfloom.domain.tables import SCHEMAS
+from tests.analysis.stepped import Trace
 
 ON_TENSOR_CORES = """
 volta_h884gemm_128x64_ldg8_nn
@@ -101,3 +118,54 @@ def test_short_names() -> None:
         "(anonymous namespace)::",
     ):
         assert short_kernel_name(odd), odd
+
+
+@pytest.mark.parametrize(
+    ("name", "compute", "warp_size", "has"),
+    [
+        ("Tesla V100-SXM2-32GB", "7.0", 32, True),
+        ("NVIDIA A100", "8.0", 32, True),
+        ("NVIDIA GeForce RTX 2080 Ti", "7.5", 32, True),
+        ("NVIDIA GeForce GTX 1660 Ti", "7.5", 32, False),
+        ("NVIDIA T1000 8GB", "7.5", 32, False),
+        ("Tesla T4", "7.5", 32, True),
+        ("NVIDIA GeForce GTX 1080 Ti", "6.1", 32, False),
+        ("Tesla P100-PCIE-16GB", "6.0", 32, False),
+        ("NVIDIA A100", None, None, None),
+        ("A device", "many", None, None),
+        (None, "8.6", None, True),
+        ("AMD Instinct MI250X / MI250", "9.0", 64, True),
+        ("AMD Instinct MI50", "9.0", 64, False),
+        ("AMD Radeon RX 7900 XTX", "11.0", 32, True),
+        ("AMD Radeon RX 6800", "10.3", 32, False),
+        ("AMD Radeon Graphics", "9.0", 64, None),
+        (None, "9.0", 64, None),
+    ],
+)
+def test_devices_with_tensor_cores(name: str | None, compute: str | None, warp_size: int | None, has: bool) -> None:
+    assert has_tensor_cores(name, compute, warp_size) is has
+
+
+def on_device(kernel: str, **device: Any) -> Profile:
+    """A kernel on a device."""
+    made = Trace()
+    host, stream = made.thread(), made.stream()
+    made.step(host, 0, 0, 100)
+    made.slice(host, "aten::mm", 5, 20)
+    made.work(stream, kernel, 30, 50, made.slice(host, "cudaLaunchKernel", 10, 5, "runtime"))
+    row = {"kind": "gpu", "device": 0, **device}
+    return replace(made.finish(), devices=pa.Table.from_pylist([row], schema=SCHEMAS["devices"]))
+
+
+def test_a_device_without_has_no_share_of_them() -> None:
+    old = on_device("gemm", name="Tesla P100", compute="6.0")
+    (row,) = records(TABLES["devices"].rows(old, Selection()))
+    assert tensor_cores_there(old) is False and row["tensor_core_time_percent"] is None
+    (row,) = records(TABLES["devices"].rows(on_device("gemm", name="A100", compute="8.0"), Selection()))
+    assert row["tensor_core_time_percent"] == 0
+    (row,) = records(TABLES["devices"].rows(on_device("gemm"), Selection()))
+    assert tensor_cores_there(on_device("gemm")) is None and row["tensor_core_time_percent"] == 0
+    # Names of kernels know better.
+    odd = on_device("volta_h884gemm_128x64_ldg8_nn", name="Tesla P100", compute="6.0")
+    (row,) = records(TABLES["devices"].rows(odd, Selection()))
+    assert tensor_cores_there(odd) is True and row["tensor_core_time_percent"] == 100

@@ -12,6 +12,7 @@ import pytest
 from perfloom.domain.profile import Profile
 from tests.analysis.test_modules import called
 from tests.analysis.test_operators import COPY, GEMM, small
+from tests.analysis.test_tensor_cores import on_device
 from tests.traced import Trace
 from tests.web.conftest import HOSTILE, Browser
 from tests.web.html import read
@@ -144,3 +145,17 @@ def test_the_same_over_http(browser_client: Browser, trace: str) -> None:
     assert rows[0]["operator"] == "aten::addmm" and rows[0]["registers"] == 40
     answer = browser_client.client.get(f"/api/v1/results/{trace}/operators?by=nothing")
     assert answer.status_code == 400 and answer.get_json()["field"] == "by"
+
+
+def test_nothing_is_said_of_tensor_cores_of_a_device_without(
+    browser_client: Browser, stored: Callable[..., str]
+) -> None:
+    pages = ("kernels", "kernels?by=configuration", "kernels?name=gemm", "operators", "operators?name=aten::mm", "")
+    old = stored(on_device("gemm", name="Tesla P100", compute="6.0"), "pascal000000")
+    new = stored(on_device("gemm", name="A100", compute="8.0"), "ampere000000")
+    unknown = stored(on_device("gemm"), "unknown00000")
+    for page in pages:
+        assert "ensor cores" not in browser_client.page(f"/results/{old}/{page}"), page
+        assert "ensor cores" in browser_client.page(f"/results/{new}/{page}"), page
+        assert "ensor cores" in browser_client.page(f"/results/{unknown}/{page}"), page
+    assert "does not tell whether the device has tensor cores" in browser_client.page(f"/results/{unknown}/kernels")
