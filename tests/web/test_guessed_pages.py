@@ -1,0 +1,48 @@
+"""Pages of an event whose samples tell no total: each says so, none shows a number in its place."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from perfloom.domain.event_names import SAMPLED_ONLY
+from tests.analysis.test_guessed import counts, made
+from tests.web.conftest import Browser
+
+SUM = "1,026"
+"""Of all weights; of one rank 513."""
+
+
+@pytest.mark.parametrize("page", ["", "/counts", "/threads", "/hotspots", "/flamegraph", "/timeline"])
+def test_a_guessed_total_stands_nowhere(browser_client: Browser, stored: Callable[..., str], page: str) -> None:
+    id = stored(made("page-faults", "frequency"))
+    response = browser_client.client.get(f"/results/{id}{page}")
+    assert response.status_code == 200
+    assert SAMPLED_ONLY in response.text
+    if page in ("", "/counts", "/threads"):
+        assert SUM not in response.text and "513" not in response.text
+        assert "× the mean" not in response.text
+
+
+def test_the_list_says_so(browser_client: Browser, stored: Callable[..., str]) -> None:
+    stored(made("page-faults", "frequency"))
+    text = browser_client.client.get("/").text
+    assert SAMPLED_ONLY in text and SUM not in text
+
+
+def test_two_of_them_are_compared_by_share_alone(
+    browser_client: Browser, stored: Callable[..., str], tmp_path: Path
+) -> None:
+    base = stored(made("page-faults", "frequency"), "aaaaaaaaaaaa")
+    other = stored(made("page-faults", "frequency", (1, 2000)), "bbbbbbbbbbbb")
+    text = browser_client.client.get(f"/compare?base={base}&other={other}").text
+    assert SAMPLED_ONLY in text
+    assert "more than of the base" not in text and "less than of the base" not in text
+
+
+def test_what_was_counted_stands_on_the_overview(browser_client: Browser, stored: Callable[..., str]) -> None:
+    from perfloom.readers.counted import with_counts
+
+    id = stored(with_counts(made("page-faults", "frequency"), counts("page-faults", 4321.0)))
+    text = browser_client.client.get(f"/results/{id}").text
+    assert "4,321" in text and SUM not in text
