@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,8 @@ import pytest
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.event_names import FIRST_EVENT
 from perfloom.domain.profile import Profile
-from perfloom.domain.tables import FrameKind, column, texts
+from perfloom.domain.tables import FrameKind
 from perfloom.readers import perf_script, recognise
-from perfloom.readers.grammar_share import CountedLines
 from perfloom.readers.perf_script import assembly as perf_assembly
 from tests.readers.samples import Frame, losses_of, samples_of
 
@@ -488,67 +486,3 @@ def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch, name: str, size: in
 @pytest.mark.parametrize("text", ["", "\n\n\n", "a;b;c 1\n", "{}", "x" * 5000, "\t\t\t\n"])
 def test_other_things_are_not_recognised(text: str) -> None:
     assert not perf_script.sniff(text.encode())
-
-
-SIMPLEPERF = (
-    "worker thread\t10987 [003] 684943.{micros}:\t\t{period} cpu-cycles:\n"
-    "      7da59c5abc\tvoid spin<int>(int) (/data/app/lib/libwork.so)\n"
-    "ffffff8008083a2c\tel0_irq ([kernel.kallsyms])\n\n"
-)
-
-
-def test_text_of_simpleperf_has_all_its_samples() -> None:
-    """Android's report_sample.py: microseconds without zeros before them, tabs, addresses without blanks before them."""
-    micros = [7, 93, 450, 8_123, 45_678, 45_900, 123_456, 999_999]
-    text = "".join(SIMPLEPERF.format(micros=at, period=1000 + at) for at in micros)
-    assert recognise(text.encode()).name == "perf-script"
-    profile = read(text)
-    found = samples_of(profile)
-    assert [sample[0] - found[0][0] for sample in found] == [1000 * (at - micros[0]) for at in micros]
-    assert [sample.weight for sample in found] == [1000 + at for at in micros]
-    for sample in found:
-        assert [(f.name, f.module, f.address) for f in sample.stack] == [
-            ("el0_irq", "[kernel.kallsyms]", 0xFFFFFF8008083A2C),
-            ("void spin<int>(int)", "/data/app/lib/libwork.so", 0x7DA59C5ABC),
-        ]
-    assert profile.meta.complete and not profile.losses.num_rows
-    assert texts(profile.threads, "name") == ["worker thread"]
-
-
-@pytest.mark.parametrize(
-    ("time", "nanoseconds"),
-    [
-        ("12.5", 500_000_000),
-        ("12.12345", 123_450_000),
-        ("12.1234567", 123_456_700),
-        ("12.123456789123", 123_456_789),
-        ("12", 0),
-    ],
-)
-def test_times_have_any_number_of_digits(time: str, nanoseconds: int) -> None:
-    profile = read(f"a 1 [001] 11.000000: 5 cycles:{STACK}a 1 [001] {time}: 5 cycles:{STACK}")
-    assert column(profile.samples, "time_ns").tolist() == [0, 1_000_000_000 + nanoseconds]
-
-
-def test_lines_outside_of_the_grammar_make_a_result_incomplete() -> None:
-    sample = "a 1 1.000000: 5 cycles:" + STACK
-    few = read(sample * 100 + "what is this\n\n")
-    assert few.meta.complete and losses_of(few)
-    more = read(sample + "what is this\n\n" + sample * 20)
-    assert not more.meta.complete
-    assert re.search(
-        r"^1 of \d+ lines of this file are not what perf script prints.* line 4: what is this", more.meta.reasons[0]
-    )
-    with pytest.raises(
-        UnreadableInput, match=r"10 of 12 lines of x are not what perf script prints.*line 4: what is this"
-    ):
-        perf_script.read(io.BytesIO((sample + "what is this\n" * 10).encode()), "x")
-
-
-def test_lines_are_counted_however_they_are_read() -> None:
-    text = b"\na\n\n\nb\r\n\r\nc\n d\n\ne"
-    for size in range(1, 20):
-        lines = CountedLines(io.BytesIO(text))
-        while lines.read(size):
-            pass
-        assert lines.count == 5, size
