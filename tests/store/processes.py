@@ -30,6 +30,7 @@ from perfloom.store.models import ResultRow
 from tests.store.making import same, small_profile, store_result
 
 FAR = 10 * 3600.0
+START = "from perfloom.cli import main; main()"
 
 
 def together(count: int, work: Callable[[int], Any]) -> list[Any]:
@@ -263,7 +264,7 @@ def delete_on_full_disk(store: Store) -> dict[str, Any]:
     assert {result.id for result in store.results.search()[0]} == {kept.id, second.id}
     store.close()
     fill(data / "filler")
-    argv = [sys.executable, "-m", "perfloom", "delete", "--data", str(data), second.id]
+    argv = [sys.executable, "-c", START, "delete", "--data", str(data), second.id]
     done = subprocess.run(argv, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     left = sorted(path.name for path in (data / "results").iterdir())
