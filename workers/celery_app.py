@@ -1,5 +1,6 @@
 """A Celery worker for one of the queues, as a process of its own: `celery_app launch|target|read COUNT`."""
 
+import gc
 import importlib
 import logging
 import os
@@ -45,6 +46,9 @@ def work(settings: Settings, queue: str, count: int) -> int:
         without_gossip=True,
         without_mingle=True,
     )
+    # What is loaded now is shared with the processes that are forked: none of it is looked at for garbage there.
+    gc.collect()
+    gc.freeze()
     worker.start()
     return int(worker.exitcode or 0)
 
@@ -71,6 +75,7 @@ def main() -> None:
     queue, count, *keys = sys.argv[1], int(sys.argv[2]), *map(int, sys.argv[3:])
     for key in keys:
         secrets.take_key(key)
+    processes.hold_little_memory()
     set_up_logging(bool(os.environ.get("PERFLOOM_VERBOSE")))
     processes.name_process(f"perfloom-{queue}")
     # What comes over the broker is an id as JSON; whoever records as root has chosen to.

@@ -4,6 +4,7 @@ A process is named by its pid together with its start time and the boot it belon
 are given out again. Definitions of /proc/PID/stat and /proc/PID/environ: proc(5).
 """
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -19,6 +20,7 @@ import perfloom
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_NAME = 15
+M_ARENA_MAX = -8  # malloc.h
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -200,6 +202,19 @@ def _prctl(option: int, value: int | bytes) -> None:
     if libc.prctl(option, argument, 0, 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
+
+
+def hold_little_memory() -> None:
+    """Have few arenas for the threads of this process: what one of them frees serves the others. Not by a variable of
+    the environment, which programs that are recorded would inherit. Nothing where the C library has no such choice."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
+
+
+def give_memory_back() -> None:
+    """Give the kernel what was freed and lies in pieces. Takes some milliseconds."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def become_subreaper() -> None:

@@ -26,6 +26,7 @@ from gunicorn import http
 from gunicorn import sock as gunicorn_sock
 from gunicorn.workers.gthread import ThreadWorker
 
+from perfloom.workers import processes
 from perfloom.workers.web_connection import Connection, Slots, TLSConnection
 
 HEAD_BYTES, HEAD_S = 32 * 1024, 10.0
@@ -36,6 +37,8 @@ LINGER_S, LINGERING = 2.0, 256
 MIN_THREADS = 4
 FILES = 8192
 TICK_S = 0.25
+TRIM_S = 15.0
+"""How often memory goes back to the kernel, if there were requests."""
 
 
 class Step(enum.Enum):
@@ -320,6 +323,7 @@ class GatedWorker(ThreadWorker):  # type: ignore[misc]
         self.max_keepalived = half
         self.gate = Gate(self._receiving, half, self._start, self._forget)
         self._tls: ssl.SSLContext | None = None
+        self._trim_at, self._trimmed_nr = 0.0, 0
 
     def init_process(self) -> None:
         """Open many files, and get ready for TLS."""
@@ -342,6 +346,10 @@ class GatedWorker(ThreadWorker):  # type: ignore[misc]
         super().notify()
         if self.gate.poller is not None:
             self.gate.tick()
+        now = time.monotonic()
+        if self.nr != self._trimmed_nr and now >= self._trim_at:
+            self._trim_at, self._trimmed_nr = now + TRIM_S, self.nr
+            processes.give_memory_back()
 
     def set_accept_enabled(self, enabled: bool) -> None:
         """Closing time: what has not asked completely is not waited for."""

@@ -34,9 +34,13 @@ class _Application(BaseApplication):  # type: ignore[misc]
             self.cfg.set(name, value)
 
     def load(self) -> Any:
+        import pyarrow
+
         from perfloom.web import create_app
 
         app = create_app(self._settings, shared=self._shared)
+        # With its own pool Arrow keeps what it has freed.
+        pyarrow.set_memory_pool(pyarrow.system_memory_pool())
         # What was loaded stays: looking through all of it for garbage would hold up a page now and then.
         gc.collect()
         gc.freeze()
@@ -104,6 +108,7 @@ def listen(settings: Settings) -> socket.socket:
 def main() -> None:
     """`web_server PROCESSES [HANDLE]`; settings come from the environment and the descriptor named there."""
     processes.hide()
+    processes.hold_little_memory()
     set_up_logging(bool(os.environ.get("PERFLOOM_VERBOSE")))
     handle = int(sys.argv[2]) if len(sys.argv) > 2 else None
     serve(Settings.load(), handle=handle, processes=int(sys.argv[1]))

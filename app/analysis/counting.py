@@ -31,6 +31,7 @@ from .measured import (
     sampled,
 )
 from .picking import Threads, event_id, event_names, events_selected, threads_of, threads_selected
+from .remember import remembered_table
 from .schema import Column, frame, records
 from .slices import has_clock, slices_selected
 from .steps import steps_selected, token_rates
@@ -199,6 +200,10 @@ def _processes_of(threads: Threads, inside: Iterable[int]) -> int:
 
 def summary(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row about the whole selection."""
+    return remembered_table("summary", profile, selection, lambda: _summary(profile, selection))
+
+
+def _summary(profile: Profile, selection: Selection) -> pd.DataFrame:
     threads, chosen = threads_of(profile), threads_selected(profile, selection)
     inside = range(len(threads.key)) if chosen is None else np.flatnonzero(chosen).tolist()
     main = event_id(profile, selection.event)
@@ -269,6 +274,10 @@ def losses(profile: Profile, selection: Selection) -> pd.DataFrame:
 
 def events(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each event, in the order of the recording."""
+    return remembered_table("events", profile, selection, lambda: _events(profile, selection))
+
+
+def _events(profile: Profile, selection: Selection) -> pd.DataFrame:
     chosen = events_selected(profile, selection)
     rows: dict[int, list[Measured]] = {event: [] for event in chosen}
     for m in measured(profile, selection):
@@ -318,6 +327,10 @@ def threads(profile: Profile, selection: Selection) -> pd.DataFrame:
 
     Sorted by event, then the greatest value first.
     """
+    return remembered_table("threads", profile, selection, lambda: _threads(profile, selection))
+
+
+def _threads(profile: Profile, selection: Selection) -> pd.DataFrame:
     rows = sampled(profile, selection) + counted(profile, selection, each_cpu=False)
     rows = in_table_order(rows + idle(profile, selection, {m.thread for m in rows}))
     table = threads_of(profile)

@@ -14,7 +14,7 @@ from ..domain.tables import ROOT, column, texts
 from .functions import KIND_WORDS, functions_of
 from .picking import event_names, events_selected, sums_on, threads_of
 from .piles import call_weights, piles_kept
-from .remember import remembered
+from .remember import remembered, remembered_table
 from .reshaping import CallTree, call_tree
 from .schema import Column, frame
 from .trees import outermost
@@ -68,6 +68,10 @@ def hotspots(profile: Profile, selection: Selection, by: str = "function") -> pd
     """
     if by not in BY:
         raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by!r}.", "by")
+    return remembered_table(f"hotspots by {by}", profile, selection, lambda: _hotspots(profile, selection, by))
+
+
+def _hotspots(profile: Profile, selection: Selection, by: str) -> pd.DataFrame:
     if by == "thread":
         parts = [_threads(profile, selection, event) for event in events_selected(profile, selection)]
     else:

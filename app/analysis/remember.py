@@ -8,12 +8,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, fields, is_dataclass
 from threading import Lock
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ..domain.profile import Profile
+
+if TYPE_CHECKING:
+    # Readers use this module, and do without it.
+    import pandas as pd
 
 T = TypeVar("T")
 LIMIT_BYTES = 256 << 20
@@ -76,8 +80,19 @@ def remembered(profile: Profile, key: Hashable, build: Callable[[], T], *, pin: 
         return cast(T, value)
 
 
+def remembered_table(
+    name: str, profile: Profile, selection: Hashable, build: "Callable[[], pd.DataFrame]"
+) -> "pd.DataFrame":
+    """The table `name` of a selection, made once: several parts of a page, and of the next one, need the same.
+
+    The caller gets a frame of its own over the same columns: it may add and replace columns, not change their values.
+    """
+    return remembered(profile, ("table", name, selection), build).copy(deep=False)
+
+
 def size_of(value: Any) -> int:
-    """Bytes of the arrays in a value made of arrays, dataclasses, tuples and lists; a token amount for the rest.
+    """Bytes of the arrays in a value made of arrays, tables, dataclasses, tuples and lists; a token amount for the
+    rest.
 
     An array in several places counts once; a field marked as `shared` belongs to another value and counts there.
     """
@@ -89,6 +104,8 @@ def _size_of(value: Any, seen: set[int]) -> int:
         known = id(value) in seen
         seen.add(id(value))
         return 0 if known else value.nbytes
+    if hasattr(value, "memory_usage"):
+        return int(value.memory_usage(deep=True).sum())
     if isinstance(value, tuple | list):
         return sum(_size_of(part, seen) for part in value) + 64
     if is_dataclass(value) and not isinstance(value, type):

@@ -64,3 +64,12 @@ def test_it_ends_when_it_is_not_needed(settings: Settings) -> None:
     pid = begun()
     read_spare.end()
     assert gone(pid)
+
+
+def test_it_does_not_wait_for_ever(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_spare, "IDLE_S", 0.3)
+    pid = begun()
+    until(lambda: gone(pid), "the end of a process that nobody needs")
+    assert not read_spare._waiting
+    monkeypatch.setattr(read_spare, "IDLE_S", 60.0)
+    assert reading.read_profile(settings, [TRACE]).slices.num_rows
