@@ -204,8 +204,8 @@ def main() -> None:
             reached = marks[49] < GOAL_P50_S and marks[98] < GOAL_P99_S
             print("goals reached" if reached else "goals missed: p50 150 ms, p99 1500 ms")
             if options.serve:
-                # Spare readers end after a minute.
-                time.sleep(75)
+                # Spare readers end after 20 s without work.
+                time.sleep(60)
             memory.report(pid)
 
 

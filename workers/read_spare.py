@@ -17,7 +17,7 @@ from typing import IO
 from perfloom.readers.loops import cache as compiled_cache
 from perfloom.workers import processes
 
-IDLE_S = 60.0
+IDLE_S = 20.0
 """How long it waits: it holds 150 MB, which are worth a second of the next reading only while there is work."""
 END = b"\0"
 """Behind the path of a request."""
