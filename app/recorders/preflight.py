@@ -279,8 +279,8 @@ def _frequency(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
         return
     rare = [event for event in singles(spec) if split(plain(event)[0])[0] in RARE and by_frequency(event, spec)]
     if rare:
-        text = f"By frequency, the total of an event as uneven as {rare[0]} is a rough guess, off by far at times."
-        yield _hint("frequency", text, "Give a period, for example 100, or count it with perf stat.")
+        text = f"By frequency, samples of what is as uneven as {rare[0]} tell no total: only what is counted is shown."
+        yield _hint("frequency", text, "Give a period, for example 100; or count it with perf stat.")
     own = [int(rate) for event in singles(spec) if (rate := term(event, "freq") or "").isdecimal()]
     fastest = max([*own, spec.frequency or 0])
     if facts.max_frequency is not None and fastest > facts.max_frequency:

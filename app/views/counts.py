@@ -194,6 +194,8 @@ def _reading(charts: list[BarData]) -> str:
     sampled, counted = (
         any(data.labels and data.by_function is by_function for data in charts) for by_function in (True, False)
     )
+    if not (counted or sampled) and any(data.note for data in charts):
+        return ""
     if counted and not sampled:
         return "Counted, not sampled: how much in all, but not in which functions."
     stacked = "Each bar is stacked by the functions that took most of it"
