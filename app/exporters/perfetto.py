@@ -1,8 +1,9 @@
 """Trace events in JSON, as Perfetto and Chrome's trace viewer open them. Format: Google's "Trace Event Format".
 
 What a profile has in time is there: slices with their arguments, arrows between them, instants, counters, steps. Of
-what was sampled each sample is an instant, with its call stack as an argument, unless the profile has slices: then its
-samples are what those slices did themselves, and nothing to be told twice.
+what was sampled one event is a profile of each thread (see cpu_profiles), and each sample of others an instant with its
+call stack as an argument, unless the profile has slices: then its samples are what those slices did themselves, and
+nothing to be told twice.
 """
 
 import json
@@ -14,10 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..analysis.picking import event_id
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, NUMBERED, ROOT, FlowKind, column, texts
 from . import lines
+from .cpu_profiles import cpu_profiles
 from .narrowing import narrowed
 from .overlaps import tracks_of
 
@@ -93,8 +96,11 @@ def _blocks(profile: Profile) -> Iterator[pa.Array]:
     yield from _arrows(profile, places, thread)
     yield from _instants(profile, places, words)
     yield from _counters(profile)
-    if not profile.slices.num_rows:
-        yield from _samples(profile, places)
+    if not profile.slices.num_rows and profile.samples.num_rows:
+        event = event_id(profile, profile.meta.main_event)
+        for told in cpu_profiles(profile, event, places.pid, places.tid):
+            yield pa.array([BEFORE + told], pa.string())
+        yield from _samples(profile, places, column(profile.samples, "event") != event)
 
 
 def _places(profile: Profile) -> _Places:
@@ -167,7 +173,7 @@ def _named(profile: Profile, places: _Places) -> list[str]:
 
 
 def _metadata(what: str, pid: str, tid: str, **arguments: Any) -> list[str]:
-    return [f'{{"ph":"M","name":"{what}","pid":{pid},"tid":{tid},"args":{json.dumps(arguments)}}}']
+    return [f'{{"ph":"M","cat":"__metadata","name":"{what}","pid":{pid},"tid":{tid},"args":{json.dumps(arguments)}}}']
 
 
 def _quoted(values: list[str]) -> list[str]:
@@ -310,14 +316,14 @@ def _counters(profile: Profile) -> Iterator[pa.Array]:
         )
 
 
-def _samples(profile: Profile, places: _Places) -> Iterator[pa.Array]:
-    """Samples as instants, called after the innermost function."""
+def _samples(profile: Profile, places: _Places, chosen: Array) -> Iterator[pa.Array]:
+    """Samples as instants, called after the innermost function. chosen: which, as bools."""
     names = texts(profile.functions, "display")
     function = column(profile.frames, "function")
     frame, parent = (column(profile.stacks, name).tolist() for name in ("frame", "parent"))
     events = [f',"cat":{event},' for event in _quoted(texts(profile.events, "name"))]
     time, thread, event, stack, weight = (
-        column(profile.samples, name) for name in ("time_ns", "thread", "event", "stack", "weight")
+        column(profile.samples, name)[chosen] for name in ("time_ns", "thread", "event", "stack", "weight")
     )
     for rows in lines.blocks(len(time)):
         nodes, of = np.unique(stack[rows], return_inverse=True)

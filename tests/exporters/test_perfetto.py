@@ -147,13 +147,23 @@ def test_no_slice_overlaps_another_on_its_track(spans: list[tuple[int, int]]) ->
     assert not crossing(found)
 
 
-def test_samples_are_instants() -> None:
-    profile = profile_of([("main;work", 7, 0, 1_000), ("", 1, 1, 2_500)])
-    events = [event for event in json.loads(written(profile))["traceEvents"] if event["ph"] == "i"]
-    assert [(event["name"], event["ts"], event["args"]) for event in events] == [
-        ("work", 0, {"stack": ["work", "main"], "weight": 7}),
-        ("[no stack]", 1.5, {"stack": [], "weight": 1}),
+def test_samples_are_a_profile_of_each_thread() -> None:
+    """Of the main event, in whole µs; of other events each is an instant."""
+    profile = profile_of(
+        [("main;work", 7, 0, 1_000), ("main", 7, 0, 9_000), ("", 7, 1, 2_500), ("main", 3, 1, 3_000, 1)],
+        events=(("cycles", "count"), ("faults", "count")),
+    )
+    data = written(profile)
+    instants = [event for event in json.loads(data)["traceEvents"] if event["ph"] == "i"]
+    assert [(one["name"], one["cat"], one["ts"], one["args"]) for one in instants] == [
+        ("main", "faults", 2, {"stack": ["main"], "weight": 3})
     ]
+    again = chrome.read(io.BytesIO(data))
+    assert not again.losses.num_rows
+    threads = texts(again.threads, "name")
+    rows = [(threads[row["thread"]], row["time_ns"], row["weight"], row["stack"]) for row in again.samples.to_pylist()]
+    assert [row[:3] for row in rows] == [("thread 0", 0, 8_000), ("thread 1", 1_000, 0), ("thread 0", 8_000, 0)]
+    assert {"main", "work"} == set(texts(again.functions, "name"))
 
 
 @settings(max_examples=15)

@@ -23,6 +23,7 @@ from perfloom.exporters import EXPORTERS
 from perfloom.store import Store
 from perfloom.web import create_app
 from tests.parts import require
+from tests.profiles import profile_of
 from tests.speedscope_app import speedscope_app
 from tests.traced import Trace
 from tests.web.conftest import ORDINARY, TOKEN, Browser, profile
@@ -223,6 +224,24 @@ def test_speedscope_reads_our_other_forms_too(page: Page, elsewhere: str) -> Non
         # Collapsed stacks stand below the name of their thread.
         assert found.pop("main", None) == ([long, "0"] if form == "collapsed" else None)
         assert found == {"aten::mm": [short, short], "train": [long, short]}
+
+
+def test_speedscope_shows_samples_of_trace_events(page: Page, elsewhere: str) -> None:
+    """A sample holds until the next: 3 ms of aten::mm below train, then 2 ms of train alone."""
+    Elsewhere.folder = str(speedscope_app())
+    profile = profile_of(
+        [
+            ("train;aten::mm", 1, 0, 0),
+            ("train;aten::mm", 1, 0, 1_000_000),
+            ("train", 1, 0, 3_000_000),
+            ("", 1, 0, 5_000_000),
+        ]
+    )
+    Elsewhere.written["x.json"] = b"".join(EXPORTERS["perfetto"].write(profile, Selection(), {}))
+    page.goto("about:blank")
+    page.goto(f"{elsewhere}/#profileURL=/written/x.json&view=sandwich")
+    found = sandwich(page)
+    assert found["aten::mm"] == ["3.00ms", "3.00ms"] and found["train"] == ["5.00ms", "2.00ms"]
 
 
 def key_of(browser_client: Browser, query: str = "") -> tuple[str, str]:
