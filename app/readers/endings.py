@@ -16,6 +16,7 @@ from ..domain.tables import SCHEMAS
 
 LAST_LINE = "last line without its end"
 UNENDED = "The last line of the file has no end: the file may be cut off there."
+UNENDED_JSON = "The file ends in the middle of its JSON: what followed there is missing."
 _Read = Callable[..., Profile]
 
 

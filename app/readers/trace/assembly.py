@@ -15,6 +15,7 @@ from ...domain.errors import UnreadableInput
 from ...domain.memory import called
 from ...domain.profile import Meta, Profile
 from ...domain.tables import DEVICE_TIME, HOST_TIME, FlowKind, column, texts
+from .. import endings
 from ..pytorch.names import ARGUMENTS, is_step
 from ..pytorch.recorder import WORD, number, recorded
 from .arguments import ArgumentSets
@@ -36,7 +37,6 @@ NUMBERS = ("bytes", "Bytes", "Addr", "Total Allocated", "Total Reserved", "Seque
 """The numbers that are looked at once those of slices are in their table, and work has found what launched it."""
 NAMED = re.compile(r"thread (-?\d+) \((.+)\)", re.DOTALL)
 """How Kineto names a thread of the host: by its number, which stands beside the name here, and its own name."""
-UNENDED = "The file ends in the middle of its JSON: what followed there is missing."
 MOST_FACT = 20_000
 NO_PHASE = "event that does not say what it is"
 NO_LAUNCH = "device work that no call on the host is known of"
@@ -272,7 +272,7 @@ def _meta(events: TraceEvents, zero: int, last: int, defect: str | None, dialect
             facts[name] = shown if len(shown) <= MOST_FACT else shown[:MOST_FACT] + "…"
     said = recorded(events.top)
     facts |= {WORD: said.fact} if said.fact else {}
-    cut = next((UNENDED for reason, _, _ in events.lost if reason == CUT_OFF), None)
+    cut = next((endings.UNENDED_JSON for reason, _, _ in events.lost if reason == CUT_OFF), None)
     reasons = tuple(filter(None, (defect or cut, said.reason)))
     base = events.top.get("baseTimeNanoseconds")
     start = zero + (base if isinstance(base, int) and not isinstance(base, bool) else 0)
