@@ -14,11 +14,14 @@ import pyarrow as pa
 
 from .calltree import merge_children, preorder
 from .profile import Meta, Profile
+from .programs import programs
 from .tables import NO_ID, ROOT, SCHEMAS, FrameKind, column
 from .validity import impossible
 
 Array = np.ndarray[Any, Any]
 UNKNOWN_NAMES = frozenset({"[unknown]", "", "??"})
+_Process = tuple[int, str | None, int | None, int | None]
+"""Run, host, rank and number of a process."""
 TOO_HEAVY = "sample whose weight cannot be right: with it the sum would pass 2^63"
 
 
@@ -31,6 +34,10 @@ class _Thread:
     tid: int | None
     kind: str
     incarnation: int
+
+    @property
+    def process(self) -> "_Process":
+        return self.run, self.host, self.rank, self.pid
 
 
 def display_name(name: str, module: str) -> str:
@@ -265,6 +272,7 @@ class ProfileBuilder:
         meta = meta or Meta(self.format)
         if meta.duration_ns is None and len(columns[0]) and (last := int(columns[0].max())) != zero:
             meta = replace(meta, duration_ns=last - zero)
+        self._find_programs(columns[1], columns[4])
         outline, place = self.outline(meta, zero)
         if (columns[0][1:] < columns[0][:-1]).any():
             order = np.argsort(columns[0], kind="stable")
@@ -370,15 +378,48 @@ class ProfileBuilder:
         kind = np.array([key[5] for key in self._frames] + [0], np.int64)
         return function, kind
 
-    def _thread_table(self) -> pa.Table:
-        main: dict[tuple[int, str | None, int | None, int | None], str | None] = {
-            (key.run, key.host, key.rank, key.pid): self._last_name.get(thread)
-            for key, thread in self._threads.items()
-            if key.pid is not None and key.pid == key.tid
+    def _find_programs(self, thread: Array, stack: Array) -> None:
+        """Name the processes of which no main thread was seen after the programs on the stacks of their samples."""
+        main = self._main_threads()
+        unknown = {
+            number: key.process
+            for key, number in self._threads.items()
+            if key.kind == "thread" and key.pid is not None and number not in self._process and key.process not in main
         }
+        if not unknown:
+            return
+        place = {process: n for n, process in enumerate(dict.fromkeys(unknown.values()))}
+        of_thread = np.full(len(self._threads), NO_ID)
+        of_thread[list(unknown)] = [place[process] for process in unknown.values()]
+        rows = np.flatnonzero(of_thread[thread] != NO_ID)
+        modules: dict[str, int] = {}
+        of_function = np.array([modules.setdefault(key[1], len(modules)) for key in self._functions] or [NO_ID])
+        node_frame = np.frombuffer(self._node_frames, np.int64)
+        module = np.where(node_frame < 0, NO_ID, of_function[self._frame_identity()[0][node_frame]])
+        parent = np.frombuffer(self._parents, np.int64)
+        found = programs(of_thread[thread[rows]], stack[rows], parent, module, list(modules))
+        for number, process in unknown.items():
+            if place[process] in found:
+                self._process[number] = found[place[process]]
+
+    def _main_threads(self) -> dict[_Process, str]:
+        """The names of the main threads by process."""
+        named = ((key, self._last_name.get(thread)) for key, thread in self._threads.items())
+        return {key.process: name for key, name in named if name and key.pid is not None and key.pid == key.tid}
+
+    def _thread_table(self) -> pa.Table:
+        main = self._main_threads()
+        names: dict[_Process, set[str | None]] = {}
+        for key, thread in self._threads.items():
+            if key.kind == "thread":
+                names.setdefault(key.process, set()).add(self._last_name.get(thread))
         rows = []
         for key, thread in self._threads.items():
-            process = self._process.get(thread) or main.get((key.run, key.host, key.rank, key.pid))
+            process = self._process.get(thread) or main.get(key.process)
+            # Names of threads that differ are not that of their process.
+            alone = key.kind != "thread" or key.pid is None or len(names.get(key.process, ())) <= 1
+            if process is None and alone:
+                process = self._last_name.get(thread)
             rows.append(
                 {
                     "run": key.run,
@@ -386,7 +427,7 @@ class ProfileBuilder:
                     "rank": key.rank,
                     "pid": key.pid,
                     "tid": key.tid,
-                    "process": process or self._last_name.get(thread),
+                    "process": process,
                     "name": self._last_name.get(thread),
                     "kind": key.kind,
                 }

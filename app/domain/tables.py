@@ -137,7 +137,8 @@ SCHEMAS: dict[str, pa.Schema] = {
     # its times beyond its run's clock_offset_ns; 0 where its clock was right, null where no collective tells.
     # collectives: how many were compared.
     "clocks": _schema(run=pa.int32(), rank=pa.int32(), shift_ns=pa.int64(), collectives=pa.int64()),
-    # Something that runs code. process: the name of the process (comm of its main thread where known).
+    # Something that runs code. process: the name of the process (comm of its main thread where known, else the program
+    # on its call stacks).
     "threads": _schema(
         run=pa.int32(),
         host=pa.string(),

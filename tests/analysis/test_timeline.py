@@ -21,6 +21,7 @@ from perfloom.analysis.timeline.series import BLOCK, values
 from perfloom.analysis.timeline.sources import Timeline, opened, prepared
 from perfloom.analysis.timeline.tracks import extent, tracks
 from perfloom.charts.timeline import MOST_BOXES, WIRE_BYTES, parse_bands, viewport
+from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
@@ -211,6 +212,25 @@ def test_values_of_a_series_keep_their_extremes() -> None:
         for n, (begin, end) in enumerate(zip(found.at.tolist(), ends, strict=True)):
             inside = [value for at, value in points if begin <= at < end]
             assert (found.low[n], found.high[n], found.last[n]) == (min(inside), max(inside), inside[-1])
+
+
+def test_the_rank_of_a_program_with_rank_in_its_name_is_told() -> None:
+    builder = ProfileBuilder("test")
+    event = builder.event("cpu-clock", "ns")
+    for rank in range(2):
+        thread = builder.thread(pid=1, tid=1, rank=rank)
+        builder.named(thread, 0, "pagerank")
+        builder.sample(rank, thread, event, 0, 1)
+    alone = builder.thread(pid=7, tid=7, rank=3)
+    builder.named(alone, 0, "rank 33")
+    builder.sample(9, alone, event, 0, 1)
+    profile = builder.finish()
+    groups = [track.group for track in tracks(profile, timeline_of(profile), ALL)[0]]
+    assert groups == [
+        "pagerank 1 · rank 0 · unknown host",
+        "pagerank 1 · rank 1 · unknown host",
+        "rank 3 · rank 33 7",
+    ]
 
 
 def test_samples_in_a_box_are_told_by_function() -> None:

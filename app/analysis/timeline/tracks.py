@@ -235,7 +235,8 @@ def _of_devices(profile: Profile, selection: Selection, labels: tuple[str, ...],
 
 
 def _group(label: str, rank: int) -> str:
-    return f"{rank_label(rank)} · {label}" if rank >= 0 and "rank" not in label else label
+    """The label of a process, with its rank where that is not in it already, as `grouping` adds it."""
+    return label if rank < 0 or rank_label(rank) in label.split(" · ") else f"{rank_label(rank)} · {label}"
 
 
 def _name(name: str, tid: int | None, kind: str) -> str:

@@ -1,0 +1,42 @@
+"""Which program a process runs, told by its call stacks: where its main thread was never seen, nothing else tells."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+COMM_CHARACTERS = 15
+"""As much of a program's name as the kernel keeps."""
+_NO_PROGRAM = re.compile(r"\.so(\.[0-9.]+)?$|\.(ko(\.\w+)?|map|jar|dll|dump|py)$|^perf-\d+|^memfd:|^anon")
+
+
+def program_of(module: str) -> str:
+    """The name that a process has that runs the program in this file, as the kernel cuts it; "" for a library, the
+    kernel, and code that is in no file."""
+    path = module.removesuffix(" (deleted)")
+    name = path.rpartition("/")[2]
+    if not path.startswith("/") or path.startswith("//") or _NO_PROGRAM.search(name) or ".so." in name:
+        return ""
+    return name[:COMM_CHARACTERS]
+
+
+def programs(process: Array, stack: Array, parent: Array, module: Array, modules: Sequence[str]) -> dict[int, str]:
+    """The program of each process. process, stack: of samples. parent, module: of the nodes of the call tree (row 0 is
+    the root), module a place in `modules`, -1 for none. It is the outermost program on most of its stacks."""
+    names = [program_of(text) for text in modules]
+    known = sorted({name for name in names if name})
+    if not known or not len(stack):
+        return {}
+    code = np.array([known.index(name) if name else -1 for name in names] + [-1])[module]
+    pairs, count = np.unique(np.stack([process, stack]), axis=1, return_counts=True)
+    process, node = pairs
+    found = np.full(len(node), -1)
+    while (node > 0).any():
+        found = np.where((node > 0) & (code[node] >= 0), code[node], found)
+        node = np.where(node > 0, parent[node], 0)
+    told = found >= 0
+    weight = np.zeros((int(process.max()) + 1, len(known)), np.int64)
+    np.add.at(weight, (process[told], found[told]), count[told])
+    return {row: known[int(best)] for row, best in enumerate(weight.argmax(axis=1)) if weight[row].any()}
