@@ -31,10 +31,23 @@ SWITCHES = {
     "svg": ("flames", "static"),
 }
 LIST_COLUMNS = (
-    *("id", "created", "name", "format", "host", "command", "duration_ms", "samples", "threads", "events", "bytes"),
+    *(
+        "id",
+        "created",
+        "recorded",
+        "name",
+        "format",
+        "host",
+        "command",
+        "duration_ms",
+        "samples",
+        "threads",
+        "events",
+        "bytes",
+    ),
     *("complete", "tags"),
 )
-LIST_SHORT = ("id", "created", "name", "format", "duration_ms", "samples", "bytes")
+LIST_SHORT = ("id", "recorded", "created", "name", "format", "duration_ms", "samples", "bytes")
 _ID = re.compile(r"[a-z0-9]{12}")
 _FILTERS = (
     click.option("--event", metavar="NAME", help="Of this event."),
@@ -192,7 +205,7 @@ def import_(name: str, clock: str | None, data: Path | None, files: tuple[str, .
 @format_option
 @data_option
 def list_(search: str, tags: tuple[str, ...], form: str, data: Path | None) -> int:
-    """Stored results, the newest first."""
+    """Stored results, the last stored first; recorded: when, as far as that is known."""
     with opened(data) as store:
         rows: list[dict[str, Any]] = []
         while True:
@@ -202,6 +215,7 @@ def list_(search: str, tags: tuple[str, ...], form: str, data: Path | None) -> i
                     {
                         "id": result.id,
                         "created": utc_iso(result.created),
+                        "recorded": None if result.recorded is None else utc_iso(result.recorded),
                         "name": result.name,
                         "format": result.format,
                         "host": result.host or None,

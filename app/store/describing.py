@@ -24,11 +24,21 @@ def describe(profile: Profile) -> dict[str, Any]:
         "samples": profile.samples.num_rows,
         "threads": profile.threads.num_rows,
         "duration_ns": meta.duration_ns,
+        "recorded": recorded(profile),
         "host": next((host for host in hosts if host), ""),
         "command": meta.command or next((command for command in texts(profile.runs, "command") if command), ""),
         "complete": meta.complete,
         "reasons": list(meta.reasons),
     }
+
+
+def recorded(profile: Profile) -> float | None:
+    """When the recording began, in seconds since the epoch; None where the profile does not tell."""
+    starts = [profile.meta.start_epoch_ns]
+    for table in (profile.runs, profile.ranks):
+        starts += table.column("start_ns").to_pylist()
+    known = [start for start in starts if start is not None and start > 0]
+    return min(known) / 1e9 if known else None
 
 
 def event_totals(profile: Profile) -> tuple[EventTotal, ...]:

@@ -83,11 +83,12 @@ class Base(DeclarativeBase):
 class ResultRow(Base):
     """What the list of results shows; the profile itself lies in columns. search: all searched text, case folded.
 
-    missing: its files are not where they should be. originals: see `results.Original`.
+    created: when it was stored. recorded: when its recording began, null where that is not known. missing: its files
+    are not where they should be. originals: see `results.Original`.
     """
 
     __tablename__ = "results"
-    __table_args__ = (Index(None, "created"), Index(None, "name"))
+    __table_args__ = (Index(None, "created"), Index(None, "recorded"), Index(None, "name"))
 
     id: Mapped[str] = mapped_column(primary_key=True)
     job_id: Mapped[str | None]
@@ -108,6 +109,7 @@ class ResultRow(Base):
     notes: Mapped[str]
     search: Mapped[str]
     missing: Mapped[bool]
+    recorded: Mapped[float | None]
 
 
 class TagRow(Base):

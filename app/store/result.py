@@ -39,7 +39,8 @@ class OriginalFile:
 
 @dataclass(frozen=True)
 class Result:
-    """A row of the list of results. created: seconds since the epoch. bytes: on disk, with the originals.
+    """A row of the list of results. created, recorded: when it was stored and when its recording began (None: not
+    known), seconds since the epoch. bytes: on disk, with the originals.
 
     complete: false where the recording was cut short; `reasons` says why. missing: its files are gone from the disk.
     """
@@ -49,6 +50,7 @@ class Result:
     name: str
     format: str
     created: float
+    recorded: float | None
     bytes: int
     meta: Meta
     events: tuple[EventTotal, ...]
@@ -121,6 +123,7 @@ def result(row: ResultRow, tags: Iterable[str]) -> Result:
         name=row.name,
         format=row.format,
         created=row.created,
+        recorded=row.recorded,
         bytes=row.bytes,
         meta=meta,
         events=events,

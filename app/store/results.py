@@ -26,7 +26,7 @@ from .database import Database
 from .deleting import ABOUT, read_about
 from .disk import bytes_below, disk_errors, remove_tree, sync_directory
 from .ids import checked_id
-from .models import ResultRow, TagRow
+from .models import JobRow, ResultRow, TagRow
 from .opened import OpenProfiles
 from .originals import Original
 from .result import (
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 SORTS: dict[str, ColumnElement[Any]] = {
     "created": ResultRow.created.expression,
+    "recorded": ResultRow.recorded.expression,
     "name": func.lower(ResultRow.name),
     "format": ResultRow.format.expression,
     "bytes": ResultRow.bytes.expression,
@@ -112,6 +113,9 @@ class Results:
         # Here, as who only lists results or sees to jobs does not need them, nor what they import.
         from . import columns, describing
 
+        described = describing.describe(columns.read(directory))
+        if described["recorded"] is None:
+            described["recorded"] = _seconds(about.get("recorded"))
         row = ResultRow(
             id=id,
             job_id=about.get("job_id"),
@@ -121,7 +125,7 @@ class Results:
             originals=[asdict(original) for original in _originals(about)],
             notes="",
             missing=False,
-            **describing.describe(columns.read(directory)),
+            **described,
         )
         row.search = search_text(row, ())
         try:
@@ -317,6 +321,7 @@ class Results:
             "name": name,
             "job_id": job_id,
             "created": time.time(),
+            "recorded": self._job_started(job_id),
             "originals": [asdict(original) for original in kept],
         }
         with open(staged / ABOUT, "w", encoding="utf-8") as file:
@@ -324,6 +329,13 @@ class Results:
             file.flush()
             os.fsync(file.fileno())
         sync_directory(staged)
+
+    def _job_started(self, job_id: str | None) -> float | None:
+        """When a job began to record, None for one that brings in files."""
+        if job_id is None:
+            return None
+        with self.database.read() as session:
+            return session.scalar(select(JobRow.started).where(JobRow.id == job_id, JobRow.kind == "record"))
 
     @staticmethod
     def _rename(staged: Path, final: Path) -> None:
@@ -354,6 +366,10 @@ def _with_tags(session: Session, rows: Iterable[ResultRow]) -> tuple[Result, ...
     for tag in session.scalars(wanted):
         tags[tag.result_id].append(tag.tag)
     return tuple(result(row, tags[row.id]) for row in found)
+
+
+def _seconds(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _originals(about: dict[str, Any]) -> tuple[OriginalFile, ...]:

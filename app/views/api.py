@@ -97,6 +97,7 @@ def about(result: Result) -> dict[str, Any]:
         "job": result.job_id,
         "format": result.format,
         "created": utc_iso(result.created),
+        "recorded": None if result.recorded is None else utc_iso(result.recorded),
         "bytes": result.bytes,
         "duration_ms": None if result.duration_ns is None else result.duration_ns / NS_PER_MS,
         "samples": result.samples,

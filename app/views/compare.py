@@ -53,11 +53,13 @@ FRAMES_OF_A_STACK = 8
 
 @dataclass(frozen=True)
 class Choice:
-    """A result that can be chosen."""
+    """A result that can be chosen. recorded: when, "" where that is not known; created: when it was stored."""
 
     id: str
     name: str
     about: str
+    recorded_text: str
+    recorded_iso: str
     created_text: str
     created_iso: str
     is_base: bool
@@ -247,7 +249,10 @@ def _pair() -> tuple[str, str] | None:
         return None
     if len(ids) > 2:
         raise InvalidRequest(f"Two results can be compared, and {len(ids)} were ticked; tick two.", "result")
-    found = sorted((services().store.results.get(id) for id in ids), key=lambda result: result.created)
+    ticked = [services().store.results.get(id) for id in ids]
+    # Those of which it is not known when they were recorded go by when they were stored.
+    known = all(result.recorded is not None for result in ticked)
+    found = sorted(ticked, key=lambda result: (result.recorded or 0.0 if known else 0.0, result.created))
     return ("" if len(found) == 1 else found[0].id), found[-1].id
 
 
@@ -262,6 +267,8 @@ def _pick() -> Response:
                     id=result.id,
                     name=result.name,
                     about=" · ".join(part for part in (result.host, result.command) if part),
+                    recorded_text=utc_text(result.recorded) if result.recorded is not None else "",
+                    recorded_iso=utc_iso(result.recorded) if result.recorded is not None else "",
                     created_text=utc_text(result.created),
                     created_iso=utc_iso(result.created),
                     is_base=result.id == base,

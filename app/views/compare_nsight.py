@@ -176,6 +176,8 @@ def _pick() -> Response:
                         id=result.id,
                         name=result.name,
                         about=" · ".join(part for part in (result.host, result.command) if part),
+                        recorded_text=utc_text(result.recorded) if result.recorded is not None else "",
+                        recorded_iso=utc_iso(result.recorded) if result.recorded is not None else "",
                         created_text=utc_text(result.created),
                         created_iso=utc_iso(result.created),
                         is_base=False,

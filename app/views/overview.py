@@ -140,7 +140,7 @@ def show(id: str) -> Response:
     threads = records(TABLES["threads"].rows(profile, chosen)) if profile.threads.num_rows else []
     job = services().store.jobs.find(frame.result.job_id) if frame.result.job_id else None
     observed = _observed(job)
-    started = profile.meta.start_epoch_ns
+    started = frame.result.recorded
     functions = function_rows(frame, top.head(TOP_FUNCTIONS)) if top is not None else ()
     reader = READERS.get(profile.meta.format)
     clock = profile.meta.facts.get("clock", "") if reader is not None and reader.by_clock else ""
@@ -154,8 +154,8 @@ def show(id: str) -> Response:
             recorder=shlex.join(job.argv) if job and job.argv else "",
             job=job,
             host=hosts_text(profile) or frame.result.host,
-            started_text=utc_text(started / 1e9) if started else "",
-            started_iso=utc_iso(started / 1e9) if started else "",
+            started_text=utc_text(started) if started is not None else "",
+            started_iso=utc_iso(started) if started is not None else "",
             stored_text=utc_text(frame.result.created),
             stored_iso=utc_iso(frame.result.created),
             format=profile.meta.format if reader is None else reader.label.removeprefix("a "),

@@ -23,13 +23,14 @@ from .tables import Heading, Pager, asked_order, asked_page, attachment, heading
 
 blueprint = Blueprint("results", __name__)
 PAGE_SIZE = 50
-SORTS = ("name", "created", "duration", "samples", "bytes")
+SORTS = ("name", "recorded", "created", "duration", "samples", "bytes")
 CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Row:
-    """A result in the list. flamegraph: the address of its picture, None without samples."""
+    """A result in the list. flamegraph: the address of its picture, None without samples. recorded: when, "" where that
+    is not known; created: when it was stored."""
 
     id: str
     name: str
@@ -47,6 +48,8 @@ class Row:
     duration: Quantity
     samples: Quantity
     size: Quantity
+    recorded_text: str
+    recorded_iso: str
     created_text: str
     created_iso: str
 
@@ -120,7 +123,8 @@ def index() -> AnyResponse:
     found, total = store.results.search(search, tag, order.column, order.descending, (page - 1) * PAGE_SIZE, PAGE_SIZE)
     columns = (
         ("name", "Name", False, "name"),
-        ("created", "Recorded", False, "fit"),
+        ("recorded", "Recorded", False, "fit"),
+        ("created", "Stored", False, "fit"),
         ("duration", "Duration", True, "fit"),
         ("samples", "Samples", True, "fit"),
         ("bytes", "On disk", True, "fit"),
@@ -226,6 +230,8 @@ def _row(result: Result) -> Row:
         duration=quantity(result.duration_ns, "ns"),
         samples=quantity(result.samples, "count"),
         size=quantity(result.bytes, "bytes"),
+        recorded_text=utc_text(result.recorded) if result.recorded is not None else "",
+        recorded_iso=utc_iso(result.recorded) if result.recorded is not None else "",
         created_text=utc_text(result.created),
         created_iso=utc_iso(result.created),
     )

@@ -6,16 +6,18 @@ import os
 import shutil
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import zstandard
+from sqlalchemy import text
 
 from perfloom.config import Settings
 from perfloom.domain.errors import InvalidRequest, NotFound, UnreadableInput
 from perfloom.domain.jobs import JobState
 from perfloom.domain.tables import column
-from perfloom.store import EventTotal, OriginalFile, Store, columns, open_store
+from perfloom.store import EventTotal, OriginalFile, Result, Store, columns, open_store
 from perfloom.store.sweeping import GRACE_SECONDS
 
 from .making import same, small_profile, store_result
@@ -163,6 +165,36 @@ def test_search_is_literal_and_blind_to_case(store: Store) -> None:
         store.results.search("x" * 2000)
 
 
+def recorded_at(store: Store, name: str, epoch_s: float | None, kind: str = "import") -> Result:
+    """A result whose profile says when it was recorded, and whose job began at 7,000 s."""
+    job = store.jobs.create(kind, {}, name)
+    with store.database.write() as session:
+        session.execute(text("UPDATE jobs SET started = 7000 WHERE id = :id"), {"id": job.id})
+    profile = small_profile()
+    at = None if epoch_s is None else round(epoch_s * 1e9)
+    staged = store.results.stage(job.id)
+    columns.write(replace(profile, meta=replace(profile.meta, start_epoch_ns=at)), staged)
+    return store.results.publish(job.id, staged, name=name, job_id=job.id)
+
+
+def test_when_it_was_recorded_is_not_when_it_was_stored(store: Store) -> None:
+    before = time.time()
+    old = recorded_at(store, "old", 1000.5)
+    unknown = recorded_at(store, "unknown", None)
+    own = recorded_at(store, "own job", None, "record")
+    young = recorded_at(store, "young", 9000.0)
+    assert [result.recorded for result in (old, unknown, own, young)] == [1000.5, None, 7000.0, 9000.0]
+    assert all(result.created >= before for result in (old, unknown, own, young))
+    for descending, names in (
+        (False, ["old", "own job", "young", "unknown"]),
+        (True, ["young", "own job", "old", "unknown"]),
+    ):
+        assert [row.name for row in store.results.search(sort="recorded", descending=descending)[0]] == names
+    # Where the catalogue is lost, the files tell.
+    store.results.forget(own.id)
+    assert store.results.adopt(own.id).recorded == 7000.0
+
+
 def test_sorting_and_paging(store: Store) -> None:
     names = ["delta", "Alpha", "charlie", "Bravo"]
     for i, name in enumerate(names):
@@ -181,7 +213,7 @@ def test_sorting_and_paging(store: Store) -> None:
         # What is alike stays in one order, so that no row is seen twice or never when paging.
         paged = [sorted_by(sort, True, offset=i, limit=1)[0] for i in range(4)]
         assert paged == sorted_by(sort, True) and sorted(paged) == sorted(names)
-    with pytest.raises(InvalidRequest, match="created, name"):
+    with pytest.raises(InvalidRequest, match="created, recorded, name"):
         store.results.search(sort="id; DROP TABLE results")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
@@ -14,6 +16,8 @@ from perfloom.domain.errors import Unavailable
 from perfloom.store import Store, open_store
 from perfloom.store.models import Base
 from perfloom.store.upgrade import MIGRATIONS, migrate, newest, revision
+
+from .making import store_result
 
 
 def test_migrations_make_what_the_models_say(store: Store) -> None:
@@ -29,6 +33,25 @@ def test_migrations_make_what_the_models_say(store: Store) -> None:
         assert compare_metadata(context, Base.metadata) == []
         migrated = _schema(connection)
     assert made == migrated and set(made) == {*Base.metadata.tables, "alembic_version"}
+
+
+def test_results_of_before_tell_when_they_were_recorded(store: Store) -> None:
+    """0003 fills in what meta and jobs tell, and nothing else."""
+    jobs = [store.jobs.create(kind, {}, kind) for kind in ("record", "import")]
+    with store.database.write() as session:
+        session.execute(text("UPDATE jobs SET started = 7000"))
+    ids = [store_result(store, name).id for name in ("by meta", "by its job", "imported")]
+    with store.database.engine.connect() as connection:
+        connection.execute(text("DROP INDEX ix_results_recorded"))
+        connection.execute(text("ALTER TABLE results DROP COLUMN recorded"))
+        values = {"id": ids[0], "meta": json.dumps({"format": "x", "start_epoch_ns": 1_500_000_000_000})}
+        connection.execute(text("UPDATE results SET meta = :meta WHERE id = :id"), values)
+        for id, job in zip(ids[1:], jobs, strict=True):
+            connection.execute(text("UPDATE results SET job_id = :job WHERE id = :id"), {"id": id, "job": job.id})
+        connection.execute(text("UPDATE alembic_version SET version_num = '0002'"))
+        connection.commit()
+        migrate(connection)
+    assert [store.results.get(id).recorded for id in ids] == [1500.0, 7000.0, None]
 
 
 def _schema(connection: Connection) -> dict[str, object]:
