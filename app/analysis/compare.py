@@ -17,18 +17,28 @@ from .matching import NOWHERE, function_map, paired_events, places_of
 from .picking import event_names
 from .piles import call_weights
 from .reshaping import call_tree
+from .sampled import FEW, call_samples
 from .schema import Column, frame
 from .shapes import shape_of
 
 Array = np.ndarray[Any, Any]
 BY = ("function", "stack")
+FEW_SAMPLES = "few"
+STATUSES = ("grew", "shrank", "appeared", "vanished", "same", FEW_SAMPLES)
+UNKNOWN = -1
+"""As a number of samples: the weights are not sampled."""
 _DELTA = "What {0} grew by: the other's less the base's, the base scaled first where the comparison is normalised."
 COLUMNS = (
     Column("name", "", "The function's name; by stack, the names of all frames from the outermost, joined by “;”."),
     Column("module", "", "The program or library the function is in; by stack, that of the innermost frame."),
     Column("event", "", "What was measured, as the other profile names it."),
     Column("unit", "", "The unit of the weights: count, ns or bytes."),
-    Column("status", "", "grew, shrank, appeared, vanished or same, by total and where that is the same by self."),
+    Column(
+        "status",
+        "",
+        "grew, shrank, appeared, vanished or same, by total and where that is the same by self; few where it differs, "
+        f"and both have fewer than {FEW} samples of it, which do not tell.",
+    ),
     Column("base_self", "event", "Weight in the base of the function itself, as it was measured.", "int64"),
     Column("other_self", "event", "Weight in the other of the function itself, as it was measured.", "int64"),
     Column("delta_self", "event", _DELTA.format("self"), "int64"),
@@ -47,16 +57,21 @@ COLUMNS = (
     Column("base_total_percent", "%", "base_total as a share of all that is selected in the base.", "float64"),
     Column("other_total_percent", "%", "other_total as a share of all that is selected in the other.", "float64"),
     Column("delta_total_percent", "%", "delta_total as a share of the same as delta_self_percent.", "float64"),
+    Column("base_samples", "", "Samples behind base_total; missing where weights are not sampled.", "Int64"),
+    Column("other_samples", "", "Samples behind other_total; missing where weights are not sampled.", "Int64"),
 )
 
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """What is compared, on one side. self, total: int64 by item; whole: all that is selected."""
+    """What is compared, on one side. own, total: int64 by item; whole: all that is selected. own_samples,
+    total_samples: how many samples these are of, UNKNOWN where they are not sampled."""
 
     own: Array
     total: Array
     whole: int
+    own_samples: Array
+    total_samples: Array
 
 
 def differences(
@@ -100,6 +115,8 @@ def _functions(
     before, after, normalise, status_of = rest
     rows, own, total, whole = function_weights(other, other_selection, after)
     base_rows, base_own, base_total, base_whole = function_weights(base, base_selection, before)
+    own_samples, total_samples = _function_samples(other, other_selection, after, len(rows))
+    base_samples = _function_samples(base, base_selection, before, len(base_rows))
     place = function_map(other, base, rows)
     known = place != NOWHERE
     # Where each function of the base is in `function_weights`' answer, by its canonical id.
@@ -108,16 +125,24 @@ def _functions(
     match = at[place[known]]
     alone = np.ones(len(base_rows), bool)
     alone[match] = False
-    one = _beside(len(rows), known, match, base_own, base_total, alone, base_whole)
-    two = _Side(
-        np.r_[own, np.zeros(int(alone.sum()), np.int64)], np.r_[total, np.zeros(int(alone.sum()), np.int64)], whole
-    )
+    one = _beside(len(rows), known, match, (base_own, base_total, *base_samples), alone, base_whole)
+    none = np.zeros(int(alone.sum()), np.int64)
+    two = _Side(np.r_[own, none], np.r_[total, none], whole, np.r_[own_samples, none], np.r_[total_samples, none])
     functions, base_functions = functions_of(other), functions_of(base)
     names = functions.names_of(rows) + base_functions.names_of(base_rows[alone])
     modules = functions.modules_of(rows) + base_functions.modules_of(base_rows[alone])
     shown = np.flatnonzero((one.own != 0) | (one.total != 0) | (two.own != 0) | (two.total != 0))
     columns, order = _measured(one, two, shown, normalise, status_of)
     return {"name": [names[i] for i in order], "module": [modules[i] for i in order], **columns}
+
+
+def _function_samples(profile: Profile, selection: Selection, event: int, count: int) -> tuple[Array, Array]:
+    """How many samples the self and total weights of functions are of; UNKNOWN where they are not sampled."""
+    calls = call_samples(profile, selection, event)
+    if calls is None:
+        return np.full(count, UNKNOWN), np.full(count, UNKNOWN)
+    _, own, total, _ = function_weights(profile, selection, event, calls=calls)
+    return own, total
 
 
 def _stacks(
@@ -130,8 +155,12 @@ def _stacks(
         shape = shape_of(profile, selection.only(invert=False), kinds=False)
         own = shape.weights(call_weights(profile, selection, event))
         total = totals(own, tree.end)
-        sides.append((profile, tree, shape, own, total))
-    (_, tree, _, own, total), (_, base_tree, base_shape, base_own, base_total) = sides
+        calls = call_samples(profile, selection, event)
+        own_samples = np.full(len(tree), UNKNOWN) if calls is None else shape.weights(calls)
+        total_samples = own_samples if calls is None else totals(own_samples, tree.end)
+        sides.append((tree, shape, (own, total, own_samples, total_samples)))
+    (tree, _, measured), (base_tree, base_shape, base_measured) = sides
+    own, total, own_samples, total_samples = measured
     distinct, which = np.unique(tree.function[1:], return_inverse=True)
     function = np.r_[NOWHERE, function_map(other, base, distinct)[which]]
     places = places_of(base_shape, tree.parent, tree.depth, function, np.ones(len(tree), bool))
@@ -139,9 +168,11 @@ def _stacks(
     match = places.row[known]
     alone = np.ones(len(base_tree), bool)
     alone[match] = False
-    one = _beside(len(tree), known, match, base_own, base_total, alone, int(base_total[ROOT]))
+    one = _beside(len(tree), known, match, base_measured, alone, int(base_measured[1][ROOT]))
     none = np.zeros(int(alone.sum()), np.int64)
-    two = _Side(np.r_[own, none], np.r_[total, none], int(total[ROOT]))
+    two = _Side(
+        np.r_[own, none], np.r_[total, none], int(total[ROOT]), np.r_[own_samples, none], np.r_[total_samples, none]
+    )
     shown = np.flatnonzero((one.own != 0) | (two.own != 0))
     shown = shown[shown != ROOT]
     columns, order = _measured(one, two, shown, normalise, status_of)
@@ -161,14 +192,16 @@ def _stacks(
     return {"name": names, "module": modules, **columns}
 
 
-def _beside(count: int, known: Array, match: Array, own: Array, total: Array, alone: Array, whole: int) -> _Side:
-    """The base's weights: first of the `count` items of the other (zero where not `known`), then of those alone."""
+def _beside(count: int, known: Array, match: Array, measured: tuple[Array, ...], alone: Array, whole: int) -> _Side:
+    """The base's weights and samples: first of the `count` items of the other (zero where not `known`), then of those
+    alone."""
     sides = []
-    for weight in (own, total):
+    for weight in measured:
         found = np.zeros(count, np.int64)
         found[known] = weight[match]
         sides.append(np.r_[found, weight[alone]])
-    return _Side(sides[0], sides[1], whole)
+    own, total, own_samples, total_samples = sides
+    return _Side(own, total, whole, own_samples, total_samples)
 
 
 def _measured(
@@ -186,6 +219,13 @@ def _measured(
         data[f"other_{name}_percent"] = percent(after, other.whole)
         data[f"delta_{name}_percent"] = percent(after - before * factor, round(base.whole * factor))
     data["status"] = _status(data, status_of)
+    sampled = not ((base.total_samples == UNKNOWN).any() or (other.total_samples == UNKNOWN).any())
+    if sampled:
+        of = "own_samples" if status_of == "self" else "total_samples"
+        few = np.maximum(getattr(base, of), getattr(other, of))[shown] < FEW
+        data["status"][few & (data["status"] != "same")] = FEW_SAMPLES
+    for name, side in (("base_samples", base), ("other_samples", other)):
+        data[name] = side.total_samples[shown].astype(object) if sampled else np.full(len(shown), None)
     order = np.lexsort((shown, -np.abs(data["delta_total"]), -np.abs(data["delta_self"])))
     return {name: values[order].tolist() for name, values in data.items()}, shown[order].tolist()
 

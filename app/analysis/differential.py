@@ -7,16 +7,19 @@ import numpy as np
 
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.tables import ROOT
+from ..domain.tables import NO_ID, ROOT
 from .drawing import FlameTree, drawn
 from .grouping import Group, groups_of, split_by
 from .layout import Order, subtree_totals
 from .matching import NOWHERE, function_map, label_map, main_pair, places_of
-from .piles import call_weights
+from .picking import samples_kept, weights_in
+from .piles import call_weights, piles_kept
+from .sampled import FEW, call_samples
 from .shapes import Shape, shape_of
 from .spread import by_group
 
 Array = np.ndarray[Any, Any]
+LEAST_SHARE = 0.01
 
 
 def flame_diff(
@@ -37,7 +40,8 @@ def flame_diff(
     normalise: the base is scaled so that its selection weighs as much as the other's, so what differs is the share
     of the whole; else weights are compared as they are. Scaled weights are rounded one by one. reverse: the graph of
     `base` with what its frames weigh in `other` beside it, so that what vanished is seen; then it is `other` that is
-    scaled. Groups match by their label. Siblings cannot stand in order of time here: it counts as "weight".
+    scaled. Frames of fewer than `FEW` samples in both are marked as such. Groups match by their label; where `grouped`
+    is false there are none. Siblings cannot stand in order of time here: it counts as "weight".
 
     zoom, least: as in `flame_tree`; ids are not those of `flame_tree`. Raises InvalidRequest.
     """
@@ -46,7 +50,9 @@ def flame_diff(
     (shown, selection, event), (beside, beside_selection, beside_event) = sides if reverse else sides[::-1]
     shape = shape_of(shown, selection, kinds=False)
     order = Order.WEIGHT if order is Order.TIME else order
-    tree = drawn(shown, selection, event, shape, split_by(beside, group), order, zoom or 0, least)
+    if not grouped(base, other, base_selection, other_selection, group):
+        group = Group.NONE
+    tree = drawn(shown, selection, event, shape, group, order, zoom or 0, least)
     own, total, whole = _weights_beside(tree, shown, shape, beside, beside_selection, beside_event)
     factor = tree.total / whole if normalise and whole and tree.total else 1.0
     return replace(
@@ -56,7 +62,46 @@ def flame_diff(
         base_sum=round(whole * factor),
         base_measured=whole,
         reversed=reverse,
+        few=_few((shown, selection, event), tree.total_weight, tree.total)
+        & _few((beside, beside_selection, beside_event), total, whole),
     )
+
+
+def _few(side: tuple[Profile, Selection, int], weight: Array, whole: int) -> Array:
+    """Which weights are of fewer than `FEW` samples, as bools: each sample taken to weigh as much as all do on average.
+    None of what is not sampled."""
+    samples = call_samples(*side)
+    if samples is None:
+        return np.zeros(len(weight), bool)
+    few: Array = np.abs(weight) * max(int(samples.sum()), 1) < FEW * max(abs(whole), 1)
+    return few
+
+
+def grouped(base: Profile, other: Profile, base_selection: Selection, other_selection: Selection, group: Group) -> bool:
+    """Whether frames can be grouped. By names of threads they cannot where these differ: then all of one side would
+    have vanished, and all of the other appeared. Names of threads with less than 1 % of the weight are passed over."""
+    if group is not Group.COMM:
+        return group is not Group.NONE
+    pair = main_pair(base, other, base_selection, other_selection)
+    sides = ((base, base_selection, pair[0]), (other, other_selection, pair[1]))
+    one, two = (_thread_names(*side) for side in sides)
+    return all(split_by(side[0], group) is group for side in sides) and one[1] <= two[0] and two[1] <= one[0]
+
+
+def _thread_names(profile: Profile, selection: Selection, event: int) -> tuple[set[str], set[str]]:
+    """(the names of all threads with some weight, those with at least `LEAST_SHARE` of all)."""
+    groups = groups_of(profile, Group.COMM)
+    if groups.of_sample is None or event == NO_ID:
+        found = piles_kept(profile, selection, event)
+        number, weight = groups.of_thread[found.thread], found.weight
+    else:
+        rows = samples_kept(profile, selection, event)
+        number, weight = groups.of(profile, rows), weights_in(profile, selection, rows)
+    share = np.bincount(number, np.abs(weight), len(groups.labels))
+    least = LEAST_SHARE * share.sum()
+    named = zip(groups.labels, share.tolist(), strict=True)
+    some = [(label, weighs) for label, weighs in named if weighs > 0]
+    return {label for label, _ in some}, {label for label, weighs in some if weighs >= least}
 
 
 def _weights_beside(

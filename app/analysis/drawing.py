@@ -57,6 +57,7 @@ class FlameTree:
     base_self: Array | None = None
     base_total: Array | None = None
     base_sum: int | None = None
+    few: Array | None = None
     base_measured: int | None = None
     reversed: bool = False
 

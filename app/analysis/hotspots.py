@@ -88,12 +88,14 @@ def self_and_total(tree: CallTree, weights: Array) -> tuple[Array, Array]:
 
 
 def function_weights(
-    profile: Profile, selection: Selection, event: int, by: str = "function"
+    profile: Profile, selection: Selection, event: int, by: str = "function", calls: Array | None = None
 ) -> tuple[Array, Array, Array, int]:
-    """(rows of `functions` that stand for each function or module, self, total, all that was selected): int64."""
+    """(rows of `functions` that stand for each function or module, self, total, all that was selected): int64.
+
+    calls: what is added up by node of `calls`; by default the weights of the event."""
     tree = call_tree(profile, selection.hide, kinds=False)
     labels = _labels(profile, selection.hide, by, tree)
-    own, total = self_and_total(tree, call_weights(profile, selection, event))
+    own, total = self_and_total(tree, call_weights(profile, selection, event) if calls is None else calls)
     size = len(labels.function)
     own_sum = sums_on(labels.label[1:], own[1:], size)
     total_sum = sums_on(labels.label[labels.outer], total[labels.outer], size)

@@ -183,6 +183,8 @@ def _columns(tree: FlameTree, names: _Names, chosen: Array, top: int, longest: i
     if tree.base_self is not None and tree.base_total is not None:
         nodes["base_self"] = tree.base_self[chosen].tolist()
         nodes["base_total"] = tree.base_total[chosen].tolist()
+        if tree.few is not None:
+            nodes["few"] = tree.few[chosen].astype(int).tolist()
         data["base"] = {"total": tree.base_sum, "measured": tree.base_measured, "reversed": tree.reversed}
     return data
 

@@ -39,7 +39,8 @@ COUNTS = "counts"
     type=click.FloatRange(min=0),
     metavar="PCT",
     help="End with status 1 where the own weight or the total of anything grew by more than this, in percent of all "
-    "that A weighs (without --absolute: in percentage points); of a TABLE, where a row did.",
+    "that A weighs (without --absolute: in percentage points); of a TABLE, where a row did. What has fewer than 30 "
+    "samples in both does not count.",
 )
 @filters
 @rows_format_option
@@ -105,7 +106,9 @@ def diff(
     else:
         by = by or "function"
         found = compare.differences(base, other, selection, selection, by=by, normalise=not absolute)
-        growths = [(row["name"], _growth(row)) for row in records(found)]
+        if fail_above is not None:
+            _tell_few(found, fail_above)
+        growths = [(row["name"], _growth(row)) for row in records(found) if row["status"] != compare.FEW_SAMPLES]
     put_rows("Comparison", columns, found, form, output, selection)
     return 0 if fail_above is None else _gate(growths, fail_above)
 
@@ -151,6 +154,29 @@ def _of_table(
     return found, [
         (row["name"], _grown(row["delta"], whole if measure.sums else row["base"])) for row in records(found)
     ]
+
+
+def _tell_few(found: "pd.DataFrame", most: float) -> None:
+    """Say what the gate passes over: growth in fewer than 30 samples on both sides, which may be chance. Raises
+    InvalidRequest where nothing else is left, which is no verdict."""
+    from ..analysis.compare import FEW_SAMPLES
+    from ..analysis.sampled import FEW
+    from ..analysis.schema import records
+
+    few = [row for row in records(found) if row["status"] == FEW_SAMPLES]
+    grown = [row for row in few if _growth(row) > most]
+    if not grown:
+        return
+    highest = max((row[side] or 0 for row in records(found) for side in ("base_samples", "other_samples")), default=0)
+    if highest < FEW:
+        raise InvalidRequest(
+            f"Both have fewer than {FEW} samples, too few for a verdict. Record for longer, or more often."
+        )
+    click.echo(
+        f"perfloom: {len(grown)} more grew by more than {most:g} %, but of fewer than {FEW} samples in both; record "
+        "for longer to tell.",
+        err=True,
+    )
 
 
 def _growth(row: Mapping[str, Any]) -> float:

@@ -17,20 +17,20 @@ GROUP = "group"
 class Theme:
     """The colours of one theme, as #rrggbb.
 
-    kinds: the two ends of a kind's shades. hot: from no self weight to the most. diff: less, the same, more. text:
-    on frames; diff_text: on those of a difference. ground: what frames stand on.
+    kinds: the two ends of a kind's shades. hot: from no self weight to the most. diff: less, the same, more; few:
+    too few samples to tell. text: on frames; diff_text: on those of a difference. ground: what frames stand on.
     """
 
     kinds: dict[str, tuple[str, str]]
     modules: tuple[str, ...]
     hot: tuple[str, ...]
     diff: tuple[str, str, str]
+    few: str
     match: str
     text: str
     match_text: str
     diff_text: str
     ground: str
-    diff_ground: str
 
 
 LIGHT = Theme(
@@ -68,13 +68,13 @@ LIGHT = Theme(
         "#54c0e3",
     ),
     hot=("#faf3e5", "#f9d7af", "#feb580", "#ff8d5f", "#ff5e54"),
-    diff=("#559fef", "#ffffff", "#fc5855"),
+    diff=("#559fef", "#f3f3ee", "#fc5855"),
+    few="#c9ced6",
     match="#f050f0",
     text="#16181d",
     match_text="#16181d",
     diff_text="#16181d",
     ground="#ffffff",
-    diff_ground="#d3d8df",
 )
 DARK = Theme(
     kinds={
@@ -111,13 +111,13 @@ DARK = Theme(
         "#007592",
     ),
     hot=("#3c342a", "#5a3b1c", "#7b3c0a", "#9f3606", "#c22823"),
-    diff=("#559fef", "#e3e5e9", "#fc5855"),
+    diff=("#559fef", "#e5e5e0", "#fc5855"),
+    few="#8b919b",
     match="#b800b8",
     text="#f7f7f8",
     match_text="#f7f7f8",
     diff_text="#16181d",
     ground="#1b1e24",
-    diff_ground="#4a4f58",
 )
 
 

@@ -247,6 +247,8 @@ def _tip(tree: FlameTree, row: int, name: str, origin: str) -> str:
         if row >= tree.zoom:
             lines.append(f"self {_share(own, tree.total)} ({quantity(own, unit).text})")
     else:
+        if tree.few is not None and tree.few[row]:
+            lines.append("too few samples in both to tell a difference")
         base = int(tree.base_sum or 0)
         for word, here, there in (("total", total, tree.base_total[row]), ("self", own, tree.base_self[row])):
             shares = [_share(float(there), base), _share(here, tree.total)]
@@ -297,6 +299,8 @@ class _Fills:
         themes = (palette.LIGHT, palette.DARK)
         tree = self._tree
         if self._mode == "difference" and tree.base_total is not None:
+            if tree.few is not None and tree.few[row]:
+                return (themes[0].few, themes[1].few), ""
             changed = palette.change(float(tree.total_weight[row]), float(tree.base_total[row]))
             at = round((1 - changed if tree.reversed else 1 + changed) * palette.RAMP) / (2 * palette.RAMP)
             light, dark = (palette.mixed(theme.diff, at) for theme in themes)
@@ -358,7 +362,7 @@ def _style(fills: _Fills, look: Look, tree: FlameTree) -> str:
 
     def theme(colours: palette.Theme, which: int) -> str:
         text = colours.diff_text if is_difference else colours.text
-        ground = colours.diff_ground if is_difference else colours.ground
+        ground = colours.ground
         words = colours.diff_text if is_difference and which == 0 else colours.text
         rules = [
             f"svg{{color-scheme:{('light', 'dark')[which]};color:{words};background:{ground};"

@@ -7,9 +7,9 @@ import pandas as pd
 from flask import Blueprint, redirect, request
 from werkzeug.wrappers import Response
 
-from ..analysis.compare import BY, COLUMNS, differences
+from ..analysis.compare import BY, COLUMNS, FEW_SAMPLES, STATUSES, differences
 from ..analysis.compare_counts import has_counts, only_counted
-from ..analysis.differing import COMPARED, STATUSES, has
+from ..analysis.differing import COMPARED, has
 from ..analysis.functions import last_part
 from ..analysis.matching import main_pair, paired_events
 from ..analysis.nsight_match import sides_of
@@ -47,6 +47,7 @@ from .tables import (
 blueprint = Blueprint("compare", __name__)
 MEASURES = ("self", "total")
 SORTS = ("change", "name", "module", "status", "base", "other")
+STATUS_WORDS = {FEW_SAMPLES: "few samples"}
 PICK_LIMIT = 200
 FRAMES_OF_A_STACK = 8
 
@@ -459,7 +460,7 @@ def statuses(rows: pd.DataFrame, now: str) -> tuple[Link, ...]:
     return tuple(
         Link(
             status,
-            f"{status} {int(counts[status]):,}",
+            f"{STATUS_WORDS.get(status, status)} {int(counts[status]):,}",
             here(("status", None if status == now else status), ("page", None)),
             status == now,
         )

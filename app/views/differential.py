@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from flask import Blueprint, jsonify, request
 from werkzeug.wrappers import Response
 
-from ..analysis.flamegraph import Order, flame_diff, search
+from ..analysis.differential import grouped
+from ..analysis.flamegraph import Group, Order, flame_diff, search
 from ..charts.flamegraph import difference_payload
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
-from ..domain.selection import flag
+from ..domain.selection import Selection, flag
 from ..services import services
 from ..store import Result
 from .flame_words import (
@@ -96,11 +97,25 @@ def difference() -> Difference:
         ),
         reading=(
             f"Widths are those of {'the base' if pair.reverse else 'the other'}. Red is more in the other than in the "
-            "base, blue is less, white the same"
+            "base, blue is less, pale the same, grey has fewer than 30 samples in both"
             + (", as a share of each whole." if pair.normalise else ", as it was measured.")
+            + _ungrouped(pair, selection)
         ),
         download=here("/compare/flamegraph.svg", download="1"),
     )
+
+
+def _ungrouped(pair: _Pair, selection: Selection) -> str:
+    """Why frames are not grouped by the names of threads, though that was asked for."""
+    try:
+        group = asked_group()
+        together = grouped(pair.base_profile, pair.other_profile, selection, selection, group)
+    except InvalidRequest:
+        # The graph itself says so.
+        return ""
+    if group is not Group.COMM or together:
+        return ""
+    return " Threads have other names in the two, so frames are not grouped by them."
 
 
 @blueprint.get("/api/v1/compare/flamegraph")

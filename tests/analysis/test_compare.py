@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from perfloom.analysis.compare import COLUMNS, differences
 from perfloom.analysis.flamegraph import Group, Order, flame_diff, flame_tree
+from perfloom.analysis.functions import functions_of
 from perfloom.charts.flamegraph import difference_payload
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
@@ -16,6 +18,9 @@ from perfloom.domain.selection import Selection
 from tests.analysis import brute
 from tests.analysis.test_flamegraph import GROUPS, PATTERNS, check_shape, paths_of
 from tests.profiles import profile_of, profiles
+from tests.traced import Trace
+
+FEW = "perfloom.analysis.compare.FEW"
 
 
 @st.composite
@@ -59,6 +64,8 @@ def test_differential_flame_graph(
     shown, beside = (base, other) if reverse else (other, base)
     # By names of threads only where both have some.
     group = brute.split_by(base, brute.split_by(other, group))
+    if group is Group.COMM and not same_threads(base, other, selection, event):
+        group = Group.NONE
     weights = without_kinds(shown, selection, group, event)
     before = without_kinds(beside, selection, group, event)
     # Labels of groups are texts, and two groups may share one: the first of the other profile's is taken.
@@ -81,6 +88,20 @@ def test_differential_flame_graph(
     assert tree.reversed == reverse
 
 
+def same_threads(base: Profile, other: Profile, selection: Selection, event: str) -> bool:
+    """Whether the names of threads that weigh at least 1 % of one are names of threads of the other, too."""
+    sides = []
+    for profile in (base, other):
+        weights: dict[str, int] = defaultdict(int)
+        for sample in brute.selected(profile, selection, event=event):
+            weights[brute.group_of(profile, sample, Group.COMM)] += sample.weight
+        whole = sum(weights.values())
+        some = {name for name, weight in weights.items() if weight}
+        sides.append((some, {name for name in some if weights[name] >= 0.01 * whole}))
+    (one, much_of_one), (two, much_of_two) = sides
+    return much_of_one <= two and much_of_two <= one
+
+
 def groups_of_labels(profile: Profile, group: Group) -> tuple[str, ...]:
     return flame_tree(profile, Selection(), group=group).labels
 
@@ -89,7 +110,8 @@ def groups_of_labels(profile: Profile, group: Group) -> tuple[str, ...]:
 @given(profiles(max_weight=1000), profiles(max_weight=1000), shared_selections(), st.booleans())
 def test_functions_that_differ(base: Profile, other: Profile, selection: Selection, normalise: bool) -> None:
     selection = selection.only(invert=False, recursion=False)
-    data = differences(base, other, selection, selection, normalise=normalise)
+    with patch(FEW, 4):
+        data = differences(base, other, selection, selection, normalise=normalise)
     assert list(data.columns) == [column.name for column in COLUMNS]
     common = [e for e in other.events["name"].to_pylist() if e in base.events["name"].to_pylist()]
     for event in common:
@@ -97,15 +119,17 @@ def test_functions_that_differ(base: Profile, other: Profile, selection: Selecti
         for profile in (base, other):
             own: dict[Any, int] = defaultdict(int)
             total: dict[Any, int] = defaultdict(int)
+            taken: dict[Any, int] = defaultdict(int)
             whole = 0
             for sample in brute.selected(profile, selection, event=event):
                 whole += sample.weight
                 for name in {frame[:2] for frame in sample.stack}:
                     total[name] += sample.weight
+                    taken[name] += 1
                 if sample.stack:
                     own[sample.stack[-1][:2]] += sample.weight
-            sides.append((own, total, whole))
-        (base_own, base_total, base_whole), (own, total, whole) = sides
+            sides.append((own, total, whole, taken))
+        (base_own, base_total, base_whole, base_taken), (own, total, whole, taken) = sides
         factor = whole / base_whole if normalise and whole and base_whole else 1
         part = data[data["event"] == event]
         assert len(part) == len({n for n, w in [*base_total.items(), *total.items()] if w})
@@ -117,7 +141,13 @@ def test_functions_that_differ(base: Profile, other: Profile, selection: Selecti
                 assert row[f"delta_{name}"] == pytest.approx(after[key] - before[key] * factor, abs=0.5001)
                 assert row[f"base_{name}_percent"] == pytest.approx(100 * before[key] / base_whole if base_whole else 0)
                 assert row[f"other_{name}_percent"] == pytest.approx(100 * after[key] / whole if whole else 0)
-            assert row["status"] == status(base_total[key], total[key], row["delta_total"], row["delta_self"])
+            expected = status(base_total[key], total[key], row["delta_total"], row["delta_self"])
+            # Without times, a row is not known to be one sample.
+            known = base.meta.duration_ns is not None and other.meta.duration_ns is not None
+            few = known and expected != "same" and max(base_taken[key], taken[key]) < 4
+            assert row["status"] == ("few" if few else expected)
+            if known:
+                assert (row["base_samples"], row["other_samples"]) == (base_taken[key], taken[key])
         assert part["delta_self"].abs().is_monotonic_decreasing
 
 
@@ -148,6 +178,7 @@ def test_stacks_that_differ(base: Profile, other: Profile, selection: Selection)
     assert {k: sorted(v) for k, v in found.items()} == {k: sorted(v) for k, v in expected.items()}
 
 
+@patch(FEW, 0)
 def test_statuses_and_shares() -> None:
     base = profile_of([("main;old", 10), ("main;same", 20), ("main;more", 10)])
     other = profile_of([("main;new", 20), ("main;same", 40), ("main;more", 60), ("main", 0)])
@@ -168,6 +199,7 @@ def test_statuses_and_shares() -> None:
     assert raw.loc["more", "delta_self_percent"] == pytest.approx(100 * 50 / 40)
 
 
+@patch(FEW, 0)
 def test_the_status_is_that_of_the_measure_asked_for() -> None:
     base = profile_of([("main;work;leaf", 50), ("main;work", 10), ("main;rest", 40)])
     other = profile_of([("main;work;leaf", 20), ("main;work", 30), ("main;rest", 30), ("main;new;rest", 20)])
@@ -212,6 +244,7 @@ def test_nothing_in_common_is_said() -> None:
 
 
 @pytest.mark.parametrize("by", ["function", "stack"])
+@patch(FEW, 0)
 def test_empty_sides(by: str) -> None:
     some, none = profile_of([("a;b", 7)]), profile_of([])
     data = differences(none, some, Selection(), Selection(), by)
@@ -233,6 +266,56 @@ def test_reversed_shows_what_vanished() -> None:
     weights = dict(zip(names, zip(wire["nodes"]["total"], wire["nodes"]["base_total"], strict=True), strict=True))
     assert weights == {"all": (20, 20), "main": (20, 20), "old": (10, 0), "kept": (10, 20)}
     assert wire["base"] == {"total": 20, "measured": 40, "reversed": True}
+
+
+def sampled(**counts: int) -> Profile:
+    """So many samples in each of these functions, all called by main."""
+    return profile_of([(f"main;{name}", 1000) for name, count in counts.items() for _ in range(count)])
+
+
+def test_of_few_samples_nothing_is_said() -> None:
+    base = sampled(gone=29, kept=29, enough=30, more=10, same=500)
+    other = sampled(new=29, kept=3, enough=10, more=31, same=500, appeared=30)
+    for by in ("function", "stack"):
+        for of in (None, "self", "total"):
+            data = differences(base, other, Selection(), Selection(), by, normalise=False, status_of=of)
+            data.index = data["name"].str.removeprefix("main;")
+            found = data["status"].drop("main", errors="ignore").to_dict()
+            assert found == {
+                "gone": "few",
+                "new": "few",
+                "kept": "few",
+                "enough": "shrank",
+                "more": "grew",
+                "same": "same",
+                "appeared": "appeared",
+            }
+            assert (data.loc["gone", "base_samples"], data.loc["gone", "other_samples"]) == (29, 0)
+    tree = flame_diff(base, other, Selection(), Selection(), group=Group.NONE, normalise=False)
+    names = [functions_of(other).name_of(f) if f >= 0 else "" for f in tree.function.tolist()]
+    assert tree.few is not None
+    assert {name for name, few in zip(names, tree.few.tolist(), strict=True) if few} == {"new", "kept"}
+
+
+def test_what_is_not_sampled_is_never_of_few_samples() -> None:
+    trace = Trace()
+    thread = trace.thread(1)
+    trace.slice(thread, 0, 100, "once")
+    empty = Trace()
+    empty.slice(empty.thread(1), 0, 5, "other")
+    data = differences(empty.finish(), trace.finish(), Selection(), Selection()).set_index("name")
+    assert data["status"].to_dict() == {"once": "appeared", "other": "vanished"}
+    assert data["base_samples"].isna().all()
+
+
+def test_threads_with_other_names_do_not_group() -> None:
+    """Else each would be a new frame of its own, though the functions are the same."""
+    base, other = (profile_of([("main;f", 99, number), ("main;g", 99, number)]) for number in (1, 2))
+    assert flame_diff(base, other, Selection(), Selection()).group is Group.NONE
+    assert flame_diff(base, base, Selection(), Selection()).group is Group.COMM
+    little = profile_of([("main;f", 99, 1), ("main;g", 99, 1), ("main", 1, 2)])
+    assert flame_diff(base, little, Selection(), Selection()).group is Group.COMM
+    assert flame_diff(base, other, Selection(), Selection(), group=Group.THREAD).group is Group.THREAD
 
 
 def test_by_time_is_by_weight() -> None:

@@ -110,6 +110,8 @@ def test_a_sparse_file_is_refused_at_once(run: Run, tmp_path: Path) -> None:
 
 def test_list_and_delete(run: Run, stored: str) -> None:
     assert stored in run("list")[1]
+    (row,) = json.loads(run("list", "--format", "json")[1])
+    assert row["recorded"] is None and row["created"].endswith("Z"), "a text of perf script does not tell when"
     assert run("list", "--search", "spin", "--format", "csv")[1].count("\n") == 2
     assert run("list", "--search", "nothing of that", "--format", "json")[1] == "[\n]\n"
     assert run("delete", stored) == (0, "", "")
@@ -353,6 +355,19 @@ def test_diff_of_counts(run: Run) -> None:
     assert status != 0 and ("in common" in err or "not compared" in err)
     assert run("diff", base, other, "counts", "--by", "stack")[0] == 2
     assert run("diff", SPIN, SPIN, "counts")[0] != 0
+
+
+def test_a_gate_passes_over_few_samples_and_says_so(run: Run, tmp_path: Path) -> None:
+    a = collapsed(tmp_path, "a", "main;f 980\nmain;g 20\n")
+    b = collapsed(tmp_path, "b", "main;f 971\nmain;h 29\n")
+    status, _, err = run("diff", a, b, "--fail-above", "2")
+    assert status == 0 and "1 more grew by more than 2 %, but of fewer than 30 samples" in err
+    assert json.loads(run("diff", a, b, "--format", "json")[1])[0]["status"] == "few"
+    status, _, err = run("diff", a, collapsed(tmp_path, "c", "main;f 960\nmain;h 40\n"), "--fail-above", "2")
+    assert status == 1 and "'h' grew by 4.00 %" in err
+    one, two = (collapsed(tmp_path, name, f"main;{name} 20\n") for name in ("d", "e"))
+    status, _, err = run("diff", one, two, "--fail-above", "2")
+    assert status == 2 and "too few for a verdict" in err
 
 
 def test_diff_of_tables(run: Run) -> None:

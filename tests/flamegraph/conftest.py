@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 TOKEN = "a-token-of-the-flame-graph-tests"
 RESULTS: dict[str, Callable[[], Profile]] = {
     "small0000000": making.small,
+    "before000000": lambda: making.small(making.OFTEN),
+    "after0000000": lambda: making.changed(making.OFTEN),
     "changed00000": making.changed,
     "hostile00000": making.hostile,
     "deep00000000": making.deep,

@@ -30,8 +30,15 @@ HOSTILE = (
 """Names that a symbol may have."""
 
 
-def profile(stacks: Sequence[tuple[Sequence[str], int]], *, thread: str = "main", unit: str = "ns") -> Profile:
-    """Of (names from the outermost to the innermost, weight); one sample each, a millisecond apart."""
+OFTEN = 100_000
+"""A weight of samples so small that differences are not of few samples."""
+
+
+def profile(
+    stacks: Sequence[tuple[Sequence[str], int]], *, thread: str = "main", unit: str = "ns", each: int = 0
+) -> Profile:
+    """Of (names from the outermost to the innermost, weight); one sample each, a millisecond apart, or as many as weigh
+    so much each."""
     builder = ProfileBuilder("perf script text")
     builder.run("program", "node1")
     event = builder.event("cpu-clock", unit, sampling="frequency", rate=1000.0)
@@ -39,11 +46,13 @@ def profile(stacks: Sequence[tuple[Sequence[str], int]], *, thread: str = "main"
     builder.named(task, 0, thread)
     for number, (names, weight) in enumerate(stacks):
         frames = [builder.frame(builder.function(name, "/usr/bin/program")) for name in names]
-        builder.sample(10**9 + number * 10**6, task, event, builder.stack(frames), weight)
+        for part in range(weight // each if each else 1):
+            at = 10**9 + number * 10**6 + part
+            builder.sample(at, task, event, builder.stack(frames), each or weight)
     return builder.finish(Meta("perf script text", command="program"))
 
 
-def small() -> Profile:
+def small(each: int = 0) -> Profile:
     """Every width known: main 100 % → left 60 % (→ leaf 45 %, other 15 %), right 30 % (→ leaf 30 %), 10 % itself."""
     return profile(
         [
@@ -51,11 +60,12 @@ def small() -> Profile:
             (("main", "left", "other"), 15_000_000),
             (("main", "right", "leaf"), 30_000_000),
             (("main",), 10_000_000),
-        ]
+        ],
+        each=each,
     )
 
 
-def changed() -> Profile:
+def changed(each: int = 0) -> Profile:
     """`small` later: left's leaf as it was, right's leaf doubled, other vanished, fresh appeared; 120 in all."""
     return profile(
         [
@@ -63,7 +73,8 @@ def changed() -> Profile:
             (("main", "right", "leaf"), 60_000_000),
             (("main", "fresh"), 5_000_000),
             (("main",), 10_000_000),
-        ]
+        ],
+        each=each,
     )
 
 

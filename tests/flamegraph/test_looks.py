@@ -281,6 +281,6 @@ def test_the_style_sheet_has_the_palette_of_the_svg(root: Any) -> None:
             expected |= {f"{kind.replace('_', '-')}-a": first, f"{kind.replace('_', '-')}-b": second}
         expected |= {f"module-{number}": colour for number, colour in enumerate(theme.modules)}
         expected |= {f"hot-{number}": colour for number, colour in enumerate(theme.hot)}
-        for word in ("match", "text", "match_text", "diff_text", "ground", "diff_ground"):
+        for word in ("match", "text", "match_text", "diff_text", "ground", "few"):
             expected[word.replace("_", "-")] = getattr(theme, word)
         assert found == expected

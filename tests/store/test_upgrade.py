@@ -36,7 +36,7 @@ def test_migrations_make_what_the_models_say(store: Store) -> None:
 
 
 def test_results_of_before_tell_when_they_were_recorded(store: Store) -> None:
-    """0003 fills in what meta and jobs tell, and nothing else."""
+    """0004 fills in what meta and jobs tell, and nothing else."""
     jobs = [store.jobs.create(kind, {}, kind) for kind in ("record", "import")]
     with store.database.write() as session:
         session.execute(text("UPDATE jobs SET started = 7000"))
@@ -48,7 +48,7 @@ def test_results_of_before_tell_when_they_were_recorded(store: Store) -> None:
         connection.execute(text("UPDATE results SET meta = :meta WHERE id = :id"), values)
         for id, job in zip(ids[1:], jobs, strict=True):
             connection.execute(text("UPDATE results SET job_id = :job WHERE id = :id"), {"id": id, "job": job.id})
-        connection.execute(text("UPDATE alembic_version SET version_num = '0002'"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0003'"))
         connection.commit()
         migrate(connection)
     assert [store.results.get(id).recorded for id in ids] == [1500.0, 7000.0, None]

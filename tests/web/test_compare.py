@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from perfloom.analysis import compare
 from perfloom.analysis.compare import differences
 from perfloom.domain.selection import Selection
 from perfloom.store import Store
@@ -28,6 +29,12 @@ def two(stored: Callable[..., str]) -> None:
         OTHER,
         name="the other result",
     )
+
+
+@pytest.fixture
+def no_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if every function had samples enough."""
+    monkeypatch.setattr(compare, "FEW", 0)
 
 
 def names(page: str) -> list[str]:
@@ -58,7 +65,7 @@ def test_two_ticked_in_the_list_become_base_and_other_by_age(browser_client: Bro
     assert "tick two" in three
 
 
-def test_the_table_is_that_of_the_analysis(browser_client: Browser, store: Store, two: None) -> None:
+def test_the_table_is_that_of_the_analysis(browser_client: Browser, store: Store, two: None, no_few: None) -> None:
     base, other = store.results.open(ORDINARY), store.results.open(OTHER)
     clock = Selection(event="cpu-clock")
     expected = differences(base, other, clock, clock, status_of="self")
@@ -83,7 +90,9 @@ def test_absolute_and_by_stack_and_total(browser_client: Browser, store: Store, 
 
 
 @pytest.mark.parametrize("words", ["", "&of=total", "&by=stack", "&by=stack&of=total&normalise=0"])
-def test_no_status_contradicts_the_change_beside_it(browser_client: Browser, two: None, words: str) -> None:
+def test_no_status_contradicts_the_change_beside_it(
+    browser_client: Browser, two: None, no_few: None, words: str
+) -> None:
     page = browser_client.page(f"/compare?{PAIR}{words}")
     rows = re.findall(r'data-status="(\w+)">.*?<td class="num (more|less|)"', page, re.DOTALL)
     assert len(rows) > 10
@@ -98,7 +107,16 @@ def test_a_stack_starts_with_its_innermost_function(browser_client: Browser, two
     assert "innermost first" in page
 
 
-def test_only_what_vanished(browser_client: Browser, two: None) -> None:
+def test_of_few_samples_nothing_is_said(browser_client: Browser, two: None) -> None:
+    page = browser_client.page(f"/compare?{PAIR}&by=stack&status=few")
+    rows = re.findall(r'data-status="few"[^>]*>few samples<.*?<td class="num (\w*)"', page, re.DOTALL)
+    assert rows and set(rows) == {"faint"} and not re.search(r'data-status="(grew|shrank|appeared|vanished)"', page)
+    assert "Fewer than 30 samples on both sides" in page
+    told = browser_client.client.get(f"/api/v1/compare?{PAIR}&by=stack&status=few", headers=BEARER).get_json()
+    assert told and all(max(row["base_samples"], row["other_samples"]) < 30 for row in told if row["delta_total"])
+
+
+def test_only_what_vanished(browser_client: Browser, two: None, no_few: None) -> None:
     page = browser_client.page(f"/compare?{PAIR}&status=vanished")
     assert "old_name" in names(page) and "new_name" not in names(page)
     assert "new_name" in names(browser_client.page(f"/compare?{PAIR}&status=appeared"))

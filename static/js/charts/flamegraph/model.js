@@ -35,8 +35,9 @@ export class Picture {
     this.parent = new Int32Array(count).fill(-1);
     this.end = new Int32Array(count);
     // Of a difference: what the same frames weigh in the profile that is not drawn, scaled to this one where the
-    // difference is normalised; `measured`: its whole as it was measured; `reversed`: it is the newer one.
-    this.base = wire.base ? { ...wire.base, self: new Float64Array(count), totals: new Float64Array(count) } : null;
+    // difference is normalised; `measured`: its whole as it was measured; `reversed`: it is the newer one; `few`: which
+    // frames have too few samples in both to tell.
+    this.base = wire.base ? { ...wire.base, self: new Float64Array(count), totals: new Float64Array(count), few: new Uint8Array(count) } : null;
 
     this.span = sent ? nodes.total[0] : 0;
     if (count) {
@@ -200,6 +201,7 @@ export class Picture {
       if (base) {
         base.self[at] = nodes.base_self[i];
         base.totals[at] = nodes.base_total[i];
+        base.few[at] = nodes.few?.[i] ?? 0;
       }
     }
     const count = lead + sent;

@@ -51,12 +51,12 @@ export class Palette {
       RAMP,
     );
     this.diff = ramp([read('less'), read('same'), read('more')], 2 * RAMP + 1);
+    this.few = word(read('few'));
     this.match = word(read('match'));
     this.text = css(read('text'));
     this.matchText = css(read('match-text'));
     this.diffText = css(read('diff-text'));
     this.ground = read('ground');
-    this.diffGround = read('diff-ground');
   }
 }
 
@@ -153,10 +153,11 @@ function hot(picture, palette, fills) {
 }
 
 function differences(picture, palette, fills) {
-  const { totals, reversed } = picture.base;
+  const { totals, reversed, few } = picture.base;
   const sign = reversed ? -RAMP : RAMP;
   for (let i = 0; i < picture.count; i++) {
-    fills[i] = palette.diff[RAMP + Math.round(change(picture.total[i], totals[i]) * sign)];
+    if (few[i]) fills[i] = palette.few;
+    else fills[i] = palette.diff[RAMP + Math.round(change(picture.total[i], totals[i]) * sign)];
   }
 }
 

@@ -136,7 +136,7 @@ export class FlameView {
 
   /** New colours for the present picture. */
   colour(palette, fills) {
-    const ground = this.#picture.base ? palette.diffGround : palette.ground;
+    const ground = palette.ground;
     const seen = new Map();
     this.#palette = palette;
     this.#fills = fills;
