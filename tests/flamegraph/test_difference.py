@@ -69,7 +69,7 @@ def test_normalised_it_is_the_share_that_counts(compare: Callable[..., Graph]) -
     # 45 of 100 before, 45 of 120 now.
     blue = graph.ask("({view, picture}) => { const b = view.box(5); return [b.left + b.width / 2, b.top + 3]; }")
     assert is_blue(pixel(graph, *blue))
-    assert colour(graph, "main") == "#ffffff"
+    assert colour(graph, "main") == palette.LIGHT.diff[1]
 
 
 def test_the_other_way_round_what_vanished_is_seen(compare: Callable[..., Graph]) -> None:
