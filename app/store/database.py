@@ -1,5 +1,6 @@
 """The catalogue's database: connections, transactions, and their errors. SQLite and PostgreSQL behave alike here."""
 
+import contextlib
 import os
 import sqlite3
 import stat
@@ -136,7 +137,9 @@ def _keep_private(path: Path) -> None:
     SQLite gives its journals the mode of the file. Where that cannot be, opening says why.
     """
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        # Only where it is missing: closing a file ends every lock that this process has on it, SQLite's among them.
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         for suffix in ("", "-wal", "-shm", "-journal"):
             beside = path.with_name(path.name + suffix)
             if beside.exists() and stat.S_IMODE(beside.stat().st_mode) & 0o077:
