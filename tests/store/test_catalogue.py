@@ -289,16 +289,17 @@ def test_a_store_that_is_dropped_closes_its_connections(settings: Settings) -> N
 
 
 def test_the_catalogue_is_private_and_opening_it_again_drops_no_lock(tmp_path: Path) -> None:
-    """Closing any descriptor of a file drops all POSIX locks that the process holds on it, SQLite's too."""
+    """Closing any descriptor of a file drops all POSIX locks that the process holds on it, SQLite's too. Another process
+    then takes itself for the only one, and removes the journal under us."""
     settings = Settings.load(tmp_path / "data", {"PERFLOOM_RUNTIME": str(tmp_path / "run")})
     first = open_store(settings)
-    with first.database.write() as session:
-        session.execute(text("SELECT count(*) FROM jobs"))
-        for path in settings.data.glob("catalogue.sqlite*"):
-            assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
-        open_store(settings, migrate=False).close()
-        write = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
-        argv = [sys.executable, "-c", write, str(settings.data / "catalogue.sqlite")]
-        done = subprocess.run(argv, capture_output=True, text=True)
-        assert "database is locked" in done.stderr
+    first.jobs.create("record", {}, "x")
+    catalogue, journal = settings.data / "catalogue.sqlite", settings.data / "catalogue.sqlite-wal"
+    for path in (catalogue, journal):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    second = open_store(settings, migrate=False)
+    code = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT count(*) FROM jobs'); c.close()"
+    subprocess.run([sys.executable, "-c", code, str(catalogue)], check=True)
+    assert journal.exists()
+    second.close()
     first.close()
