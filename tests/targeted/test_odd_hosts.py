@@ -87,7 +87,7 @@ def test_a_damaged_text_is_left_to_who_reads_it(tmp_path: Path, name: str) -> No
 def test_what_is_refused_to_one_job_is_not_refused_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that may not be written there says nothing of the way to the host."""
     target = Target("odd", ssh=Ssh("host.invalid"))
-    road: Any = SimpleNamespace(ask=lambda prompt: None)
+    road: Any = SimpleNamespace(ask=lambda prompt: None, settings=SimpleNamespace(run_as=""))
     monkeypatch.setattr(connections, "is_open", lambda ssh: True)
     for _ in range(2):
         with pytest.raises(Refused, match="of one"), access.reach(road, target, []):
