@@ -13,21 +13,29 @@ from perfloom.domain.jobs import MpiFlavour
 from tests.batch import folder
 from tests.parts import require
 
-SOURCE = Path(__file__).with_name("mpi") / "unequal.c"
+SOURCES = Path(__file__).with_name("mpi")
 COMPILERS = {MpiFlavour.OPENMPI: "mpicc.openmpi", MpiFlavour.MPICH: "mpicc.mpich"}
 MpiProgram = Callable[[MpiFlavour], Path]
+MpiBuild = Callable[[MpiFlavour, str], Path]
 
 
-def compiled(flavour: MpiFlavour, into: Path) -> Path:
-    """unequal.c, built with one flavour's compiler: rank 1 works twice as long as the others. See there for its
-    arguments."""
+def compiled(flavour: MpiFlavour, into: Path, name: str = "unequal") -> Path:
+    """A program of the folder mpi, built with one flavour's compiler. See there for its arguments. unequal: rank 1
+    works twice as long as the others."""
     require("gcc")
     require(str(flavour))
-    program = into / f"unequal.{flavour}"
-    argv = [COMPILERS[flavour], "-O1", "-g", "-o", program, SOURCE]
+    program = into / f"{name}.{flavour}"
+    argv = [COMPILERS[flavour], "-O1", "-g", "-o", program, SOURCES / f"{name}.c"]
     done = subprocess.run(argv, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return program
+
+
+@pytest.fixture(scope="session")
+def mpi_build() -> Iterator[MpiBuild]:
+    """The path of any of the programs for a flavour, in a folder that everybody may look into."""
+    with folder("pl-mpi-") as place:
+        yield cache(lambda flavour, name: compiled(flavour, place, name))
 
 
 @pytest.fixture(scope="session")

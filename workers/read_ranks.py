@@ -11,6 +11,7 @@ from perfloom.analysis.clocks import Alignment
 from perfloom.domain.errors import Unavailable, UnreadableInput
 from perfloom.domain.pieces import Spill
 from perfloom.domain.rank_notes import parse_plan
+from perfloom.readers.counted import with_counts, without_counts
 from perfloom.readers.merge import FEW, Merged, Merging
 from perfloom.readers.ranks import Ranks
 from perfloom.workers.rank_folders import COUNTS, PLAN, PLAN_BYTES, RECORDING, TEXTS, Folder, folders, small_file
@@ -34,12 +35,16 @@ def read_planned(request: Request, answers: Answers, spill: Spill) -> tuple[list
     written: list[Path] = []
     ready = next(read, None)
     for number, folder in enumerate(found):
-        good = False
+        good, counts, beside = False, None, _counts_beside(folder)
         while ready is not None and ready[0][0] is folder:
-            good |= _take(ready[1], folder, ranks)
+            (_, wanted), one = ready
+            if beside is not None and wanted.path == str(beside):
+                counts = one
+            else:
+                good |= _take(one, folder, ranks, counts)
             ready = next(read, None)
         if not good:
-            written += _read_here(folder, ranks, request, answers, number, len(found))
+            written += _read_here(folder, ranks, request, answers, number, len(found), counts)
         ranks.seen(folder.rank)
     reasons = ranks.reasons()
     if ranks.empty and (reasons or not found):
@@ -49,7 +54,7 @@ def read_planned(request: Request, answers: Answers, spill: Spill) -> tuple[list
 
 
 def _inputs(folder: Folder, ranks: Ranks) -> Iterator[Input]:
-    """The texts, counts and traces of a rank."""
+    """The counts, texts and traces of a rank."""
     text, counts = folder.one_of(TEXTS), folder.one_of(COUNTS)
     if counts is not None:
         yield Input(str(counts), ranks.name(folder.rank, counts.name))
@@ -59,29 +64,53 @@ def _inputs(folder: Folder, ranks: Ranks) -> Iterator[Input]:
         yield Input(str(trace), ranks.name(folder.rank, trace.name))
 
 
-def _take(found: Found, folder: Folder, ranks: Ranks) -> bool:
-    """Take in what a file of a rank holds; False where it could not be read, which is told."""
+def _counts_beside(folder: Folder) -> Path | None:
+    """What perf stat counted while a rank was sampled. None for counts that are all that was to be recorded."""
+    sampled = RECORDING in folder.files or folder.one_of(TEXTS) is not None
+    return folder.one_of(COUNTS) if sampled else None
+
+
+def _take(found: Found, folder: Folder, ranks: Ranks, counts: Found | None = None) -> bool:
+    """Take in what a file of a rank holds, with what was counted at the same time; False where it could not be read,
+    which is told."""
     if found.error is not None:
         ranks.failed(folder.rank, found.error.message)
         return False
-    if found.profile is not None:
-        ranks.add(folder.rank, found.profile)
+    profile = found.profile
+    if profile is not None and counts is not None:
+        if counts.profile is not None:
+            profile = with_counts(profile, counts.profile)
+        else:
+            profile = without_counts(profile, counts.error.message if counts.error else "It is no text.")
+    if profile is not None:
+        ranks.add(folder.rank, profile)
     return True
 
 
 def _read_here(
-    folder: Folder, ranks: Ranks, request: Request, answers: Answers, number: int, count: int
+    folder: Folder,
+    ranks: Ranks,
+    request: Request,
+    answers: Answers,
+    number: int,
+    count: int,
+    counts: Found | None,
 ) -> tuple[Path, ...]:
-    """Have perf read a recording of which there is no text that could be. Returns the texts that were made."""
+    """Have perf read a recording of which there is no text that could be. Returns the texts that were made. counts: see
+    `_take`; without a recording to be read they are kept alone."""
     recording = folder.files.get(RECORDING)
     if recording is None or (folder.rank.state is not None and not folder.rank.state.recorded):
+        if counts is not None:
+            _take(counts, folder, ranks)
         return ()
     wanted = Input(str(recording), ranks.name(folder.rank, recording.name))
     found = read_one(request, answers, wanted, number, count)
     if isinstance(found.error, Unavailable) and found.error.__cause__ is not None:
         # A full disk is not this rank's fault.
         raise found.error
-    if not _take(found, folder, ranks):
+    if not _take(found, folder, ranks, counts):
+        if counts is not None:
+            _take(counts, folder, ranks)
         return ()
     ranks.note(
         folder.rank, "The names of its functions were looked up here, not where it ran: some may be missing or wrong."

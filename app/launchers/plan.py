@@ -5,6 +5,7 @@ At the target a job has a directory of its own (0700), in the target's directory
     .perfloom           marks it as ours: nothing else is ever removed
     plan.sh             the job, as shell functions and variables: the only text that is made, and all its quoting
     job.sh, rank.sh     POSIX sh, the same for every job, with common.sh; no other program is needed there but perf
+    perfloom-wait       what perf record starts in place of the command until perf stat observes it
     sitecustomize.py    what the recorder of PyTorch puts into programs
     work/               where the command runs, unless the job says otherwise
     output              what the command printed
@@ -41,7 +42,12 @@ from .preview import preview as _preview
 from .runs import Run, runs, submissions
 from .starting import end_script, forget_script, make_script, place_script, start_script, started
 
-SCRIPTS = {"common.sh": ("modules.sh", "common.sh"), "job.sh": ("job.sh",), "rank.sh": ("rank.sh",)}
+SCRIPTS = {
+    "common.sh": ("modules.sh", "common.sh", "count.sh"),
+    "job.sh": ("job.sh",),
+    "rank.sh": ("rank.sh",),
+    "perfloom-wait": ("wait.sh",),
+}
 """The files that are the same for every job, and the scripts that each is made of."""
 UNKNOWN_FAR = HostFacts(host="", options=("-N",))
 """Stands in for a host that nobody has looked at. Every perf has -N, and without it fills somebody's home."""

@@ -14,7 +14,7 @@ from ..domain.facts import HostFacts
 from ..domain.jobs import CallGraph, JobSpec, RecorderName, Scope
 from ..domain.rank_notes import INCOMPLETE
 from ..domain.targets import Target
-from ..recorders import Injection, recorder_of
+from ..recorders import Injection, perf_record, recorder_of
 from ..recorders.base import program
 from ..recorders.events import telling, to_sample
 from ..recorders.perf_script import FIELDS, OPTIONS, with_told
@@ -61,6 +61,7 @@ def plan_text(
         "keep": "1" if spec.keep_recordings else "",
         "artefact": recorder_of(spec).artefacts(spec)[0].name,
         "injects": "1" if injection else "",
+        "counts": "1" if any(counting(run.of(observed), facts) for run in runs) else "",
         "patience": str(PATIENCE_S[injection is not None]),
         "grace": str(GRACE_S),
         "perf": program(facts),
@@ -85,6 +86,7 @@ def plan_text(
     lines += _by_run("pl_command", runs, lambda run: _words(_command(run.command)))
     if injection is None:
         lines += _by_run("pl_record", runs, lambda run: _words(recording(run.of(observed), facts)))
+        lines += _by_run("pl_count", runs, lambda run: _words(counting(run.of(observed), facts) or ("false",)))
     else:
         lines += function("pl_inject", _injected(injection))
     if mpi:
@@ -118,6 +120,16 @@ def recording(spec: JobSpec, facts: HostFacts) -> Words:
         at = argv.index(str(_PLACE / main))
         argv[at - 1 : at + 1] = ["--log-fd", "1"] if spec.recorder is RecorderName.PERF_STAT else ["-o", "-"]
     return tuple(Shell(f"{_OUT.text}/{main}") if one == str(_PLACE / main) else one for one in argv)
+
+
+def counting(spec: JobSpec, facts: HostFacts) -> Words:
+    """perf stat's command line for what is counted beside the recording, without whom it observes; empty for nothing.
+    With sudo nothing is: perf stat would have to be root's too."""
+    if spec.recorder is not RecorderName.PERF_RECORD or spec.sudo:
+        return ()
+    events = [word for event in perf_record.counted(spec, facts) for word in ("-e", event)]
+    out = Shell(f"{_OUT.text}/{perf_record.COUNTS}")
+    return (program(facts), "stat", "-x,", "-o", out, *events) if events else ()
 
 
 def chosen(only: str) -> tuple[tuple[int, int], ...]:

@@ -12,7 +12,7 @@ from ..recorders import recorder_of
 from ..schedulers import scheduler_of
 from . import base
 from .mpi import starter_of
-from .plan_text import recorded, recording
+from .plan_text import counting, recorded, recording
 from .quoting import Shell, join
 from .runs import Run, runs, submissions
 from .starting import job_name
@@ -75,6 +75,8 @@ def _run(spec: JobSpec, target: Target, facts: TargetFacts | None, host: HostFac
         yield ("sudo -n " if spec.sudo else "") + words + (" --" if run.command else "")
     if run.command:
         yield join(run.command)
+    if counts := counting(run.of(recorded(spec)), host):
+        yield "# Beside it: " + join(counts).replace('"$pl_out"', str(place))
 
 
 def _plain(words: base.Words) -> str:

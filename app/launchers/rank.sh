@@ -65,6 +65,7 @@ pl_outer=${3-}
 if [ -z "$pl_outer" ] && [ -n "$pl_flavour" ]; then pl_stand_in; fi
 
 pl_stopped='' pl_child='' pl_program='' pl_limit='' pl_press='' pl_holding='' pl_recorder_pid='' pl_seek='' pl_killed=''
+pl_counting=''
 pl_rank='' pl_size='' pl_recorded=1 pl_notes=''
 pl_find_host
 
@@ -215,7 +216,15 @@ pl_recording() {
 
 pl_with_command() {
     [ -n "$pl_has_command" ] || exec "$@"
+    if [ -n "$pl_counting" ] && pl_command "$pl_run" pl_findable; then
+        pl_command "$pl_run" exec "$@" -- "$pl_directory/perfloom-wait" "$pl_out"
+    fi
     pl_command "$pl_run" exec "$@" --
+}
+
+# What is not there, perf itself is to say.
+pl_findable() {
+    command -v "$1" >/dev/null 2>&1
 }
 
 pl_without_recording() {
@@ -358,8 +367,10 @@ if [ "$pl_recorded" -eq 0 ]; then
 elif [ -z "$pl_sudo" ]; then
     # Room for what is to be said and read when the recording has filled the disk.
     { head -c 131072 /dev/zero >"$pl_out/.reserve"; } 2>/dev/null
+    ! pl_can_count || pl_counting=1
     (pl_recording) &
     pl_begun=$!
+    [ -z "$pl_counting" ] || pl_begin_counting
     # What records itself is told to end as any program is.
     if [ -n "$pl_injects" ]; then
         pl_program=$pl_begun
@@ -405,6 +416,7 @@ else
 fi
 pl_say_now end
 pl_say state ended
+pl_end_counting
 
 # Nobody is left behind.
 if pl_leave_nobody "$pl_part" 2; then

@@ -37,7 +37,7 @@ def test_what_is_laid_down_is_what_every_shell_reads(shell: Path) -> None:
         command=("a b", "{run}"), events=SIX, splitting=Splitting.AT_ONCE, mpi=Mpi(MpiFlavour.SRUN, 4, only="2")
     )
     plan = plans.plan(spec, Target("t", scratch="$TMPDIR/x"), FACTS, "x" * 12, "/d/x")
-    assert set(plan.files) == {"plan.sh", "common.sh", "job.sh", "rank.sh"}
+    assert set(plan.files) == {"plan.sh", "common.sh", "job.sh", "rank.sh", "perfloom-wait"}
     for name, text in plan.files.items():
         done = subprocess.run([shell, "-n"], input=text.encode(), capture_output=True)
         assert (done.returncode, done.stderr) == (0, b""), name

@@ -1,11 +1,14 @@
 """Ranks that come to a bad end, or tell nothing: what the others recorded is kept, and the result says what is missing."""
 
+import dataclasses
+
 import pytest
 
 from perfloom.domain.jobs import JobState, Mpi, MpiFlavour, RecorderName
 from perfloom.domain.targets import Target
+from perfloom.store.jobs import Job
 from perfloom.workers.road import Road
-from tests.mpi_programs import MpiProgram
+from tests.mpi_programs import MpiBuild, MpiProgram
 from tests.targeted.driving import at, files_of, nothing_left, run, sight_of, submit, to_the_end, until_job
 
 both = pytest.mark.parametrize("flavour", [MpiFlavour.OPENMPI, MpiFlavour.MPICH])
@@ -69,3 +72,34 @@ def test_counts_of_ranks(road: Road, here: Target, mpi_program: MpiProgram) -> N
     assert job.state is JobState.STORED, job.reason
     counts = {row["rank"]: row["value"] for row in road.store.results.open(job.id).counts.to_pylist()}
     assert sorted(counts) == [0, 1, 2] and 1.3 < counts[1] / counts[0] < 2.5, counts
+
+
+@pytest.mark.parametrize("signal", [None, 11])
+def test_page_faults_of_ranks_and_their_children_are_counted(
+    road: Road, here: Target, mpi_build: MpiBuild, signal: int | None
+) -> None:
+    pages, children, more = 20_000, 3, [str(signal)] if signal else []
+    program = str(mpi_build(MpiFlavour.OPENMPI, "faults"))
+    plain = at(here, program, "0", "1", mpi=Mpi(MpiFlavour.OPENMPI, 3), events=("page-faults",), frequency=499)
+    own = faults_of(road, run(road, plain, 90))
+    spec = dataclasses.replace(plain, command=(program, str(pages), str(children), *more))
+    job = run(road, spec, 90)
+    counts = faults_of(road, job)
+    assert sorted(counts) == [0, 1, 2], (job, files_of(road, job).tail())
+    for rank, count in counts.items():
+        known = (rank + 1) * pages * (children + 1)
+        assert abs(count - own[rank] - known) < 0.01 * known, (counts, own)
+    assert job.outcome is not None and bool(job.outcome.exit_status) == bool(signal)
+    reasons = road.store.results.get(job.id).reasons
+    assert any("ank 1" in reason and "SIGSEGV" in reason for reason in reasons) == bool(signal), reasons
+    assert nothing_left(job)
+
+
+def faults_of(road: Road, job: Job) -> dict[int, float]:
+    """Page faults by rank, as they were counted."""
+    assert job.state is JobState.STORED, job
+    profile = road.store.results.open(job.id)
+    names = profile.events.column("name").to_pylist()
+    assert names == ["page-faults"]
+    assert "perfloom-wait" not in set(profile.threads.column("name").to_pylist())
+    return {row["rank"]: row["value"] for row in profile.counts.to_pylist()}

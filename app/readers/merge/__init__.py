@@ -453,7 +453,7 @@ class Merging:
         event = events[column(table, "event")]
         changed = {
             "run": pa.array(runs[run.fill_null(0).to_numpy()], pa.int32(), mask=run.is_null().to_numpy()),
-            "thread": pa.array(np.where(thread >= 0, threads[np.maximum(thread, 0)], NO_ID), pa.int32()),
+            "thread": pa.array(np.append(threads, NO_ID)[np.where(thread >= 0, thread, -1)], pa.int32()),
             "event": pa.array(event, pa.int32()),
         }
         if origin.rank is not None:

@@ -56,6 +56,8 @@ FIRST_SAMPLE = "clock of first sample"
 INSIDE = re.compile(r" -- \S*perf stat -x, -o .{1,4096}?perf-stat\.txt ", re.DOTALL)
 """In the recorded command line: perf stat counts inside of perf record."""
 OF_PERF = ("perf", "perf-exec")
+WAITING = "perfloom-wait"
+"""What becomes the program when perf stat observes it (launchers/wait.sh)."""
 NO_SAMPLE = "line that belongs to no sample"
 NO_FRAME = "line inside a sample that is no frame"
 TOO_HEAVY = "sample with a period of 2^63 or more"
@@ -276,7 +278,8 @@ class Assembly:
             task = parse_task(prefix)
             name = -1 if task.comm is None else self._names.setdefault(task.comm, len(self._names))
             nameless = task.pid is None and task.tid is None
-            if task.comm in OF_PERF and INSIDE.search(self._facts.get("cmdline", "")):
+            inside = task.comm in OF_PERF and INSIDE.search(self._facts.get("cmdline", ""))
+            if inside or task.comm == WAITING:
                 # perf stat, which counts inside of perf record, and the program before it is one.
                 known = self._tasks[prefix] = (NO_ID, name, task.cpu)
                 return known
