@@ -17,6 +17,7 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import column
 from perfloom.domain.validity import fault
+from perfloom.readers.counted import UNREAD
 from perfloom.store import Store
 from perfloom.workers import rank_archive, reading
 from tests.parts import require
@@ -120,6 +121,21 @@ def test_counts_of_ranks(settings: Settings, tmp_path: Path) -> None:
     ]
     assert profile.events.column("scaling").to_pylist()[0] == 4.0
     assert profile.meta.complete
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_counts_beside_a_recording(settings: Settings, tmp_path: Path, readable: bool) -> None:
+    root = write_plan(tmp_path / "job", ranks=2)
+    for rank in range(2):
+        counts = counted({"page-faults": 100 + rank})
+        folder = write_rank(root, rank, text=samples(5 + rank, rank=rank), counts=counts)
+        if not readable and rank:
+            (folder / "perf-stat.txt").write_bytes(b"\0 no counts\n")
+    profile = reading.read_profile(settings, [root])
+    assert by_rank(profile) == {0: 5, 1: 6}
+    rows = [(row["rank"], row["thread"], row["value"]) for row in profile.counts.to_pylist()]
+    assert rows == [(rank, -1, 100 + rank) for rank in range(2 if readable else 1)]
+    assert (UNREAD in profile.losses.column("reason").to_pylist()) is not readable
 
 
 def test_a_recording_without_its_text_is_read_here(settings: Settings, tmp_path: Path) -> None:
