@@ -60,12 +60,12 @@ class Framing:
 
 
 def head_end(data: bytes | bytearray, begin: int = 0) -> int | None:
-    """Length of the header with its empty line, from `begin` on; None while that is missing. Empty lines before the
-    header do not end it."""
-    start = 0
-    while start < len(data) and data[start] in b"\r\n":
-        start += 1
-    found = data.find(b"\r\n\r\n", max(start, begin))
+    """Length of the header with its empty line; None while that is missing. It does not end before `begin`.
+
+    One empty line may come before the request line (RFC 9112 section 2.2): gunicorn's parser skips that one, and no
+    more. A second one ends the header here, and the parser refuses it at once.
+    """
+    found = data.find(b"\r\n\r\n", begin)
     return None if found < 0 else found + 4
 
 

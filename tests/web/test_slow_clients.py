@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.workers.web_gate import BODY_BYTES, HEAD_BYTES, Framing, framing, head_end
+from perfloom.workers.web_gate import BODY_BYTES, HEAD_BYTES, HEAD_S, Framing, framing, head_end
 from perfloom.workers.web_server import THREADS
 from tests.web.conftest import TOKEN
 from tests.web.serving import served
@@ -256,6 +256,38 @@ def test_a_header_that_is_too_large_is_answered_431(target: Target) -> None:
     assert target.ask(b"GET /healthz HTTP/1.1\r\n" + many + b"\r\n").startswith(b"HTTP/1.1 431")
 
 
+def test_empty_lines_before_a_request_are_refused_at_once(web: Target) -> None:
+    """All but the first. Nobody looks through them again for each byte that follows."""
+    asked = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    assert web.ask(b"\r\n" + asked).startswith(b"HTTP/1.1 200")
+    for lines in (2, 15_000):
+        begin = time.monotonic()
+        with web.connect() as sock:
+            sock.sendall(b"\r\n" * lines)
+            assert sock.recv(65536).startswith(b"HTTP/1.1 400")
+        assert time.monotonic() - begin < HEAD_S / 2
+
+
+def test_a_header_in_single_bytes_costs_no_more_for_what_is_there(web: Target) -> None:
+    held = _hold(web, 30, b"\r\n" * 15_000) + _hold(web, 30, b"GET / HTTP/1.1\r\nX: " + b"\n" * 30_000)
+    ended = threading.Event()
+
+    def send() -> None:
+        while not ended.wait(0.01):
+            for sock in held:
+                with contextlib.suppress(OSError):
+                    sock.send(b"\n")
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        assert web.health_s() < QUICK_S
+    finally:
+        ended.set()
+        sender.join()
+        _release(held)
+
+
 def _upload(target: Target, data: bytes, framed: str = "length") -> dict[str, list[object]]:
     body = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.bin"\r\n\r\n' + data + b"\r\n--x--\r\n"
     head = f"POST /api/v1/imports HTTP/1.1\r\nHost: localhost\r\n{BEARER}Connection: close\r\n"
@@ -355,8 +387,10 @@ def test_readers_are_quick_beside_an_attack(web: Target) -> None:
         (b"", None),
         (b"GET / HTTP/1.1\r\n", None),
         (b"GET / HTTP/1.1\r\n\r\nrest", 18),
-        (b"\r\n\r\n", None),
-        (b"\r\n\r\nGET / HTTP/1.1\r\n\r\n", 22),
+        (b"\r\n", None),
+        (b"\r\nGET / HTTP/1.1\r\n\r\nrest", 20),
+        (b"\r\n\r\n", 4),
+        (b"\r\n\r\nGET / HTTP/1.1\r\n\r\n", 4),
         (b"GET / HTTP/1.1\n\n", None),
     ],
 )
