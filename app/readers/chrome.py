@@ -25,12 +25,17 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     from .trace.read import read_events
 
     events, dialect = read_events(stream), CHROME
+    reasons: tuple[str, ...] = ()
     if py_spy_events.written(events):
         events, dialect = py_spy_events.prepared(events), py_spy_events.PY_SPY
     else:
         events, sampled = v8_profile.of_trace(events)
+        reasons = v8_profile.incomplete(sampled)
         if sampled:
             spans = [one.span() for one in sampled if one.time_ns]
             span = (min(begin for begin, _ in spans), max(end for _, end in spans)) if spans else None
             dialect = replace(dialect, more=partial(v8_profile.add, sampled), span=span)
-    return assembled(events, source, getattr(stream, "defect", None), dialect)
+    profile = assembled(events, source, getattr(stream, "defect", None), dialect)
+    if not reasons:
+        return profile
+    return replace(profile, meta=replace(profile.meta, complete=False, reasons=(*profile.meta.reasons, *reasons)))

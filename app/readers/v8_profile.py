@@ -8,6 +8,7 @@ Of V8 a sample holds until the next, as the developer tools have it; the last on
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -80,6 +81,9 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
         parts.take({"startTime": found.get("startTime")})
         parts.take({"cpuProfile": found, "timeDeltas": found.get("timeDeltas"), "endTime": found.get("endTime")})
     sampled = parts.finish()
+    reasons = incomplete([sampled])
+    if not sampled.time_ns and reasons:
+        raise UnreadableInput(f"No sample in {source} can be read. {reasons[0]} Record it again.")
     if not sampled.time_ns:
         raise UnreadableInput(f"There is no sample in {source}. Record for longer, with a program that does something.")
     builder = ProfileBuilder(FORMAT)
@@ -87,8 +91,17 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     zero, end = sampled.span()
     add([sampled], builder, zero)
     defect = getattr(stream, "defect", None)
-    return builder.finish(
-        Meta(FORMAT, duration_ns=end - zero, complete=not defect, reasons=(defect,) if defect else ())
+    reasons = ((defect,) if defect else ()) + reasons
+    return builder.finish(Meta(FORMAT, duration_ns=end - zero, complete=not reasons, reasons=reasons))
+
+
+def incomplete(many: Sequence[Sampled]) -> tuple[str, ...]:
+    """Why what was sampled is not complete, a sentence for each sort of loss. A second profile of the same thread is
+    no reason: its time counts already."""
+    lost = [each for sampled in many for each in sampled.lost if each[0] != SECOND]
+    counts, first = Counter(reason for reason, _ in lost), dict(reversed(lost))
+    return tuple(
+        f"{reason.capitalize()}: {count:,}, the first of which is {first[reason]}." for reason, count in counts.items()
     )
 
 
@@ -164,24 +177,28 @@ class V8Parts:
         if not isinstance(frame, dict) or not isinstance(id, int) or id in self._place:
             self._found.lost.append((BAD_NODE, str(node)[:100]))
             return
+        parent = node.get("parent")
+        # A node that names itself, or one that comes later, would close a cycle.
+        above = self._place.get(parent, NO_ID) if isinstance(parent, int) else NO_ID
+        if above == NO_ID and parent is not None:
+            self._found.lost.append((BAD_NODE, f"node {id} names node {parent}, which does not stand before it"[:100]))
         place = self._place[id] = len(self._found.frames)
         line, name = _whole(frame.get("lineNumber")), frame.get("functionName")
         # Lines count from 0 here.
         at = line + 1 if line is not None and 0 <= line < 1 << 31 else None
         self._found.frames.append((str(name or "(anonymous)"), str(frame.get("url") or ""), at))
-        parent = node.get("parent")
-        self._found.parent.append(self._place.get(parent, NO_ID) if isinstance(parent, int) else NO_ID)
+        self._found.parent.append(above)
         for child in _list(node.get("children")):
             # In a file a node names those below it, which come later.
-            if isinstance(child, int):
-                self._children[child] = place
+            if isinstance(child, int) and self._children.setdefault(child, place) != place:
+                self._found.lost.append((BAD_NODE, f"node {child} is below two others, of which {id} is the second"))
 
     def finish(self) -> Sampled:
         """The samples in order of time, each until the next."""
         found = self._found
         for id, place in self._place.items():
             above = self._children.get(id, NO_ID)
-            if above > place:
+            if above >= place:
                 found.lost.append((BAD_NODE, f"node {id} stands before what called it"))
             elif found.parent[place] == NO_ID and above < place:
                 found.parent[place] = above

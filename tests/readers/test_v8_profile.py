@@ -144,6 +144,28 @@ def test_what_is_damaged_is_counted() -> None:
             v8_profile.read(io.BytesIO(raw), "x")
 
 
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        ([node(2, "main", parent=2)], "node 2 names node 2"),
+        ([node(2, "main", 2)], "node 2 stands before"),
+        ([node(2, "main", 3), node(3, "f", 2)], "node 2 stands before"),
+        ([node(2, "main", parent=3), node(3, "f", parent=2)], "node 2 names node 3"),
+        ([node(2, "main", 4), node(3, "f", 4), node(4, "g")], "node 4 is below two others"),
+        ([node(2, "main"), node(2, "f")], "'functionName': 'f'"),
+    ],
+)
+def test_nodes_that_are_no_tree_are_lost(nodes: Any, said: str) -> None:
+    profile = read({"nodes": nodes, "startTime": 0, "endTime": 100, "samples": [2, 2], "timeDeltas": [10, 20]})
+    count, example = losses(profile)[BAD_NODE]
+    assert count == 1 and said in example
+    assert not profile.meta.complete and any(said in reason for reason in profile.meta.reasons)
+    assert events_of(profile) == {EVENT: 90_000}
+    parts = {"cpuProfile": {"nodes": nodes, "samples": [2]}, "timeDeltas": [10], "endTime": 100}
+    trace = read({"traceEvents": [chunk("0x1", 8, {"startTime": 0}, "Profile"), chunk("0x1", 9, parts)]})
+    assert not trace.meta.complete and losses(trace)[BAD_NODE][0] == 1
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["id", "callFrame", "children", "parent", "tid", "ts", "sf", "name", "functionName"]), inner, max_size=4),
