@@ -8,12 +8,14 @@ import pandas as pd
 
 from ..domain.calltree import totals
 from ..domain.errors import InvalidRequest
+from ..domain.event_names import SAMPLED_ONLY
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import ROOT, texts
 from .functions import functions_of
 from .hotspots import function_weights, percent
 from .matching import NOWHERE, function_map, paired_events, places_of
+from .measured import guessed_events
 from .picking import event_names
 from .piles import call_weights
 from .reshaping import call_tree
@@ -27,7 +29,8 @@ FEW_SAMPLES = "few"
 STATUSES = ("grew", "shrank", "appeared", "vanished", "same", FEW_SAMPLES)
 UNKNOWN = -1
 """As a number of samples: the weights are not sampled."""
-_DELTA = "What {0} grew by: the other's less the base's, the base scaled first where the comparison is normalised."
+_DELTA = "What {0} grew by: the other's less the base's, the base scaled first where the comparison is normalised; "
+_DELTA += f"missing for an event that was {SAMPLED_ONLY}."
 COLUMNS = (
     Column("name", "", "The function's name; by stack, the names of all frames from the outermost, joined by “;”."),
     Column("module", "", "The program or library the function is in; by stack, that of the innermost frame."),
@@ -39,12 +42,22 @@ COLUMNS = (
         "grew, shrank, appeared, vanished or same, by total and where that is the same by self; few where it differs, "
         f"and both have fewer than {FEW} samples of it, which do not tell.",
     ),
-    Column("base_self", "event", "Weight in the base of the function itself, as it was measured.", "int64"),
-    Column("other_self", "event", "Weight in the other of the function itself, as it was measured.", "int64"),
-    Column("delta_self", "event", _DELTA.format("self"), "int64"),
-    Column("base_total", "event", "Weight in the base of the function and all it called, as measured.", "int64"),
-    Column("other_total", "event", "Weight in the other of the function and all it called, as measured.", "int64"),
-    Column("delta_total", "event", _DELTA.format("total"), "int64"),
+    Column("base_self", "event", "Weight in the base of the function itself, as measured, where known.", "Int64"),
+    Column("other_self", "event", "Weight in the other of the function itself, as measured, where known.", "Int64"),
+    Column("delta_self", "event", _DELTA.format("self"), "Int64"),
+    Column(
+        "base_total",
+        "event",
+        "Weight in the base of the function and all it called, where known.",
+        "Int64",
+    ),
+    Column(
+        "other_total",
+        "event",
+        "Weight in the other of the function and all it called, where known.",
+        "Int64",
+    ),
+    Column("delta_total", "event", _DELTA.format("total"), "Int64"),
     Column("base_self_percent", "%", "base_self as a share of all that is selected in the base.", "float64"),
     Column("other_self_percent", "%", "other_self as a share of all that is selected in the other.", "float64"),
     Column(
@@ -89,7 +102,8 @@ def differences(
     at which a sample ends in either profile have a row. normalise: the base is multiplied by Σ other / Σ base of the
     event, so that runs of different length compare by share and the deltas of all selves add up to zero (but for
     rounding and samples without a stack); where either sum is zero nothing is scaled. Events: those selected, else
-    all that both have. `invert` changes nothing, and `recursion` only what a stack is.
+    all that both have; those sampled, not counted, are compared by share in any case. `invert` changes nothing, and
+    `recursion` only what a stack is.
 
     status_of: "self" or "total", where that alone is shown and the status is to tell of it; None: as the column says.
 
@@ -101,12 +115,25 @@ def differences(
     names, units = event_names(other), texts(other.events, "unit")
     values: dict[str, list[Any]] = {column.name: [] for column in COLUMNS}
     for before, after in paired_events(base, other, base_selection, other_selection):
-        part = compared(base, other, base_selection, other_selection, before, after, normalise, status_of)
+        unknown = unknown_values(base, other, before, after)
+        scaled = normalise or bool(unknown)
+        part = compared(base, other, base_selection, other_selection, before, after, scaled, status_of)
+        for side in unknown:
+            for name in (f"{side}_self", f"{side}_total"):
+                part[name] = [None] * len(part["name"])
         part["event"] = [names[after]] * len(part["name"])
         part["unit"] = [units[after]] * len(part["name"])
         for column, added in part.items():
             values[column] += added
     return frame(COLUMNS, values)
+
+
+def unknown_values(base: Profile, other: Profile, before: int, after: int) -> tuple[str, ...]:
+    """Which values of a pair of events nothing tells, as the columns begin: base, other, delta. Events with any are
+    compared by share alone."""
+    sides = (("base", before in guessed_events(base)), ("other", after in guessed_events(other)))
+    guessed = tuple(side for side, unknown in sides if unknown)
+    return (*guessed, "delta") if guessed else ()
 
 
 def _functions(

@@ -8,10 +8,12 @@ import pandas as pd
 
 from ..domain.calltree import totals
 from ..domain.errors import InvalidRequest
+from ..domain.event_names import SAMPLED_ONLY
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import ROOT, column, texts
 from .functions import KIND_WORDS, functions_of
+from .measured import known_totals
 from .picking import event_names, events_selected, sums_on, threads_of
 from .piles import call_weights, piles_kept
 from .remember import remembered, remembered_table
@@ -21,18 +23,19 @@ from .trees import outermost
 
 Array = np.ndarray[Any, Any]
 BY = ("function", "module", "thread")
+_UNKNOWN = f"missing for an event that was {SAMPLED_ONLY}"
 COLUMNS = (
     Column("name", "", "The function's name as shown: the symbol, or its module in brackets where it has none."),
     Column("module", "", "The program or library the function is in, as the recording names it."),
     Column("event", "", "What was measured."),
     Column("unit", "", "The unit of self and total: count, ns or bytes."),
-    Column("self", "event", "Weight of the samples taken in the function itself.", "int64"),
+    Column("self", "event", f"Weight of the samples taken in the function itself; {_UNKNOWN}.", "Int64"),
     Column(
         "total",
         "event",
         "Weight of the samples taken in the function or in anything it called. A sample counts once however often "
-        "the function is on its stack.",
-        "int64",
+        f"the function is on its stack; {_UNKNOWN}.",
+        "Int64",
     ),
     Column(
         "self_percent",
@@ -183,7 +186,7 @@ def _joined(profile: Profile, parts: list[dict[str, Any]]) -> dict[str, Any]:
         values["event"] += [names[part["event"]]] * count
         values["unit"] += [units[part["event"]]] * count
         for name in ("self", "total"):
-            values[name] += part[name].tolist()
+            values[name] += known_totals(profile, part["event"], part[name])
             values[f"{name}_percent"] += percent(part[name], part["everything"]).tolist()
     return values
 

@@ -80,6 +80,11 @@ def guessed_events(profile: Profile) -> frozenset[int]:
     return remembered(profile, "guessed events", build, pin=True)
 
 
+def known_totals(profile: Profile, event: int, weights: Array) -> list[int | None]:
+    """Weights of samples of an event as absolute values, None where its samples tell no total."""
+    return [None] * len(weights) if event in guessed_events(profile) else weights.tolist()
+
+
 def best_total(rows: Iterable[Measured]) -> int | float | None:
     """Σ of what was counted, where anything was, else of what was sampled; None where neither tells a total."""
     rows = list(rows)

@@ -11,7 +11,7 @@ import click
 from ..domain.errors import InvalidRequest
 from .files import expect, filters, open_sources, selection_of
 from .options import data_option, output_option, rows_format_option, settings_of
-from .output import STANDARD, put_rows, refuse_terminal
+from .output import STANDARD, note_sampled, put_rows, refuse_terminal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,6 +106,7 @@ def diff(
     else:
         by = by or "function"
         found = compare.differences(base, other, selection, selection, by=by, normalise=not absolute)
+        note_sampled(found, "delta_total")
         if fail_above is not None:
             _tell_few(found, fail_above)
         growths = [(row["name"], _growth(row)) for row in records(found) if row["status"] != compare.FEW_SAMPLES]
@@ -182,7 +183,7 @@ def _tell_few(found: "pd.DataFrame", most: float) -> None:
 def _growth(row: Mapping[str, Any]) -> float:
     """By how much of the whole a row grew; what grew out of nothing at all grew without bound."""
     if row["delta_total_percent"] is None:
-        return math.inf if row["delta_total"] > 0 else 0.0
+        return math.inf if (row["delta_total"] or 0) > 0 else 0.0
     return float(max(row["delta_self_percent"], row["delta_total_percent"]))
 
 

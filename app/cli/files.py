@@ -14,7 +14,7 @@ from ..domain.errors import InvalidRequest, JobFailed, NotFound, Unavailable, Un
 from ..domain.selection import Selection
 from ..domain.units import TIME_UNITS, utc_iso
 from .options import data_option, format_option, opened, output_option, rows_format_option, settings_of
-from .output import STANDARD, put_rows, refuse_terminal, write_rows, writing
+from .output import STANDARD, note_sampled, put_rows, refuse_terminal, write_rows, writing
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -302,6 +302,8 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
     state = affected(profile)
     if state and name != "losses":
         click.echo(f"perfloom: {state.note} See the table losses.", err=True)
+    if name == "hotspots":
+        note_sampled(found, "total")
     if name == "advice" and (why := withheld(profile)):
         click.echo(f"perfloom: Advice is withheld. {why}", err=True)
     put_rows(

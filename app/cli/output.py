@@ -17,6 +17,7 @@ import click
 
 from ..domain.csv_cells import csv_cell
 from ..domain.errors import Unavailable
+from ..domain.event_names import SAMPLED_ONLY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +31,12 @@ FORMATS = ("table", "csv", "json")
 PARQUET = "parquet"
 LEAST_ROWS = 1000
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def note_sampled(data: "pd.DataFrame", value: str) -> None:
+    """Say on standard error of which events samples tell shares and no absolute values: those without any `value`."""
+    for event in dict.fromkeys(data["event"][data[value].isna()]):
+        click.echo(f"perfloom: {event}: {SAMPLED_ONLY}; its samples tell shares, and no totals.", err=True)
 
 
 def put_rows(

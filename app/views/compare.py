@@ -7,7 +7,7 @@ import pandas as pd
 from flask import Blueprint, redirect, request
 from werkzeug.wrappers import Response
 
-from ..analysis.compare import BY, COLUMNS, FEW_SAMPLES, STATUSES, differences
+from ..analysis.compare import BY, COLUMNS, FEW_SAMPLES, STATUSES, differences, unknown_values
 from ..analysis.compare_counts import has_counts, only_counted
 from ..analysis.differing import COMPARED, has
 from ..analysis.functions import last_part
@@ -46,6 +46,7 @@ from .tables import (
 
 blueprint = Blueprint("compare", __name__)
 MEASURES = ("self", "total")
+SCALES = (("", "Normalised"), ("0", "Absolute"))
 SORTS = ("change", "name", "module", "status", "base", "other")
 STATUS_WORDS = {FEW_SAMPLES: "few samples"}
 PICK_LIMIT = 200
@@ -166,6 +167,11 @@ class _Asked:
     measure: str
     normalise: bool
     status: str
+    guessed: bool
+
+    @property
+    def delta(self) -> str:
+        return f"delta_{self.measure}_percent" if self.guessed else f"delta_{self.measure}"
 
 
 @blueprint.get("/compare")
@@ -188,7 +194,7 @@ def show() -> Response:
     rows = _sorted(asked, _narrowed(asked, everything), order)
     unit = texts(asked.other_profile.events, "unit")[asked.event] if asked.event >= 0 else "count"
     scale = _scale(asked, rows, unit)
-    greatest = float(rows[f"delta_{asked.measure}"].abs().max()) if len(rows) else 0.0
+    greatest = float(rows[asked.delta].abs().max()) if len(rows) else 0.0
     window = rows.iloc[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
     totals = [
         _total(profile, result, event)
@@ -208,7 +214,7 @@ def show() -> Response:
             by=asked.by,
             summary=_summary(asked, totals),
             tabs=tabs((asked.base_profile, asked.other_profile), ""),
-            scales=_links("normalise", (("", "Normalised"), ("0", "Absolute")), "" if asked.normalise else "0"),
+            scales=_links("normalise", SCALES[: 1 if asked.guessed else 2], "" if asked.normalise else "0"),
             measures=_links("of", (("", "Self"), ("total", "Total")), asked.measure if asked.measure != "self" else ""),
             kinds=_links(
                 "by", (("", "By function"), ("stack", "By stack")), asked.by if asked.by != "function" else ""
@@ -296,6 +302,7 @@ def _asked() -> _Asked:
         if value not in known:
             raise InvalidRequest(f"{word} is one of {', '.join(known)}, not {value[:40]!r}.", word)
     before, after = main_pair(base_profile, other_profile, selection, selection)
+    guessed = bool(unknown_values(base_profile, other_profile, before, after))
     return _Asked(
         base=base,
         other=other,
@@ -306,8 +313,9 @@ def _asked() -> _Asked:
         base_event=before,
         by=by,
         measure=measure,
-        normalise=flag("normalise", request.args.get("normalise") or "1"),
+        normalise=flag("normalise", request.args.get("normalise") or "1") or guessed,
         status=status,
+        guessed=guessed,
     )
 
 
@@ -327,17 +335,13 @@ def _narrowed(asked: _Asked, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sorted(asked: _Asked, rows: pd.DataFrame, order: Order) -> pd.DataFrame:
-    column = {
-        "change": f"delta_{asked.measure}",
-        "base": f"base_{asked.measure}",
-        "other": f"other_{asked.measure}",
-    }.get(order.column, order.column)
-    by_size = order.column == "change"
+    sides = {"change": "delta", "base": "base", "other": "other"}
+    column = asked.delta.replace("delta", sides[order.column], 1) if order.column in sides else order.column
     return rows.sort_values(
         column,
         ascending=not order.descending,
         kind="stable",
-        key=(lambda values: values.abs()) if by_size else None,
+        key=(lambda values: values.abs()) if order.column == "change" else None,
     )
 
 
@@ -367,7 +371,7 @@ def _row(asked: _Asked, row: dict[str, Any], scale: Scale, greatest: float) -> R
         base=shown("base"),
         other=shown("other"),
         change=Quantity(change.value, sign + change.text, sign + change.exact),
-        bar=100.0 * row[f"delta_{asked.measure}"] / greatest if greatest else 0.0,
+        bar=100.0 * row[asked.delta] / greatest if greatest else 0.0,
     )
 
 

@@ -41,7 +41,7 @@ class FunctionRow:
 
 def scale_of(rows: pd.DataFrame, unit: str) -> Scale:
     """One scale for self and total."""
-    return scale_for(float(rows["total"].abs().max()) if len(rows) else 0, unit)
+    return scale_for(float(rows["total"].abs().max()) if rows["total"].notna().any() else 0, unit)
 
 
 def function_rows(frame: Frame, rows: pd.DataFrame, scale: Scale | None = None) -> tuple[FunctionRow, ...]:

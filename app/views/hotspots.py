@@ -118,5 +118,8 @@ def _by() -> str:
 def _rows(frame: Frame, profile: Profile, by: str, order: Order) -> pd.DataFrame:
     rows = hotspots(profile, frame.selection.only(event=frame.event or None), by)
     rows = keep_matching(rows, asked_search(), ("name", "module"))
+    # Without totals shares are what there is to sort by.
+    unknown = order.column in ("self", "total") and rows[order.column].isna().all()
+    column = f"{order.column}_percent" if unknown else order.column
     # Stable, so that rows alike keep the order of the table: the greatest self weight first.
-    return rows.sort_values(order.column, ascending=not order.descending, kind="stable", na_position="last")
+    return rows.sort_values(column, ascending=not order.descending, kind="stable", na_position="last")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from perfloom.analysis.compare import differences
 from perfloom.analysis.measured import guessed_events
 from perfloom.analysis.schema import records
 from perfloom.analysis.tables import TABLES
@@ -10,6 +11,7 @@ from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.event_names import SAMPLED_ONLY, occurs
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
+from perfloom.domain.tables import FrameKind
 from perfloom.readers.counted import with_counts
 from perfloom.readers.perf_script.chains import LOST_IN_KERNEL
 from perfloom.store.describing import event_totals
@@ -97,3 +99,45 @@ def test_an_event_that_was_counted_alone_is_one_more() -> None:
         ("cpu-clock", 1026),
         ("page-faults", 5),
     ]
+
+
+def stacked(sampling: str, *weights: tuple[str, int]) -> Profile:
+    """Samples of page faults and of a clock in functions."""
+    builder = ProfileBuilder("perf-script")
+    thread = builder.thread(pid=1, tid=1)
+    faults, clock = builder.event("page-faults", "count", sampling=sampling), builder.event("cpu-clock", "ns")
+    for at, (name, weight) in enumerate(weights):
+        call = builder.stack([builder.frame(builder.function(name), kind=FrameKind.USER)])
+        for event in (faults, clock):
+            builder.sample(at, thread, event, call, weight)
+    return builder.finish()
+
+
+def test_functions_have_shares_of_a_guess_and_no_values() -> None:
+    profile = stacked("frequency", ("main", 30), ("other", 10))
+    for by in ("function", "module", "thread"):
+        found = records(TABLES["hotspots"].rows(profile, Selection(), by))
+        for row in found:
+            known = row["event"] == "cpu-clock"
+            assert (row["self"] is not None, row["total"] is not None) == (known, known)
+    shares = {(row["event"], row["name"]): row["self_percent"] for row in rows(profile, "hotspots")}
+    assert shares["page-faults", "main"] == shares["cpu-clock", "main"] == 75.0
+
+
+@pytest.mark.parametrize("by", ["function", "stack"])
+@pytest.mark.parametrize("normalise", [True, False])
+def test_guesses_are_compared_by_share_alone(by: str, normalise: bool) -> None:
+    base = stacked("frequency", ("main", 30), ("other", 10))
+    other = stacked("frequency", ("main", 500), ("other", 500))
+    found = records(differences(base, other, Selection(), Selection(), by, normalise))
+    faults = {row["name"]: row for row in found if row["event"] == "page-faults"}
+    values = [f"{side}_{name}" for side in ("base", "other", "delta") for name in ("self", "total")]
+    assert {row[name] for row in faults.values() for name in values} == {None}
+    assert [faults["main"][f"{side}_self_percent"] for side in ("base", "other", "delta")] == [75.0, 50.0, -25.0]
+    assert all(row[name] is not None for row in found if row["event"] == "cpu-clock" for name in values)
+
+
+def test_a_guess_on_one_side_leaves_the_other() -> None:
+    base, other = stacked("frequency", ("main", 30)), stacked("period", ("main", 30))
+    row = records(differences(base, other, Selection(event="page-faults"), Selection(event="page-faults")))[0]
+    assert (row["base_self"], row["other_self"], row["delta_self"]) == (None, 30, None)
