@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import text
+from sqlalchemy.engine import make_url
 
 from perfloom.config import SECRETS, SETTINGS, Settings
 from perfloom.domain.errors import Conflict, Unavailable
@@ -297,18 +298,25 @@ def only_server(settings: Settings, database: Database | None = None) -> Iterato
     """Be the one who serves a data directory and a catalogue. Yields a function to note the URL with. Raises Conflict.
 
     The lock lies with what it protects: two servers may have different runtime directories, and yet the same data. The
-    runtime directory, where the private Redis listens, has another one, and so has a PostgreSQL database.
+    runtime directory, where the private Redis listens, has another one, and so has the catalogue, which may lie
+    elsewhere: beside the file of SQLite (whose own locks would end if the file were opened and closed here), or in
+    PostgreSQL.
     """
     settings.prepare()
     with contextlib.ExitStack() as held:
-        handle = held.enter_context(_locked(settings.data / LOCK_FILE, settings.data))
+        notes = [held.enter_context(_locked(settings.data / LOCK_FILE, settings.data))]
         held.enter_context(_locked(settings.prepare_runtime() / LOCK_FILE, settings.runtime))
-        if database is not None and not database.sqlite:
+        if settings.sqlite:
+            catalogue = Path(make_url(settings.database_url).database or "").resolve()
+            lock = catalogue.with_name(f"{catalogue.name}.{LOCK_FILE}")
+            notes.append(held.enter_context(_locked(lock, catalogue, "database with PERFLOOM_DATABASE_URL")))
+        elif database is not None:
             held.enter_context(_locked_catalogue(database))
 
         def note(url: str) -> None:
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, json.dumps({"pid": os.getpid(), "url": url}).encode(), 0)
+            for handle in notes:
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, json.dumps({"pid": os.getpid(), "url": url}).encode(), 0)
 
         with contextlib.suppress(OSError):  # A full disk; the lock holds without a note.
             note("")
@@ -316,7 +324,7 @@ def only_server(settings: Settings, database: Database | None = None) -> Iterato
 
 
 @contextlib.contextmanager
-def _locked(path: Path, what: Path) -> Iterator[int]:
+def _locked(path: Path, what: Path, other: str = "directory with --data") -> Iterator[int]:
     with disk_errors(path.parent):
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -328,7 +336,7 @@ def _locked(path: Path, what: Path) -> Iterator[int]:
                 break
             except BlockingIOError:
                 if time.monotonic() > end:
-                    raise Conflict(_served_already(path, what)) from None
+                    raise Conflict(_served_already(path, what, other)) from None
                 time.sleep(0.05)
             except OSError as error:
                 raise Unavailable(f"{path} cannot be locked: {reason(error)}. Keep the data on a local disk.") from None
@@ -359,10 +367,10 @@ def _locked_catalogue(database: Database) -> Iterator[None]:
             connection.invalidate()
 
 
-def _served_already(path: Path, what: Path) -> str:
+def _served_already(path: Path, what: Path, other: str) -> str:
     try:
         known = json.loads(path.read_text())
         by = f"process {known['pid']}" + (f" at {known['url']}" if known.get("url") else "")
     except (OSError, ValueError, KeyError, TypeError):
         by = "another process"
-    return f"{what} is served already by {by}. Use that one, end it, or give another directory with --data."
+    return f"{what} is served already by {by}. Use that one, end it, or give another {other}."

@@ -174,6 +174,24 @@ def test_one_server_for_one_runtime_directory(settings: Settings, tmp_path: Path
                 pytest.fail("two private brokers at one place")
 
 
+def test_one_server_for_one_sqlite_catalogue(settings: Settings, tmp_path: Path) -> None:
+    """Wherever it lies, and by whatever name it is called."""
+    (tmp_path / "link").symlink_to(settings.data)
+    url = f"sqlite:///{tmp_path}/link/catalogue.sqlite"
+    other = Settings.load(tmp_path / "other", environ={}, runtime=tmp_path / "run-other", database_url=url)
+    with contextlib.closing(open_store(settings)) as one, contextlib.closing(open_store(other)) as beside:
+        with services.only_server(settings, one.database) as note:
+            note("http://127.0.0.1:8000/")
+            said = (
+                rf"catalogue.sqlite is served already by process {os.getpid()} at http://127.0.0.1:8000/.*_DATABASE_URL"
+            )
+            with pytest.raises(Conflict, match=said):
+                with services.only_server(other, beside.database):
+                    pytest.fail("two at once")
+        with services.only_server(other, beside.database):
+            pass
+
+
 def test_one_server_for_one_postgresql_catalogue(postgres_database: str, tmp_path: Path) -> None:
     def made(name: str) -> Settings:
         return Settings.load(
