@@ -190,16 +190,19 @@ def _settings() -> Settings:
 
 
 def _is_token(candidate: str) -> bool:
-    """Whether it is the token. Raises TooOften, without looking, where there were too many wrong ones."""
+    """Whether it is the token. Raises TooOften for a wrong one where there were too many of them.
+
+    The right one always passes: else whoever shares an address with its owner, or claims to, could keep the owner out.
+    """
+    if hmac.compare_digest(candidate.encode(errors="replace"), current_app.extensions[_TOKEN]):
+        return True
     throttle: Throttle = current_app.extensions[_THROTTLE]
     address = session.client_address()
     if wait_s := throttle.wait_s(address):
         after_s = max(1, math.ceil(wait_s))
-        raise TooOften(f"Too many wrong tokens came from here. Try again in {after_s} s.", after_s)
-    right = hmac.compare_digest(candidate.encode(errors="replace"), current_app.extensions[_TOKEN])
-    if not right:
-        throttle.failed(address)
-    return right
+        raise TooOften(f"Too many wrong tokens came from here. Try the right one, or wait {after_s} s.", after_s)
+    throttle.failed(address)
+    return False
 
 
 def _guard() -> AnyResponse | None:

@@ -1,8 +1,8 @@
 """How often the token may be guessed: by address, and by everybody together.
 
-Tokens have 32 characters and more, so this is a second lock. It counts in one process; several let as many times more
-through. Nobody is locked out for long: addresses that have not failed lately share a few tries a second, while all the
-others must wait.
+Tokens have 32 characters and more, which is what makes guessing hopeless; this tells those who try to slow down. Only
+wrong tokens are refused: the right one is never kept out. It counts in one process; several let as many times more
+through. Addresses that have not failed lately share a few tries a second, while all the others must wait.
 """
 
 import ipaddress
@@ -49,7 +49,7 @@ class Throttle:
         self._lock = threading.Lock()
 
     def wait_s(self, address: str, now: float | None = None) -> float:
-        """How long somebody at `address` must wait before a token of theirs is looked at; 0 for not at all."""
+        """How long somebody at `address` who gave a wrong token must wait; 0 for not at all."""
         now = time.monotonic() if now is None else now
         with self._lock:
             known = self._addresses.get(_network(address))

@@ -146,15 +146,27 @@ class TestGuessing:
         for number in range(10):
             assert client.post("/login", data={"token": f"x{number}"}).status_code == 401
         for response in (
-            client.post("/login", data={"token": TOKEN}),
-            client.get(f"/?token={TOKEN}"),
-            client.get("/api/v1/results", headers=BEARER),
+            client.post("/login", data={"token": "x"}),
+            client.get("/?token=x"),
+            client.get("/api/v1/results", headers={"Authorization": "Bearer x"}),
         ):
             assert response.status_code == 429 and int(response.headers["Retry-After"]) >= 1
         # Who is in stays in, and others have their own tries.
         assert browser_client.client.get("/").status_code == 200
         there = {"REMOTE_ADDR": "10.9.8.7"}
-        assert client.post("/login", data={"token": TOKEN}, environ_overrides=there).status_code == 303
+        assert client.post("/login", data={"token": "x"}, environ_overrides=there).status_code == 401
+
+    @pytest.mark.parametrize("claimed", [{}, {"X-Forwarded-For": "10.1.1.1"}])
+    def test_the_right_token_always_passes(self, app: Flask, claimed: dict[str, str]) -> None:
+        """However many wrong ones came from its address, and from addresses that others only claim to have."""
+        client = app.test_client()
+        for number in range(300):
+            forwarded = {"X-Forwarded-For": f"10.0.{number}.1"} if number < 250 else claimed
+            client.post("/login", data={"token": "x"}, headers=forwarded)
+        assert client.post("/login", data={"token": "x"}, headers=claimed).status_code == 429
+        assert client.get("/api/v1/results", headers=BEARER | claimed).status_code == 200
+        assert client.post("/login", data={"token": TOKEN}, headers=claimed).status_code == 303
+        assert app.test_client().get(f"/?token={TOKEN}", headers=claimed).status_code == 303
 
     def test_behind_a_proxy_the_address_is_that_of_the_client(
         self, client: FlaskClient, monkeypatch: pytest.MonkeyPatch
@@ -162,12 +174,12 @@ class TestGuessing:
         for number in range(20):
             client.post("/login", data={"token": "x"}, headers={"X-Forwarded-For": f"10.0.0.{number}, 10.1.1.1"})
         mine = {"X-Forwarded-For": "10.1.1.1, 10.2.2.2"}
-        assert client.post("/login", data={"token": TOKEN}, headers=mine).status_code == 303
+        assert client.post("/login", data={"token": "x"}, headers=mine).status_code == 401
         # Only a proxy that is trusted may say so.
         monkeypatch.setenv("FORWARDED_ALLOW_IPS", "10.0.0.1")
         for number in range(20):
             client.post("/login", data={"token": "x"}, headers={"X-Forwarded-For": f"10.3.3.{number}"})
-        assert client.post("/login", data={"token": TOKEN}).status_code == 429
+        assert client.post("/login", data={"token": "x"}).status_code == 429
 
     def test_a_flood_from_everywhere_does_not_lock_the_owner_out(self) -> None:
         throttle = Throttle(now=0.0)
