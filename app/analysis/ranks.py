@@ -71,10 +71,12 @@ def ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
             found[NO_ID, key] = []
     order = sorted(found, key=lambda one: (one[1][0], one[0] == NO_ID, one[0], _order(one[1])))
     value = {one: best_total(found[one]) for one in order}
-    whole: dict[tuple[int, int], list[int | float]] = defaultdict(list)
+    # Counts and samples are never added up.
+    counted = {one: any(m.source == "counted" and m.value is not None for m in found[one]) for one in order}
+    whole: dict[tuple[int, int, bool], list[int | float]] = defaultdict(list)
     for event, key in order:
         if event != NO_ID:
-            whole[event, key[0]].append(value[event, key] or 0)
+            whole[event, key[0], counted[event, key]].append(value[event, key] or 0)
     # Of those that vanished nobody knows what they did.
     recorded = Counter(
         run
@@ -84,7 +86,7 @@ def ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
     names, units = [*event_names(profile), None], [*texts(profile.events, "unit"), None]
 
     def share(one: tuple[int, Key], scale: float) -> float | None:
-        total = sum(whole[one[0], one[1][0]])
+        total = sum(whole[one[0], one[1][0], counted[one]])
         return None if value[one] is None or one[0] == NO_ID else scale * (value[one] or 0) / total if total else 0.0
 
     about = [told.get(key, {}) for _, key in order]
@@ -100,7 +102,10 @@ def ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
             "value": [value[one] for one in order],
             "percent": [share(one, 100.0) for one in order],
             "of_mean": [
-                share(one, max(len(whole[one[0], one[1][0]]), 0 if selection.threads else recorded[one[1][0]]))
+                share(
+                    one,
+                    max(len(whole[one[0], one[1][0], counted[one]]), 0 if selection.threads else recorded[one[1][0]]),
+                )
                 for one in order
             ],
             "threads": [len({m.thread for m in found[one] if m.thread >= 0}) for one in order],
