@@ -265,9 +265,11 @@ def counts_selected(profile: Profile, selection: Selection) -> Array:
 
 
 def idle(profile: Profile, selection: Selection, busy: set[int]) -> list[Measured]:
-    """Threads that are selected and not in `busy`, with nothing; lanes of what runs on no thread are left out."""
+    """Threads that are selected and not in `busy`, with nothing, or of a guessed event no value; lanes of
+    what runs on no thread are left out."""
     threads, chosen = threads_of(profile), threads_selected(profile, selection)
     event, run = event_id(profile, selection.event), profile.threads.column("run").to_pylist()
+    guessed = event in guessed_events(profile)
     return [
         Measured(
             event=event,
@@ -277,8 +279,9 @@ def idle(profile: Profile, selection: Selection, busy: set[int]) -> list[Measure
             run=run[t],
             cpu=None,
             samples=0,
-            value=0,
+            value=None if guessed else 0,
             source="sampled",
+            status=SAMPLED_ONLY if guessed else None,
         )
         for t in range(len(threads.key))
         if t not in busy and threads.kind[t] != "track" and (chosen is None or chosen[t])
