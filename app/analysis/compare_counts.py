@@ -24,7 +24,7 @@ COLUMNS = (
     Column("event", "", "What was measured."),
     Column("unit", "", "The unit of base, other and delta: count, ns, bytes or perf's own word."),
     Column(
-        "status", "", f"grew, shrank, appeared, vanished or same; “{NOT_COMPARED}” where the two values are not alike."
+        "status", "", f"grew, shrank or same; “{NOT_COMPARED}” where the two values are not alike, or one is not known."
     ),
     Column("base", "event", "Its value in the base: of several runs their mean; missing where it has none.", "number"),
     Column("other", "event", "Its value in the other.", "number"),
@@ -151,9 +151,7 @@ def _delta(base: _Value, other: _Value) -> int | float | None:
 def _status(base: _Value, other: _Value, delta: int | float | None) -> str:
     if delta is not None:
         return "grew" if delta > 0 else "shrank" if delta < 0 else "same"
-    if base.source == ABSENT:
-        return "appeared"
-    return "vanished" if other.source == ABSENT else NOT_COMPARED
+    return NOT_COMPARED
 
 
 def _share(value: _Value) -> float | None:
@@ -178,6 +176,8 @@ def _note(base: _Value, other: _Value) -> str:
     for side, value in (("base", base), ("other", other)):
         if value.source == COUNTED and value.value is None:
             notes.append(f"{value.status or 'not counted'} in the {side}")
+        elif value.source == ABSENT:
+            notes.append(f"not recorded in the {side}")
         elif value.missing:
             notes.append(f"{value.missing:,} intervals or CPUs of the {side} were not counted")
     return "; ".join(notes)
