@@ -6,6 +6,9 @@ from perfloom.analysis.compare import differences
 from perfloom.analysis.measured import guessed_events
 from perfloom.analysis.schema import records
 from perfloom.analysis.tables import TABLES
+from perfloom.analysis.timeline.sources import opened, prepared
+from perfloom.analysis.timeline.strip import strips
+from perfloom.analysis.timeline.tracks import extent
 from perfloom.charts.bars import count_bars, draw
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.event_names import SAMPLED_ONLY, occurs
@@ -141,3 +144,29 @@ def test_a_guess_on_one_side_leaves_the_other() -> None:
     base, other = stacked("frequency", ("main", 30)), stacked("period", ("main", 30))
     row = records(differences(base, other, Selection(event="page-faults"), Selection(event="page-faults")))[0]
     assert (row["base_self"], row["other_self"], row["delta_self"]) == (None, 30, None)
+
+
+def test_a_thread_without_a_sample_of_a_guess_has_no_value() -> None:
+    builder = ProfileBuilder("perf-script")
+    faults = builder.event("page-faults", "count", sampling="frequency")
+    builder.thread(pid=2, tid=2)
+    builder.sample(0, builder.thread(pid=1, tid=1), faults, 0, 10)
+    found = rows(builder.finish(), "threads")
+    assert [(row["samples"], row["value"], row["percent"], row["note"]) for row in found] == [
+        (1, None, None, SAMPLED_ONLY),
+        (0, None, None, SAMPLED_ONLY),
+    ]
+
+
+def test_ranks_have_shares_of_samples_and_of_counts_apart() -> None:
+    profile = with_counts(made("page-faults", "period", (7, 7)), counts("page-faults", 28.0))
+    assert {row["percent"] for row in rows(profile, "ranks") if row["rank"] is not None} == {50.0}
+    assert [row["percent"] for row in rows(profile, "ranks") if row["rank"] is None] == [100.0]
+
+
+def test_the_strip_shows_samples_of_a_guess() -> None:
+    profile = made("page-faults", "frequency")
+    timeline = opened(profile, prepared(profile))
+    strip = strips(profile, timeline, Selection(), extent(profile, timeline)).host
+    assert strip.unit == "samples of page-faults per second"
+    assert float(strip.values.sum()) * strip.bin_ns / 1e9 == pytest.approx(6)

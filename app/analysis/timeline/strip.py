@@ -9,6 +9,7 @@ from ...domain import timed_events
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, texts
+from ..measured import guessed_events
 from ..picking import event_id, threads_of, threads_selected
 from ..remember import remembered
 from .levels import FULL, Items
@@ -52,7 +53,8 @@ def strips(profile: Profile, timeline: Timeline, selection: Selection, extent: E
     """The strips of an event and of some threads.
 
     Of samples, the sum of their weights in each part over its length: of clocks, that is the number of CPUs in use (the
-    idle task aside, which perf calls swapper), of other events a number for each second. A sample weighs evenly over
+    idle task aside, which perf calls swapper), of other events a number for each second: of samples where these tell
+    no total. A sample weighs evenly over
     what it is drawn over. What lasts counts as far as it covers the part.
     """
     shown = Selection(event=selection.event, threads=selection.threads, ranks=selection.ranks)
@@ -64,14 +66,16 @@ def strips(profile: Profile, timeline: Timeline, selection: Selection, extent: E
         streams = np.array([kind == "gpu_stream" for kind in threads.kind], bool)
         host, device = rows[~streams[rows]], rows[streams[rows]]
         main = event[host[0]] if len(host) else event_id(profile, selection.event)
-        unit = _unit(profile, timeline, int(main))
+        unit, guessed = _unit(profile, timeline, int(main)), sorted(guessed_events(profile))
         if unit == CPUS:
             idle = [
                 tid == 0 and name.startswith("swapper") for tid, name in zip(threads.tid, threads.name, strict=True)
             ]
             host = host[~np.array(idle, bool)[host]]
-        of_device = _strip(timeline, event[device], device, extent, _UNITS[DEVICE_TIME]) if streams.any() else None
-        return Strips(_strip(timeline, event[host], host, extent, unit), of_device)
+        of_device = (
+            _strip(timeline, event[device], device, extent, _UNITS[DEVICE_TIME], guessed) if streams.any() else None
+        )
+        return Strips(_strip(timeline, event[host], host, extent, unit, guessed), of_device)
 
     return remembered(profile, ("timeline strips", shown), build)
 
@@ -80,7 +84,7 @@ def _unit(profile: Profile, timeline: Timeline, event: int) -> str:
     if event == NO_ID:
         return _UNITS[HOST_TIME]
     name, unit = texts(profile.events, "name")[event], texts(profile.events, "unit")[event]
-    if not profile.events["weighted"][event].as_py():
+    if event in guessed_events(profile) or not profile.events["weighted"][event].as_py():
         return f"samples of {name} per second"
     if name in _UNITS:
         return _UNITS[name]
@@ -91,7 +95,7 @@ def _unit(profile: Profile, timeline: Timeline, event: int) -> str:
     return f"{name if unit == 'count' else f'{unit} of {name}'} per second"
 
 
-def _strip(timeline: Timeline, event: Array, thread: Array, extent: Extent, unit: str) -> Strip:
+def _strip(timeline: Timeline, event: Array, thread: Array, extent: Extent, unit: str, guessed: list[int]) -> Strip:
     length = extent.end_ns - extent.start_ns
     finest = max(1, -(-length // BINS))
     wanted = event * timeline.threads + thread
@@ -108,7 +112,8 @@ def _strip(timeline: Timeline, event: Array, thread: Array, extent: Extent, unit
         of = np.repeat(level.rows, np.diff(level.bounds))[mine] // max(timeline.threads, 1)
         items = level.read(slice(0, len(level))).at(mine)
         covered = (items.end - items.start) * (items.fill / FULL)
-        parts.append((items, np.where(lasts[of], covered, items.weight * scale[of])))
+        weight = np.where(np.isin(of, guessed), items.count, items.weight)
+        parts.append((items, np.where(lasts[of], covered, weight * scale[of])))
         taken = ~lasts[of]
         covered_ns, samples = covered_ns + covered[taken].sum(), samples + items.count[taken].sum()
     grain = GRAINS * covered_ns / samples if samples else 0.0
