@@ -142,7 +142,7 @@ class V8Parts:
         self._place: dict[int, int] = {}
         self._now_us = 0
         self._end_us = 0
-        self._ids: list[int] = []
+        self._ids: list[int | None] = []
         self._times: list[int] = []
         self._children: dict[int, int] = {}
 
@@ -162,14 +162,26 @@ class V8Parts:
         samples, deltas = _list(profile.get("samples")), _list(data.get("timeDeltas") or profile.get("timeDeltas"))
         if len(samples) != len(deltas):
             self._found.lost.append((NO_PROFILE, f"{len(samples):,} samples with {len(deltas):,} times"))
-        for id, delta in zip(samples, deltas, strict=False):
-            step = _whole(delta)
-            if step is None or not isinstance(id, int) or abs(self._now_us + step) > FARTHEST_NS // 1000:
-                self._found.lost.append((BAD_SAMPLE, f"{id!r} after {delta!r} µs"[:100]))
-                continue
+        for at, delta in enumerate(deltas):
+            self._sample(samples[at] if at < len(samples) else None, delta, at < len(samples))
+        if len(samples) > len(deltas):
+            # How long the last sample with a time was is not known.
+            self._at(None)
+
+    def _sample(self, id: Any, delta: Any, given: bool) -> None:
+        """Take in a time and the sample at it; not given: the sample is missing, and lost already."""
+        step = _whole(delta)
+        fits = step is not None and abs(self._now_us + step) <= FARTHEST_NS // 1000
+        if given and (not fits or not isinstance(id, int)):
+            self._found.lost.append((BAD_SAMPLE, f"{id!r} after {delta!r} µs"[:100]))
+        if step is not None and fits:
             self._now_us += step
-            self._ids.append(id)
-            self._times.append(self._now_us * 1000)
+            self._at(id if isinstance(id, int) else None)
+
+    def _at(self, id: int | None) -> None:
+        """Node `id` was sampled now; None: the sample before is over, and what came then is not known."""
+        self._ids.append(id)
+        self._times.append(self._now_us * 1000)
 
     def _node(self, node: Any) -> None:
         frame = node.get("callFrame") if isinstance(node, dict) else None
@@ -212,9 +224,12 @@ class V8Parts:
         times = [self._times[at] for at in order]
         ends = times[1:] + [max(self._end_us * 1000, last) for last in times[-1:]]
         for at, until in zip(order, ends, strict=True):
-            node = self._place.get(self._ids[at])
+            known = self._ids[at]
+            if known is None:
+                continue
+            node = self._place.get(known)
             if node is None:
-                found.lost.append((BAD_SAMPLE, f"node {self._ids[at]} is not there"))
+                found.lost.append((BAD_SAMPLE, f"node {known} is not there"))
                 continue
             idle = node >= 0 and found.frames[node][0] == "(idle)"
             found.time_ns.append(self._times[at])

@@ -166,6 +166,18 @@ def test_nodes_that_are_no_tree_are_lost(nodes: Any, said: str) -> None:
     assert not trace.meta.complete and losses(trace)[BAD_NODE][0] == 1
 
 
+@pytest.mark.parametrize(
+    ("samples", "deltas", "weights_us"),
+    [([2, 3, 2], [1], [0]), ([2, 3, 2], [10, 20], [20, 0]), ([2], [10, 20, 5], [20]), ([2, "x", 3], [10, 20, 5], [20, 65])],
+)  # fmt: skip
+def test_a_sample_without_a_time_or_a_time_without_a_sample_is_lost(samples: Any, deltas: Any, weights_us: Any) -> None:
+    profile = read(FILE | {"startTime": 0, "endTime": 100, "samples": samples, "timeDeltas": deltas})
+    assert [one[2] for one in stacks(profile)] == weights_us
+    reason = NO_PROFILE if len(samples) != len(deltas) else BAD_SAMPLE
+    assert [(each, count) for each, (count, _) in losses(profile).items()] == [(reason, 1)]
+    assert not profile.meta.complete and reason.capitalize() in profile.meta.reasons[0]
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["id", "callFrame", "children", "parent", "tid", "ts", "sf", "name", "functionName"]), inner, max_size=4),
