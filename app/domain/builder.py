@@ -23,6 +23,10 @@ UNKNOWN_NAMES = frozenset({"[unknown]", "", "??"})
 _Process = tuple[int, str | None, int | None, int | None]
 """Run, host, rank and number of a process."""
 TOO_HEAVY = "sample whose weight cannot be right: with it the sum would pass 2^63"
+TOO_HEAVY_STACK = "stack with a weight of 2^62 or more"
+TOO_HEAVY_PERIOD = "sample with a period of 2^63 or more"
+TOO_HEAVY_REASONS = (TOO_HEAVY, TOO_HEAVY_STACK, TOO_HEAVY_PERIOD)
+"""Losses without which no total is right: the result is not complete."""
 
 
 @dataclass(frozen=True)
@@ -270,6 +274,9 @@ class ProfileBuilder:
         if zero is None:
             zero = int(columns[0].min()) if len(columns[0]) else 0
         meta = meta or Meta(self.format)
+        if (heavy := sum(count for reason, (count, _) in self._losses.items() if reason in TOO_HEAVY_REASONS)) > 0:
+            reason = f"The weights of {heavy:,} samples do not fit, so these are missing in all totals."
+            meta = replace(meta, complete=False, reasons=(*meta.reasons, reason))
         if meta.duration_ns is None and len(columns[0]) and (last := int(columns[0].max())) != zero:
             meta = replace(meta, duration_ns=last - zero)
         self._find_programs(columns[1], columns[4])

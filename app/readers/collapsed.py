@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from ..domain.builder import TOO_HEAVY_STACK as TOO_HEAVY
 from ..domain.builder import ProfileBuilder
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
@@ -26,7 +27,6 @@ MAX_WEIGHT = 2**62
 MOST_ZEROS = 0.1
 EVENT = "samples"
 NO_STACK = "line that is no stack with a weight"
-TOO_HEAVY = "stack with a weight of 2^62 or more"
 FRACTION = "weight with a fraction, rounded"
 
 _LINE = re.compile(rb"(.*\S)[ \t]+(\d+)(\.\d*)?[ \t]*")

@@ -140,3 +140,11 @@ def test_a_name_with_a_zero_byte() -> None:
     for other in (text.decode().encode("utf-16-le"), bytes(40) + text):
         with pytest.raises(UnreadableInput):
             recognise(other)
+
+
+def test_a_weight_that_does_not_fit_makes_the_result_incomplete() -> None:
+    profile = read("main;a 99999999999999999999999999\nmain 5\n")
+    assert stacks(profile) == [("main", 5)]
+    assert losses_of(profile) == {collapsed.TOO_HEAVY: (1, "line 1: main;a 99999999999999999999999999")}
+    assert not profile.meta.complete
+    assert profile.meta.reasons == ("The weights of 1 samples do not fit, so these are missing in all totals.",)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...domain.builder import TOO_HEAVY as ABSURD
+from ...domain.builder import TOO_HEAVY_PERIOD as TOO_HEAVY
 from ...domain.builder import ProfileBuilder
 from ...domain.event_names import FIRST_EVENT, unit_of
 from ...domain.profile import Meta, Profile
@@ -60,7 +61,6 @@ WAITING = "perfloom-wait"
 """What becomes the program when perf stat observes it (launchers/wait.sh)."""
 NO_SAMPLE = "line that belongs to no sample"
 NO_FRAME = "line inside a sample that is no frame"
-TOO_HEAVY = "sample with a period of 2^63 or more"
 UNKNOWN_FIELDS = "text behind the event of a sample"
 _COLUMNS = {
     "order": np.int64,
@@ -73,8 +73,8 @@ _COLUMNS = {
     "weight": np.int64,
 }
 _SPECIAL = -1
-_TOD = re.compile(r"= (\d+)\.(\d{6}) \(TOD\) = (\d+)\.(\d{9}) ")
-_RATE = re.compile(r"\{ sample_period, sample_freq \} = (\d+)")
+_TOD = re.compile(r"= (\d{1,12})\.(\d{6}) \(TOD\) = (\d{1,12})\.(\d{9}) ", re.ASCII)
+_RATE = re.compile(r"\{ sample_period, sample_freq \} = (\d+)", re.ASCII)
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from ...domain.builder import TOO_HEAVY_STACK as TOO_HEAVY
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
-from ..collapsed import MAX_WEIGHT, NO_STACK, TOO_HEAVY, blocks, is_binary
+from ..collapsed import MAX_WEIGHT, NO_STACK, blocks, is_binary
 from ..grammar_share import judged
 from ..perf_script.grammar import shown, text
 
