@@ -11,6 +11,7 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.tables import column, texts
 from perfloom.readers import perf_script, recognise
 from perfloom.readers.grammar_share import CountedLines
+from perfloom.readers.perf_script.grammar import parse_header
 from tests.readers.samples import losses_of, samples_of
 from tests.readers.test_perf_script import STACK, read
 
@@ -76,3 +77,30 @@ def test_lines_are_counted_however_they_are_read() -> None:
         while lines.read(size):
             pass
         assert lines.count == 5, size
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        "99999999999999999999.123456",
+        "1.1234567890123456789",
+        "\u0661\u0662.000001",
+        "12.\u0661\u0660\u0660\u0660\u0660\u0660",
+        "9999999999999",
+        "\u0661\u0662",
+    ],
+)
+@pytest.mark.parametrize("tail", [STACK, "\n"])
+def test_a_time_that_does_not_fit_is_outside_of_the_grammar(time: str, tail: str) -> None:
+    good = f"spin 7 [000] 1.000000: 5000 cpu-clock:{tail}"
+    odd = f"spin 7 [000] {time}: 4000 cpu-clock:{tail}"
+    assert parse_header(odd.split("\n")[0].encode()) is None
+    profile = read(good + odd + good)
+    assert [(sample.event, sample.weight, sample.tid) for sample in samples_of(profile)] == [("cpu-clock", 5000, 7)] * 2
+    assert texts(profile.events, "unit") == ["ns"]
+    assert not profile.meta.complete and sum(count for count, _ in losses_of(profile).values()) >= 1
+
+
+def test_a_period_of_very_many_digits_is_lost() -> None:
+    profile = read(f"a 1 1.000000: {'9' * 5000} cycles:{STACK}a 1 2.000000: 3 cycles:{STACK}")
+    assert [sample.weight for sample in samples_of(profile)] == [3]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from .grammar import MAX_WEIGHT, RECORD, Header, frame_like, is_tracepoint, parse_header
+from .grammar import MAX_WEIGHT, RECORD, Header, frame_like, is_tracepoint, odd_time, parse_header
 
 Array = np.ndarray[Any, Any]
 NEWLINE, SPACE, TAB, HASH, DOT, COLON, ZERO, CLOSE = b"\n \t#.:0)"
@@ -193,6 +193,8 @@ class _Heads:
         self.events: list[bytes] = events.to_pylist()
         usable = [e.split() == [e] and not e.startswith(RECORD) for e in self.events]
         self.found &= np.array(usable or [False], bool)[self.event]
+        odd = [odd_time(prefix) for prefix in self.prefixes]
+        self.found &= ~np.array(odd or [False], bool)[self.prefix]
 
     def _tracepoint_tails(self, chunk: bytes) -> None:
         """Forget tails of tracepoints, which are fields of theirs, save those that are a frame."""

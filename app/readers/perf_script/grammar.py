@@ -34,6 +34,8 @@ _UNTIMED = re.compile(
     rb"(?:\s+(?P<period>\d+)(?=\s))?(?:\s+(?P<event>[^\s:\d]\S*?):(?=\s|$)(?P<tail>.*)|\s*$)",
     re.DOTALL,
 )
+_MAYBE_TIME = re.compile(rb"(?<!\S)([^\sA-Za-z:]+):(?=\s|$)")
+_FITTING_SECONDS = 12
 _PREFIX = re.compile(
     rb"(?P<comm>.*?)(?:(?:^|\s+)(?:(?P<pid>-?\d+)/)?(?P<tid>-?\d+))?(?:\s+\[(?P<cpu>-?\d+)\](?:\s+[A-Za-z.]{1,8})?)?\s*",
     re.DOTALL,
@@ -47,7 +49,7 @@ _PLACE = re.compile(rb"\s+(\S.*):(\d+)$|\s+\S.*\[[0-9a-f]+\]$")
 _TRACEPOINT = re.compile(rb"[\w.-]+:[\w.-]+$")
 _MODIFIERS = re.compile(rb":[ukhGHpPSDIWeb]+$")
 
-_JIT_MAP = re.compile(r"(?:^|/)perf-\d+\.map$|(?:^|/)jitted-\d+-\d+\.so$|^\[JIT\]|(?:^|/)jit-\d+\.dump$")
+_JIT_MAP = re.compile(r"(?:^|/)perf-[0-9]+\.map$|(?:^|/)jitted-[0-9]+-[0-9]+\.so$|^\[JIT\]|(?:^|/)jit-[0-9]+\.dump$")
 _NOT_KERNEL = re.compile(r"^\[(?:unknown|vdso\w*|vvar\w*|vsyscall|heap|stack|anon|uprobes|guest/|JIT)|^\[vectors\]")
 _KERNEL_FILE = re.compile(
     r"(?:^|/)(?:vmlinux[^/]*|kcore|bzImage[^/]*)$|\.ko(?:\.(?:gz|xz|zst|bz2))?$|^bpf_prog_|^bpf_tramp"
@@ -121,6 +123,8 @@ def parse_header(line: bytes) -> Header | None:
         if not found:
             return None
         time_ns = None
+    if odd_time(found["prefix"]):
+        return None
     tail = (found["tail"] or b"").strip()
     event, period = found["event"] or b"", found["period"]
     if not event and period is not None and frame_like(from_period := line[found.start("period") :].strip()):
@@ -131,11 +135,24 @@ def parse_header(line: bytes) -> Header | None:
     return Header(
         prefix=found["prefix"].rstrip(),
         time_ns=time_ns,
-        weight=None if period is None else int(period),
+        # More digits than an integer may have are cut: it is too large either way.
+        weight=None if period is None else int(period.lstrip(b"0")[:20] or b"0"),
         event=event,
         tail=tail,
         sure=time_ns is not None or bool(event),
     )
+
+
+def odd_time(prefix: bytes) -> bool:
+    """Whether a time stands in what should be before the time: one of more digits than fit, or of other digits than
+    ASCII's. Without this check the period behind it would be taken for the thread."""
+    if b":" not in prefix:
+        return False
+    for found in _MAYBE_TIME.finditer(prefix + b" "):
+        whole, dot, fraction = text(found[1]).partition(".")
+        if (whole + fraction).isdecimal() and (dot or len(whole) > _FITTING_SECONDS or not whole.isascii()):
+            return True
+    return False
 
 
 def _nanoseconds(fraction: bytes, rest: bytes) -> int:
