@@ -61,6 +61,11 @@ _ADVICE: tuple[tuple[re.Pattern[bytes], str], ...] = (
         "gperftools: go tool pprof -proto -output=out.pb.gz PROGRAM FILE.",
     ),
     (
+        re.compile(rb"Nettrace"),
+        "is an EventPipe recording of .NET (dotnet-trace). Convert it, and import the file that comes out: "
+        "dotnet-trace convert --format Speedscope FILE.",
+    ),
+    (
         re.compile(rb"go 1\.\d+ trace\x00"),
         "is an execution trace of Go. Make a profile of what goroutines waited for: go tool trace -pprof=sync FILE > "
         "out.pb.gz (or net, syscall, sched).",
@@ -79,7 +84,9 @@ _ADVICE: tuple[tuple[re.Pattern[bytes], str], ...] = (
     ),
     (
         re.compile(
-            rb'\s*\{\s*"meta"\s*:\s*\{.{0,100000}?"(?:preprocessedProfileVersion|stackwalk|processType)"\s*:',
+            rb'\s*\{\s*"meta"\s*:\s*\{.{0,100000}?"(?:preprocessedProfileVersion|stackwalk|processType)"\s*:|'
+            rb'(?=\s*\{.{0,100000}?"meta"\s*:\s*\{)(?=.{0,100000}?"threads"\s*:\s*\[)'
+            rb'(?=.{0,100000}?"(?:product|libs|processes|pausedRanges)"\s*:)(?!.{0,100000}?"(?:traceEvents|\$schema)"\s*:)',
             re.DOTALL,
         ),
         "is a profile of Firefox's profiler, which samply writes, too. Open it in speedscope (www.speedscope.app), and "
