@@ -313,6 +313,13 @@ class Settings:
         return self.database_url.startswith("sqlite:")
 
     @property
+    def disks(self) -> tuple[Path, ...]:
+        """Directories of this machine where data and catalogue lie."""
+        if not self.sqlite:
+            return (self.data,)
+        return (self.data, Path(self.database_url.partition("///")[2].partition("?")[0]).parent)
+
+    @property
     def redis_socket(self) -> Path:
         """Where the private Redis listens."""
         return self.runtime / "redis.sock"

@@ -242,30 +242,33 @@ def list_(search: str, tags: tuple[str, ...], form: str, data: Path | None) -> i
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 def delete(data: Path | None, ids: tuple[str, ...]) -> int:
     """Delete stored results with their files."""
-    from ..store.deleting import free_by_name
+    from ..store.deleting import any_begun, free_by_name
     from ..store.disk import no_room
 
+    settings = settings_of(data)
     try:
-        _delete(data, ids)
+        with opened(data) as store:
+            for id in ids:
+                store.results.get(id)
+            for id in ids:
+                store.results.delete(id)
     except Unavailable:
         # Even to open a catalogue takes some space on its disk.
-        settings = settings_of(data)
-        if not no_room(settings.data):
+        if not any(no_room(place) for place in settings.disks):
             raise
         for id in ids:
             free_by_name(settings.data, id)
-        _delete(data, ())
+    try:
+        if any_begun(settings.data / "results"):
+            with opened(data) as store:
+                store.results.sweep()
+    except Unavailable as error:
+        # The files are gone, and nobody sees the results any more: that is what was asked for.
+        click.echo(
+            "Deleted: the files are gone. The rows go as soon as the catalogue can be written. " + error.message,
+            err=True,
+        )
     return 0
-
-
-def _delete(data: Path | None, ids: tuple[str, ...]) -> None:
-    with opened(data) as store:
-        for id in ids:
-            store.results.get(id)
-        for id in ids:
-            store.results.delete(id)
-        if store.results.deletions_begun():
-            store.results.sweep()
 
 
 @click.command()

@@ -61,7 +61,10 @@ def free(data: Path, id: str, job_id: str | None = None) -> Path:
 
 def free_by_name(data: Path, id: str) -> None:
     """`free`, where the catalogue cannot be asked whether there is such a result. Raises NotFound, Unavailable."""
-    if not (data / "results" / checked_id(id, "result")).is_dir():
+    results = data / "results"
+    if begun(results, checked_id(id, "result")):
+        return
+    if not (results / id).is_dir():
         raise NotFound(f"There is no result {id!r}; it was deleted, or never existed.")
     free(data, id)
 

@@ -274,12 +274,17 @@ def delete_on_full_disk(store: Store) -> dict[str, Any]:
 def delete_with_full_catalogue(store: Store) -> dict[str, Any]:
     """The catalogue lies on a full disk of its own, where no deletion makes room."""
     catalogue = Path(str(store.database.engine.url.database))
-    gone, kept = store_result(store, "gone"), store_result(store, "kept")
+    gone, kept, named = (store_result(store, name) for name in ("gone", "kept", "named"))
     # Changes that stay within the space which the journal has already could still be made.
     with store.database.engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     fill(catalogue.parent / "filler")
     store.results.delete(gone.id)
+    argv = [sys.executable, "-c", START, "delete", "--data", str(store.settings.data), named.id]
+    environment = os.environ | {"PERFLOOM_DATABASE_URL": store.settings.database_url}
+    done = subprocess.run(argv, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0 and "the files are gone" in done.stderr and "full" in done.stderr, done
+    assert not (store.results.directory / named.id).exists()
     listed = [result.id for result in store.results.search()[0]]
     with store.database.read() as session:
         rows = session.query(ResultRow).count()
