@@ -13,7 +13,7 @@ import pandas as pd
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import texts
-from .measured import Measured, counted, sampled, total_of
+from .measured import Measured, best_total, counted, note_of, sampled, total_of
 from .picking import event_names
 from .schema import Column, frame
 
@@ -117,12 +117,13 @@ def _values(profile: Profile, selection: Selection) -> dict[str, _Value]:
     for row in counted(profile, selection):
         rows.setdefault(row.event, []).append(row)
     found = {names[event]: _counted(mine, units[event]) for event, mine in rows.items()}
-    totals: dict[int, int | float] = {}
+    samples: dict[int, list[Measured]] = {}
     if profile.samples.num_rows:
         for row in sampled(profile, selection):
-            totals[row.event] = totals.get(row.event, 0) + (row.value or 0)
-    for event, total in totals.items():
-        found.setdefault(names[event], _Value(SAMPLED, units[event], total, status="ok"))
+            samples.setdefault(row.event, []).append(row)
+    for event, mine in samples.items():
+        # Samples of a rare event may tell no total.
+        found.setdefault(names[event], _Value(SAMPLED, units[event], best_total(mine), status=note_of(mine) or "ok"))
     return found
 
 

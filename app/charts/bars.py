@@ -18,6 +18,7 @@ from ..analysis.counting import measured_values
 from ..analysis.functions import KIND_WORDS, functions_of, last_part
 from ..analysis.grouping import Group, groups_of
 from ..analysis.hotspots import kinds_of
+from ..analysis.measured import counted as counts_of
 from ..analysis.measured import guessed_events
 from ..analysis.picking import event_id, event_names, samples_kept, sums_on
 from ..analysis.piles import piles_kept, piles_of
@@ -113,8 +114,9 @@ def count_bars(
     if guessed or (counted and by not in OF_SAMPLES):
         # Samples that tell no total; or what tells it beside them.
         labels, weight, functions = (), np.zeros((0, 1), np.int64), []
+    unknown = "" if counted or weight.any() else _why_unknown(profile, selection, event)
     total: int | float | None = None
-    if counted or not guessed:
+    if counted or not (guessed or unknown):
         total = sum(counted.values()) if counted else int(weight.sum())
     if weight.any():
         counted = {}
@@ -152,8 +154,14 @@ def count_bars(
         left_out_value=sum(sum(table[n]) for n in rest),
         by_function=bool(weight.any()) or not counted,
         running_percent=running,
-        note=SAMPLED_ONLY if total is None else "",
+        note="" if total is not None else unknown or SAMPLED_ONLY,
     )
+
+
+def _why_unknown(profile: Profile, selection: Selection, event: int) -> str:
+    """Why an event has no count: "not counted", "not supported"; empty where it was not to be counted."""
+    rows = [row for row in counts_of(profile, selection) if row.event == event]
+    return ", ".join(sorted({row.status for row in rows if row.value is None}))
 
 
 def _sampled(

@@ -182,7 +182,10 @@ def _chart(event: str, data: BarData, rows: pd.DataFrame) -> Chart:
     return Chart(
         event=event,
         total=replace(total, text=data.note) if data.note else total,
-        caveat=caveat(
+        # Where there is no value its place says why.
+        caveat=""
+        if data.total is None
+        else caveat(
             data.running_percent, None if pd.isna(deviation) else deviation, int(mine["missing"].fillna(0).sum())
         ),
         # `draw` escapes every name and uses neither script nor style; tests hold it to that.

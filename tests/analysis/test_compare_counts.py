@@ -122,3 +122,9 @@ def threads_key(profile: Profile) -> str:
     from perfloom.analysis.picking import threads_of
 
     return threads_of(profile).key[0]
+
+
+def test_a_guessed_total_beside_a_count_is_not_known() -> None:
+    """Samples of a rare event that were taken by frequency tell no total; that is not zero."""
+    row = compared(sampled("page-faults"), counted(2119, event="page-faults"))["page-faults"]
+    assert (row["base"], row["other"], row["delta"], row["status"]) == (None, 2119, None, "not compared")

@@ -14,6 +14,7 @@ from tests.web.conftest import TOKEN, Browser, profile
 DATA = Path(__file__).parent.parent / "data" / "perf-stat"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 BASE, OTHER, RECORDED, INTERVALS = "base00000000", "other0000000", "recorded0000", "intervals000"
+HARDWARE = "hardware0000"
 PAIR = f"base={BASE}&other={OTHER}"
 
 
@@ -79,3 +80,10 @@ def test_counted_beside_sampled_says_so(browser_client: Browser, results: None) 
     assert browser_client.client.get("/compare/counts?base=x", follow_redirects=True).status_code == 400
     recorded = f"base={RECORDED}&other={RECORDED}"
     assert browser_client.client.get(f"/compare/counts?{recorded}").status_code == 404
+
+
+def test_an_event_without_a_count_has_no_total(browser_client: Browser, stored: Callable[..., str]) -> None:
+    stored(of_file("by-hand-hardware.csv"), HARDWARE, name="hardware")
+    page = text(browser_client.page(f"/results/{HARDWARE}/counts"))
+    assert "LLC-loads not supported" in page and "cache-misses not counted" in page
+    assert "0 in all" not in page
