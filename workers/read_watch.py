@@ -5,6 +5,7 @@ for a sign of the new thread, `concurrent.futures` for the result of a worker th
 could end it, and no limit on memory or time of the processor does.
 """
 
+import atexit
 import os
 import signal
 import sys
@@ -30,6 +31,8 @@ class Watch:
         self._idle = 0
         signal.signal(signal.SIGALRM, self._look)
         signal.setitimer(signal.ITIMER_REAL, tick_s, tick_s)
+        # Python takes its handlers away before it ends, and the next tick would end it instead.
+        atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)
 
     def _look(self, _: int, frame: FrameType | None) -> None:
         used_s = time.process_time()

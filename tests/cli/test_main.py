@@ -41,7 +41,11 @@ def test_usage(arguments: list[str], status: int) -> None:
     assert done.returncode == status and "Traceback" not in done.stderr
 
 
-MORE: dict[type, tuple[Any, ...]] = {errors.SecretNeeded: ((),), errors.HostKeyUnknown: ("host", "key", "fingerprint")}
+MORE: dict[type, tuple[Any, ...]] = {
+    errors.SecretNeeded: ((),),
+    errors.HostKeyUnknown: ("host", "key", "fingerprint"),
+    errors.TooOften: (60,),
+}
 """What some kinds carry beside their message."""
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.PerfloomError)]
 

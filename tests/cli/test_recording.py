@@ -151,7 +151,8 @@ def test_page_faults_over_children_are_counted_while_they_are_sampled(
         for table in ("events", "counts", "threads")
     }
     (event,) = report["events"]
-    assert event["note"] is None and event["samples"] > 0
+    # By frequency perf may take no sample at all of what is over so soon.
+    assert event["note"] is None and (event["samples"] > 0 or "-F" in rate)
     # getrusage counts a few more: those before the program was started, and of the kernel on its behalf.
     assert noted * 0.98 - 50 < event["value"] <= noted
     counted = [row for row in report["counts"] if row["source"] == "counted"]
@@ -159,7 +160,7 @@ def test_page_faults_over_children_are_counted_while_they_are_sampled(
     # perf stat itself has left no trace.
     assert {row["process"] for row in report["threads"] if row["process"]} == {"faults"}
     if rate == ("-F", "499"):
-        assert {row["status"] for row in report["counts"] if row["source"] == "sampled"} == {"sampled, not counted"}
+        assert {row["status"] for row in report["counts"] if row["source"] == "sampled"} <= {"sampled, not counted"}
     elif not rate:
         assert event["attributes"] == "period=1"
         sampled = sum(row["value"] for row in report["counts"] if row["source"] == "sampled")

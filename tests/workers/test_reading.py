@@ -423,7 +423,7 @@ def test_a_full_disk(settings: Settings, tmp_path: Path) -> None:
 
 def test_the_child_knows_no_secrets(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = tmp_path / "perf"
-    fake.write_text(f'#!/bin/sh\nenv > {tmp_path}/environment\necho "$@" > {tmp_path}/arguments\nexit 1\n')
+    fake.write_text(f'#!/bin/sh\nenv > {tmp_path}/environment\necho "$@" >> {tmp_path}/arguments\nexit 1\n')
     fake.chmod(0o755)
     monkeypatch.setenv("PERFLOOM_TOKEN", "a-secret-that-nobody-gets")
     monkeypatch.setenv("DEBUGINFOD_URLS", "http://127.0.0.1:9")

@@ -112,3 +112,13 @@ def test_a_crash_for_want_of_memory_is_told_from_a_damaged_file() -> None:
     assert without_memory("", small, crashed=True)
     assert not without_memory("", large, crashed=True)
     assert not without_memory("KeyError: 'memory'\n", small, crashed=False)
+
+
+def test_a_watched_process_ends_by_itself() -> None:
+    """No tick comes while Python takes itself apart, when nobody handles it any more."""
+    code = (
+        "import signal\nfrom perfloom.workers.read_watch import Watch\n"
+        "class Slow:\n    def __del__(self, sleep=__import__('time').sleep): sleep(0.5)\n"
+        "import sys\nsys.modules['slow'] = Slow()\nWatch(lambda: None, tick_s=0.1)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
