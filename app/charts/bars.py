@@ -161,7 +161,7 @@ def count_bars(
 def _why_unknown(profile: Profile, selection: Selection, event: int) -> str:
     """Why an event has no count: "not counted", "not supported"; empty where it was not to be counted."""
     rows = [row for row in counts_of(profile, selection) if row.event == event]
-    return ", ".join(sorted({row.status for row in rows if row.value is None}))
+    return ", ".join(sorted({row.status for row in rows if row.value is None and row.status}))
 
 
 def _sampled(
