@@ -400,9 +400,14 @@ class ProfileBuilder:
         of_thread[list(unknown)] = [place[process] for process in unknown.values()]
         rows = np.flatnonzero(of_thread[thread] != NO_ID)
         modules: dict[str, int] = {}
-        of_function = np.array([modules.setdefault(key[1], len(modules)) for key in self._functions] or [NO_ID])
+        if self._code is None:
+            names, function = [key[1] for key in self._functions], self._frame_identity()[0]
+        else:
+            names = self._code[0].column("module").to_pylist()
+            function = np.append(self._code[1].column("function").to_numpy(), 0)
+        of_function = np.array([modules.setdefault(name, len(modules)) for name in names] or [NO_ID])
         node_frame = np.frombuffer(self._node_frames, np.int64)
-        module = np.where(node_frame < 0, NO_ID, of_function[self._frame_identity()[0][node_frame]])
+        module = np.where(node_frame < 0, NO_ID, of_function[function[node_frame]])
         parent = np.frombuffer(self._parents, np.int64)
         found = programs(of_thread[thread[rows]], stack[rows], parent, module, list(modules))
         for number, process in unknown.items():

@@ -79,7 +79,8 @@ def whole(read: _Read, by_lines: bool) -> _Read:
 
 def ended(profile: Profile, ending: Ending) -> Profile:
     """The profile of a text that was read to its end, marked where its last line has no end."""
-    if not profile.meta.complete or ending.last in (b"", b"\n", b"\r") or ending.read(1):
+    # In UTF-16 the last byte of a line end is zero.
+    if not profile.meta.complete or ending.last in (b"", b"\n", b"\r", b"\0") or ending.read(1):
         return profile
     meta = replace(profile.meta, complete=False, reasons=(*profile.meta.reasons, UNENDED))
     return _lost(replace(profile, meta=meta), LAST_LINE, f"byte {ending.size:,}, the end of the file")

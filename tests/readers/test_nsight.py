@@ -116,7 +116,6 @@ def test_every_page_may_come_alone() -> None:
         b"\xef\xbb\xbf" + RAW,
         RAW.replace(b"\n", b"\r\n"),
         b"\xff\xfe" + RAW.decode().encode("utf-16-le"),
-        RAW.rstrip(b"\n"),
         b'It is "fine\n==WARNING== x\n' + RAW + b"max error: 0.5\n",
     ],
 )
