@@ -282,8 +282,11 @@ pl_doze() {
     pl_before=$!
 }
 
+# Asked again until it is gone: a signal to a shell that has just been forked may be lost.
 pl_forget() {
-    [ -z "$1" ] || { kill "$1" && wait "$1"; } 2>/dev/null || :
+    [ -n "$1" ] || return 0
+    while kill "$1" 2>/dev/null && pl_born "$1" && [ "$pl_condition" != Z ]; do (:); done
+    wait "$1" 2>/dev/null || :
 }
 
 # pl_enter RUN: give this (sub)shell what the user's program is to find: modules, variables, paths, umask, directory.
