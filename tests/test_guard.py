@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -46,8 +47,8 @@ def test_everything_ends_when_the_test_run_is_killed(tmp_path: Path) -> None:
         with guarded([(["sh", "-c", {SCATTERS!r}, "sh", {str(pids)!r}], Path({str(tmp_path)!r}) / "log")]):
             time.sleep(600)
     """
-    root = Path(__file__).resolve().parent.parent
-    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(run)], cwd=root) as killed:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(run)], env=environment) as killed:
         until(lambda: pids.read_text().split() if pids.exists() else [], lambda seen: len(seen) == 3)
         killed.send_signal(signal.SIGKILL)
     until(lambda: alive(pids), lambda left: not left)
