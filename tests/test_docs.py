@@ -20,6 +20,7 @@ from perfloom.analysis.tables import TABLES
 from perfloom.cli import cli
 from perfloom.config import SECRETS, SETTINGS, Settings
 from perfloom.domain.builder import TOO_HEAVY
+from perfloom.domain.rank_notes import THROTTLING
 from perfloom.domain.tables import DEVICE_TIME, HOST_TIME
 from perfloom.exporters import EXPORTERS, exporter_of
 from perfloom.readers import READERS, austin, callgrind, collapsed, memray_csv, perf_script
@@ -287,6 +288,7 @@ def test_every_loss_is_explained() -> None:
             perf_assembly.NO_SAMPLE,
             perf_assembly.NO_FRAME,
             perf_assembly.LOST_IN_KERNEL,
+            THROTTLING,
             perf_assembly.TOO_HEAVY,
             perf_assembly.ABSURD,
             perf_assembly.UNKNOWN_FIELDS,

@@ -22,9 +22,9 @@ from typing import IO
 import zstandard
 
 from perfloom.domain.errors import Unavailable, UnreadableInput
-from perfloom.domain.rank_notes import INCOMPLETE
+from perfloom.domain.rank_notes import INCOMPLETE, THROTTLED
 from perfloom.readers import perf_data as format
-from perfloom.readers.perf_header import repair, versions_told, written_by
+from perfloom.readers.perf_header import repair, throttled, versions_told, written_by
 from perfloom.recorders.perf_script import FIELDS, OPTIONS, with_told
 from perfloom.store.disk import disk_errors
 
@@ -79,13 +79,16 @@ class Attempt:
 
 class ScriptStream:
     """The text that perf prints. Where perf did not come to the end of the recording, the last line says so in a
-    comment that the reader understands. begun: what it began with."""
+    comment that the reader understands, as does one where sampling was throttled. begun: what it began with."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", begun: bytes, errors: IO[bytes], defect: str | None) -> None:
+    def __init__(
+        self, process: "subprocess.Popen[bytes]", begun: bytes, errors: IO[bytes], defect: str | None, throttled: int
+    ) -> None:
         self._process = process
         self.begun = self._begun = begun
         self._errors = errors
         self._defect = defect
+        self._throttled = throttled
         self._ended = False
 
     def read(self, size: int) -> bytes:
@@ -103,7 +106,8 @@ class ScriptStream:
         if status and self._defect is None:
             said = complaint(self._errors, status)
             self._defect = f"perf script did not come to the end of the recording: {said}"
-        return f"\n# {INCOMPLETE} : {self._defect}\n".encode() if self._defect else b""
+        remarks = {THROTTLED: self._throttled, INCOMPLETE: self._defect}
+        return "".join(f"\n# {name} : {value}\n" for name, value in remarks.items() if value).encode()
 
 
 def script_name(perf_data: str) -> str:
@@ -161,6 +165,8 @@ def packed(out: Path) -> Iterator[IO[bytes]]:
 def opened(perf: str, perf_data: Path, scratch: Path, symbols: str | None = None) -> Iterator[ScriptStream]:
     """The text of `perf script` as a stream, while perf runs. Raises UnreadableInput, Unavailable (see `script`)."""
     cut = mended(perf_data, scratch)
+    with _bytes_of(cut.path if cut else perf_data) as data:
+        stops = throttled(data)
     attempt: Attempt | None = Attempt(symbols=symbols if symbols and os.path.isdir(symbols) else None)
     known = False
     said = ""
@@ -173,7 +179,7 @@ def opened(perf: str, perf_data: Path, scratch: Path, symbols: str | None = None
                     attempt, known = better, True
                     continue
                 if begun is not None:
-                    yield ScriptStream(process, begun, errors, cut.defect if cut else None)
+                    yield ScriptStream(process, begun, errors, cut.defect if cut else None, stops)
                     return
                 status = process.wait()
                 said = complaint(errors, status)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..domain.event_names import SAMPLED_ONLY
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, ROOT
@@ -12,6 +13,7 @@ from .drawing import FlameTree, drawn
 from .grouping import Group, groups_of, split_by
 from .layout import Order, subtree_totals
 from .matching import NOWHERE, function_map, label_map, main_pair, places_of
+from .measured import guessed_events
 from .picking import samples_kept, weights_in
 from .piles import call_weights, piles_kept
 from .sampled import FEW, call_samples
@@ -38,7 +40,8 @@ def flame_diff(
     """The flame graph of `other` with what every frame weighed in `base` beside it.
 
     normalise: the base is scaled so that its selection weighs as much as the other's, so what differs is the share
-    of the whole; else weights are compared as they are. Scaled weights are rounded one by one. reverse: the graph of
+    of the whole; else weights are compared as they are, unless samples of either tell no total. Scaled weights are
+    rounded one by one. reverse: the graph of
     `base` with what its frames weigh in `other` beside it, so that what vanished is seen; then it is `other` that is
     scaled. Frames of fewer than `FEW` samples in both are marked as such. Groups match by their label; where `grouped`
     is false there are none. Siblings cannot stand in order of time here: it counts as "weight".
@@ -53,6 +56,9 @@ def flame_diff(
     if not grouped(base, other, base_selection, other_selection, group):
         group = Group.NONE
     tree = drawn(shown, selection, event, shape, group, order, zoom or 0, least)
+    if beside_event in guessed_events(beside):
+        tree = replace(tree, unit=SAMPLED_ONLY)
+    normalise = normalise or tree.unit == SAMPLED_ONLY
     own, total, whole = _weights_beside(tree, shown, shape, beside, beside_selection, beside_event)
     factor = tree.total / whole if normalise and whole and tree.total else 1.0
     return replace(

@@ -7,9 +7,10 @@ import numpy as np
 
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.tables import NO_ID, texts
+from ..domain.tables import NO_ID
 from .grouping import Group, Groups, groups_of, split_by
 from .layout import LABEL_KIND, Frames, Order, laid_out, reordered, sibling_order, starts
+from .measured import weight_unit
 from .picking import event_names, picked
 from .shapes import Shape
 from .spread import View, grouped, ungrouped
@@ -78,7 +79,7 @@ def drawn(
     labels = (ROOT_LABEL, *(groups.labels if groups else ()))
     facts: dict[str, Any] = {
         "event": event_names(profile)[event] if event != NO_ID else "",
-        "unit": texts(profile.events, "unit")[event] if event != NO_ID else "count",
+        "unit": weight_unit(profile, event) if event != NO_ID else "count",
         "labels": labels,
         "group": group,
         "order": order,

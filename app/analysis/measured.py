@@ -8,6 +8,7 @@ import numpy as np
 
 from ..domain.event_names import SAMPLED_ONLY, occurs
 from ..domain.profile import Profile
+from ..domain.rank_notes import THROTTLING
 from ..domain.selection import Selection
 from ..domain.tables import column
 from ..readers.perf_script.chains import LOST_IN_KERNEL
@@ -58,12 +59,12 @@ class Measured(NamedTuple):
 
 def guessed_events(profile: Profile) -> frozenset[int]:
     """The events whose samples tell no total: what occurs now and then (see `occurs`) and was sampled by frequency, so
-    that perf guessed how many each sample stands for, or by period with samples lost."""
+    that perf guessed how many each sample stands for, or by period with samples lost or sampling throttled."""
 
     def build() -> frozenset[int]:
         rows = profile.events.select(["name", "sampling", "weighted"]).to_pylist()
         event = column(profile.samples, "event")
-        lost = LOST_IN_KERNEL in profile.losses.column("reason").to_pylist()
+        lost = not {LOST_IN_KERNEL, THROTTLING}.isdisjoint(profile.losses.column("reason").to_pylist())
 
         def guessed(n: int) -> bool:
             row = rows[n]
@@ -78,6 +79,11 @@ def guessed_events(profile: Profile) -> frozenset[int]:
         return frozenset(n for n in range(len(rows)) if guessed(n))
 
     return remembered(profile, "guessed events", build, pin=True)
+
+
+def weight_unit(profile: Profile, event: int) -> str:
+    """The unit of an event's weights; SAMPLED_ONLY where they tell shares alone."""
+    return SAMPLED_ONLY if event in guessed_events(profile) else str(profile.events.column("unit")[event].as_py())
 
 
 def known_totals(profile: Profile, event: int, weights: Array) -> list[int | None]:

@@ -25,6 +25,10 @@ INCOMPLETE = "incomplete"
 recorded."""
 END_MISSING = "end of a recording"
 """The loss that such a comment stands for."""
+THROTTLED = "throttled"
+"""The name of a comment that says how often the kernel stopped an event for a while."""
+THROTTLING = "sampling throttled by the kernel"
+"""The loss that such a comment stands for."""
 _RUN = re.compile(r"run(0|[1-9][0-9]{0,5})", re.ASCII)
 _PLACE = re.compile(r"0|[1-9][0-9]{0,6}|all|on-[\w.-]{1,200}", re.ASCII)
 TRACE = r"(?:rank[0-9]{1,7}|process)-[A-Za-z0-9-]{1,120}\.pt\.trace\.json\.gz"

@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from .event_names import SAMPLED_ONLY
+
 NO_BREAK = "\u00a0"
 MISSING = "–"
 _SI = ("", "k", "M", "G", "T", "P", "E")
@@ -80,6 +82,8 @@ def quantity(value: float | int | None, unit: str) -> Quantity:
     """`value` with three significant digits and the unit that suits it."""
     if value is None or math.isnan(value):
         return Quantity(None, MISSING, "not known")
+    if unit == SAMPLED_ONLY:
+        return Quantity(None, SAMPLED_ONLY, SAMPLED_ONLY)
     short = {"ns": duration, "bytes": size, "percent": percent}.get(unit, count)
     return Quantity(value, short(value), exact(value, unit))
 

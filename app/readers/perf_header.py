@@ -8,6 +8,7 @@ features when it ends: one that was killed leaves a size of 0.
 
 import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .perf_data import MAGIC, SWAPPED_MAGIC, is_piped
@@ -20,6 +21,7 @@ _FEATURES_AT = 72
 _VERSION = 5
 """The bit of the feature with the version of perf."""
 _NUMBERS = re.compile(r"(?:perf version )?(\d{1,5})\.(\d{1,5})", re.ASCII)
+_THROTTLE = 5
 _AUXTRACE = 71
 """The record that raw data of a processor's trace follows, of the size that it tells."""
 UNFINISHED = (
@@ -51,7 +53,9 @@ def repair(data: Data) -> Repair | None:
     finished = length > 0
     if (finished and start + length <= size) or not HEADER_BYTES <= start < size:
         return None
-    end = _last_whole_record(data, order, start)
+    end = start
+    for _, end in _records(data, order, start, size):
+        pass
     if end <= start:
         return None
     words[_DATA_SIZE] = end - start
@@ -60,6 +64,16 @@ def repair(data: Data) -> Repair | None:
     # The magic is text, and no number in the order of the machine.
     header = bytes(data[:8]) + struct.pack(f"{order}{HEADER_BYTES // 8}Q", *words)[8:]
     return Repair(header, end, cut if finished else UNFINISHED)
+
+
+def throttled(data: Data) -> int:
+    """How often the kernel stopped an event for the rest of a tick, because its samples came too fast. Records that
+    perf compressed are not looked into."""
+    order = _order(data)
+    if order is None:
+        return 0
+    start, length = struct.unpack_from(f"{order}2Q", data, 8 * _DATA_OFFSET)
+    return sum(kind == _THROTTLE for kind, _ in _records(data, order, start, min(start + length, len(data))))
 
 
 def written_by(data: Data) -> str | None:
@@ -110,15 +124,15 @@ def _order(data: Data) -> str | None:
     return {MAGIC: "<", SWAPPED_MAGIC: ">"}.get(head[:8])
 
 
-def _last_whole_record(data: Data, order: str, start: int) -> int:
-    """Where the last record ends that is there whole."""
-    record, number, size = struct.Struct(f"{order}IHH"), struct.Struct(f"{order}Q"), len(data)
+def _records(data: Data, order: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """(type, where it ends) of each record between two places, as far as they are there whole."""
+    record, number = struct.Struct(f"{order}IHH"), struct.Struct(f"{order}Q")
     at = start
-    while at + record.size <= size:
+    while at + record.size <= end:
         kind, _, length = record.unpack_from(data, at)
-        if kind == _AUXTRACE and length >= record.size + number.size and at + length <= size:
+        if kind == _AUXTRACE and length >= record.size + number.size and at + length <= end:
             length += number.unpack_from(data, at + record.size)[0]
-        if length < record.size or at + length > size:
-            break
+        if length < record.size or at + length > end:
+            return
         at += length
-    return at
+        yield kind, at

@@ -3,6 +3,7 @@
 import pytest
 
 from perfloom.analysis.compare import differences
+from perfloom.analysis.flamegraph import flame_diff, flame_tree
 from perfloom.analysis.measured import guessed_events
 from perfloom.analysis.schema import records
 from perfloom.analysis.tables import TABLES
@@ -10,11 +11,14 @@ from perfloom.analysis.timeline.sources import opened, prepared
 from perfloom.analysis.timeline.strip import strips
 from perfloom.analysis.timeline.tracks import extent
 from perfloom.charts.bars import count_bars, draw
+from perfloom.charts.flamegraph import flame_payload
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.event_names import SAMPLED_ONLY, occurs
 from perfloom.domain.profile import Profile
+from perfloom.domain.rank_notes import THROTTLING
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import FrameKind
+from perfloom.exporters import svg
 from perfloom.readers.counted import with_counts
 from perfloom.readers.perf_script.chains import LOST_IN_KERNEL
 from perfloom.store.describing import event_totals
@@ -22,7 +26,7 @@ from perfloom.store.describing import event_totals
 WEIGHTS = (10, 500, 3)
 
 
-def made(event: str, sampling: str | None, weights: tuple[int, ...] = WEIGHTS, *, lost: bool = False) -> Profile:
+def made(event: str, sampling: str | None, weights: tuple[int, ...] = WEIGHTS, *, lost: str = "") -> Profile:
     """Two ranks that were sampled alike."""
     builder = ProfileBuilder("perf-script")
     which = builder.event(event, "count", sampling=sampling)
@@ -31,7 +35,7 @@ def made(event: str, sampling: str | None, weights: tuple[int, ...] = WEIGHTS, *
         for number, weight in enumerate(weights):
             builder.sample(100 * number, thread, which, 0, weight)
     if lost:
-        builder.lost(LOST_IN_KERNEL, "line 1", 5)
+        builder.lost(lost, "line 1", 5)
     return builder.finish()
 
 
@@ -55,7 +59,8 @@ def rows(profile: Profile, table: str, **selection: object) -> list[dict[str, ob
         (made("page-faults:u", None), True),
         (made("page-faults", None, (7, 7, 7)), False),
         (made("page-faults", "period", (7, 7, 7)), False),
-        (made("page-faults", "period", (1, 1), lost=True), True),
+        (made("page-faults", "period", (1, 1), lost=LOST_IN_KERNEL), True),
+        (made("page-faults", "period", (1, 1), lost=THROTTLING), True),
         (made("cpu-clock", "frequency"), False),
         (made("cycles", "frequency"), False),
         (made("page-faults", "frequency", ()), False),
@@ -170,3 +175,24 @@ def test_the_strip_shows_samples_of_a_guess() -> None:
     strip = strips(profile, timeline, Selection(), extent(profile, timeline)).host
     assert strip.unit == "samples of page-faults per second"
     assert float(strip.values.sum()) * strip.bin_ns / 1e9 == pytest.approx(6)
+
+
+def test_a_flame_graph_of_a_guess_has_shares_alone() -> None:
+    base = stacked("frequency", ("main", 30), ("other", 10))
+    faults, clock = Selection(event="page-faults"), Selection(event="cpu-clock")
+    assert flame_payload(base, clock)["unit"] == "ns"
+    assert flame_payload(base, faults)["unit"] == SAMPLED_ONLY
+    picture = svg.write(flame_tree(base, faults), base, title="Faults")
+    assert f"page-faults: {SAMPLED_ONLY}" in picture and f"total 75.00\N{NO-BREAK SPACE}% ({SAMPLED_ONLY})" in picture
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("guesses", ["frequency period", "period frequency", "frequency frequency"])
+def test_a_difference_of_guesses_is_of_shares(guesses: str, reverse: bool) -> None:
+    one, two = guesses.split()
+    base, other = stacked(one, ("main", 30), ("other", 10)), stacked(two, ("main", 500), ("other", 500))
+    faults, clock = Selection(event="page-faults"), Selection(event="cpu-clock")
+    tree = flame_diff(base, other, faults, faults, normalise=False, reverse=reverse)
+    assert (tree.unit, tree.base_sum) == (SAMPLED_ONLY, tree.total)
+    tree = flame_diff(base, other, clock, clock, normalise=False, reverse=reverse)
+    assert (tree.unit, tree.base_sum) == ("ns", 1000 if reverse else 40)

@@ -10,7 +10,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.readers.perf_header import UNFINISHED, repair, version, versions_told, written_by
+from perfloom.readers.perf_header import UNFINISHED, repair, throttled, version, versions_told, written_by
 
 SPIN = Path(__file__).parents[1] / "data" / "perf" / "spin.perf.data.zst"
 DATA_AT, VERSION_BIT = 40, 5
@@ -123,3 +123,12 @@ def test_both_versions_are_named_where_they_are_why() -> None:
     assert "written by perf 6.12.1" in told and "perf here is 6.1.187" in told and "install perf 6.12 or newer" in told
     for written, here in ((None, "perf version 6.1"), ("6.1.5", "perf version 6.1.187"), ("5.10", "perf version 6.1")):
         assert versions_told(written, here) == ""
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_throttling_is_counted(spin: bytes, order: str) -> None:
+    records = record(16, order=order) + 3 * record(32, 5, order) + record(24, 6, order)
+    assert throttled(made(records, len(records), order)) == 3
+    assert throttled(made(records, 16 + 32 + 8, order)) == 1
+    assert throttled(made(records, 1 << 60, order)[:-20]) == 3
+    assert throttled(b"") == throttled(b"cut") == throttled(spin) == 0

@@ -17,12 +17,12 @@ from ...domain.builder import TOO_HEAVY_PERIOD as TOO_HEAVY
 from ...domain.builder import ProfileBuilder
 from ...domain.event_names import FIRST_EVENT, unit_of
 from ...domain.profile import Meta, Profile
-from ...domain.rank_notes import END_MISSING, INCOMPLETE
+from ...domain.rank_notes import INCOMPLETE
 from ...domain.tables import NO_ID, ROOT, FrameKind
 from ...domain.timed_events import IN_ORDER as NO_CLOCK
 from ...domain.validity import impossible
 from .blocks import Tokens, calling_tree
-from .chains import LOST_IN_KERNEL
+from .chains import LOST_IN_KERNEL, loss_of
 from .grammar import (
     MAX_WEIGHT,
     Frame,
@@ -237,9 +237,9 @@ class Assembly:
         line = line[:MAX_FACT]
         name, colon, value = text(line.lstrip(b"# ")).partition(":")
         name, value = name.strip(), value.strip()
-        if name == INCOMPLETE and value:
-            self.reasons.append(value[:SHOWN_REASON])
-            self.lost(END_MISSING, value[:SHOWN_REASON])
+        if loss := loss_of(name, value[:SHOWN_REASON]):
+            self.reasons += [value[:SHOWN_REASON]] if name == INCOMPLETE else []
+            self.lost(*loss)
         elif colon and value and len(name) <= 40 and len(self._facts) < MAX_FACTS:
             if name == "event":
                 name = event_fact(value) or name

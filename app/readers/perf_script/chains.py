@@ -1,13 +1,24 @@
 """What stands beside samples in the text of perf script, for readers of what tracepoints tell: remarks, call stacks."""
 
+import re
 from collections.abc import Callable, Sequence
 
 from ...domain.builder import ProfileBuilder
-from ...domain.rank_notes import END_MISSING, INCOMPLETE
+from ...domain.rank_notes import END_MISSING, INCOMPLETE, THROTTLED, THROTTLING
 from .grammar import Frame, kind_of, parse_frame, record, shown, text
 
 LOST_IN_KERNEL = "samples lost while recording"
+_NUMBER = re.compile("[0-9]{1,15}", re.ASCII)
 MOST_FACTS, MOST_FACT = 100, 1000
+
+
+def loss_of(name: str, value: str) -> tuple[str, str, int] | None:
+    """The loss that a comment stands for, with an example and how often; None for a comment that is a fact."""
+    if name == INCOMPLETE and value:
+        return END_MISSING, value, 1
+    if name == THROTTLED and _NUMBER.fullmatch(value):
+        return THROTTLING, "no samples were taken for the rest of a tick of the clock", max(1, int(value))
+    return None
 
 
 class Remarks:
@@ -24,9 +35,9 @@ class Remarks:
         bare = line.strip()
         if bare.startswith(b"#"):
             name, _, value = (part.strip() for part in text(bare.lstrip(b"# ")[:MOST_FACT]).partition(":"))
-            if name == INCOMPLETE and value:
-                self.reasons.append(value)
-                self._lost(END_MISSING, value, 1)
+            if loss := loss_of(name, value):
+                self.reasons += [value] if name == INCOMPLETE else []
+                self._lost(*loss)
             elif value and len(self.facts) < MOST_FACTS:
                 self.facts.setdefault(name, value)
             return True

@@ -17,9 +17,13 @@ const LONG = [
 ];
 const BYTES = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
 
+// In place of a unit where samples tell shares alone (app/domain/units.py).
+const SAMPLED_ONLY = 'sampled, not counted';
+
 /** A weight with its unit: 1234567 ns → "1.23 ms"; counts in full. */
 export function weight(value, unit) {
   if (!Number.isFinite(value)) return '–';
+  if (unit === SAMPLED_ONLY) return unit;
   if (value < 0) return `−${weight(-value, unit)}`;
   if (unit === 'ns') return duration(value);
   if (unit === 'bytes') return bytes(value);
