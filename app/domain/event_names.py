@@ -55,7 +55,7 @@ SAMPLED_ONLY = "sampled, not counted"
 FIRST_EVENT = "first event"
 """The fact that tells which event a text of perf script begins with, as stackcollapse-perf.pl would choose it."""
 
-_SAMPLING = frozenset(
+SAMPLING_TERMS = frozenset(
     (
         *("freq", "period", "name", "call-graph", "stack-size", "max-stack", "time", "branch_type", "nr"),
         *("overwrite", "no-overwrite", "metric-id", "aux-sample-size"),
@@ -108,7 +108,7 @@ def plain(event: str) -> tuple[str, str]:
     if found is None or event.startswith("mem:"):
         return event, ""
     terms = [term.strip() for term in found["terms"].split(",") if term.strip()]
-    sampling = [term for term in terms if term.partition("=")[0] in _SAMPLING]
+    sampling = [term for term in terms if term.partition("=")[0] in SAMPLING_TERMS]
     rest = ",".join(term for term in terms if term not in sampling)
     name, modifiers = found["event"], found["modifiers"]
     if rest or not by_name(name):
@@ -116,11 +116,16 @@ def plain(event: str) -> tuple[str, str]:
     return f"{name}:{modifiers}" if modifiers else name, ",".join(sampling)
 
 
+def terms(event: str) -> dict[str, str]:
+    """The terms of an event as typed, with their values ("" for one without)."""
+    found = _TERMS.fullmatch(event)
+    pairs = (each.partition("=") for each in found["terms"].split(",")) if found else ()
+    return {name.strip(): value.strip() for name, _, value in reversed([*pairs]) if name.strip()}
+
+
 def term(event: str, name: str) -> str | None:
     """The value of a term in an event as typed ("" for one without a value), or None where it has none of that name."""
-    found = _TERMS.fullmatch(event)
-    terms = found["terms"].split(",") if found else []
-    return next((each.partition("=")[2].strip() for each in terms if each.partition("=")[0].strip() == name), None)
+    return terms(event).get(name)
 
 
 def distinct(recorded: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -45,10 +45,13 @@ class PerfRecord:
 
 
 def counted(spec: JobSpec, facts: HostFacts | None) -> tuple[str, ...]:
-    """The events that are counted while they are sampled: those that occur now and then, whose samples tell no total,
-    and on request those of the CPU. Not where it is read what tracepoints tell: they would tell of perf stat, too."""
-    if telling(spec.events, spec.call_graph is not CallGraph.NONE):
-        return ()
+    """The events that are counted while they are sampled: those of `countable`, but not where it is read what
+    tracepoints tell: they would tell of perf stat, too."""
+    return () if telling(spec.events, spec.call_graph is not CallGraph.NONE) else countable(spec, facts)
+
+
+def countable(spec: JobSpec, facts: HostFacts | None) -> tuple[str, ...]:
+    """The events whose total samples do not tell, since they occur now and then; and on request those of the CPU."""
     found: dict[str, None] = {}
     for event in (part for whole in spec.events for part in parts(whole)):
         name = plain(event)[0]

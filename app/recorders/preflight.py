@@ -4,16 +4,18 @@ Pure: a JobSpec against the facts of a host. What only the host can answer (does
 there by `perfloom.workers.checks`, in the same findings.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import PurePath
 from typing import Any
 
-from ..domain.event_names import CYCLES, plain, split, term
+from ..domain.event_names import CYCLES, MODIFIERS, SAMPLING_TERMS, SOFTWARE, plain, split, term, terms
 from ..domain.facts import HostFacts
 from ..domain.jobs import CallGraph, JobSpec, RecorderName, Scope
-from .events import group_of, parts, privileged, to_sample, user_space_only
+from .events import group_of, parts, privileged, telling, to_sample, user_space_only
+from .perf_record import countable
 from .splitting import needs_counter
 from .torch_inject import steps_of
 
@@ -81,6 +83,12 @@ RARE = frozenset(
 )
 """Events that come in bursts. perf guesses their period from the last few, and weighs each sample by its guess."""
 
+NUMBERS = ("freq", "period", "stack-size", "max-stack")
+"""Terms of an event whose value is a number."""
+_NUMBER = re.compile("[0-9]+|0x[0-9a-fA-F]+", re.ASCII)
+TERMS = SAMPLING_TERMS | {"inherit", "no-inherit", "percore", "config", "config1", "config2", "config3", "aux-output"}
+"""Terms that perf takes with any event."""
+
 _RUNTIME = frozenset({"sched:*", "sched:sched_stat_runtime", "sched:sched_stat_*"})
 """Events that tell how long a thread ran, where not all of a CPU is recorded."""
 
@@ -117,6 +125,8 @@ def _description(spec: JobSpec) -> Iterator[Finding]:
         yield _warning("command", "The command is not started: a process is observed.", "Leave the command empty.")
     if spec.duration_s is not None and not 0 < spec.duration_s < float("inf"):
         yield _error("duration_s", "The duration must be longer than nothing.", "Give seconds, or leave it empty.")
+    if spec.recorder is not RecorderName.PYTORCH:
+        yield from _attributes(spec)
     if spec.recorder is RecorderName.PERF_RECORD:
         yield from _sampling(spec)
     elif spec.recorder is RecorderName.PERF_STAT:
@@ -161,6 +171,24 @@ def _sampling(spec: JobSpec) -> Iterator[Finding]:
             "programs of the distributions are."
         )
         yield _hint("call_graph", text, "Build with -fno-omit-frame-pointer, or choose dwarf.")
+
+
+def _attributes(spec: JobSpec) -> Iterator[Finding]:
+    """What stands behind the name of an event that perf has on every host, and does not understand."""
+    for event in singles(spec):
+        for name in NUMBERS:
+            if (value := term(event, name)) and not _NUMBER.fullmatch(value):
+                text = f"{name}={value} of {event} is no number to perf."
+                yield _error("events", text, "Write it in whole digits, without an exponent or a sign.")
+        name, _, tail = event.partition("/") if "/" in event else event.partition(":")
+        if name not in SOFTWARE or not tail:
+            continue
+        if unknown := next((each for each in terms(event) if each not in TERMS), None):
+            yield _error("events", f"{name} has no term {unknown}.", f"perf knows {', '.join(sorted(TERMS))}.")
+        modifiers = tail.rpartition("/")[2]
+        if modifiers and not MODIFIERS.fullmatch(modifiers):
+            text = f"{modifiers} is no modifier of {name}."
+            yield _error("events", text, "Give u for user space, k for the kernel, or nothing.")
 
 
 def _counting(spec: JobSpec) -> Iterator[Finding]:
@@ -289,6 +317,19 @@ def _frequency(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
         yield _warning("frequency", text, advice)
 
 
+def _uncounted(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
+    """Events that are counted beside their samples, elsewhere."""
+    events = countable(spec, facts) if spec.recorder is RecorderName.PERF_RECORD else ()
+    if events and spec.sudo:
+        text = f"With sudo nothing is counted beside the samples: {events[0]} has no total."
+        yield _hint("sudo", text, "Count it in a job with perf stat.")
+        return
+    rare = [event for event in events if group_of(event, facts) != "tracepoint"]
+    if rare and telling(spec.events, spec.call_graph is not CallGraph.NONE):
+        text = f"Beside tracepoints that show the scheduler or locks nothing is counted: {rare[0]} has no total."
+        yield _hint("events", text, "Count it in a job of its own.")
+
+
 def _stacks(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
     if spec.recorder is not RecorderName.PERF_RECORD or facts.perf is None:
         return
@@ -323,6 +364,7 @@ _LOOKS: tuple[Callable[[JobSpec, HostFacts], Iterator[Finding]], ...] = (
     _rights,
     _events,
     _frequency,
+    _uncounted,
     _stacks,
     _names,
 )

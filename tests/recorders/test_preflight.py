@@ -9,6 +9,7 @@ from perfloom.domain.event_names import split
 from perfloom.domain.facts import HostFacts, PerfEvent
 from perfloom.domain.jobs import CallGraph, JobSpec, PyTorch, RecorderName, Scope
 from perfloom.recorders.events import group_of, parts
+from perfloom.recorders.perf_record import counted
 from perfloom.recorders.preflight import Finding, Level, preflight
 
 LISTED = tuple(
@@ -230,3 +231,39 @@ def test_terms_say_how_often() -> None:
     assert about(replace(SPEC, events=("page-faults/period=9/",), frequency=99)) == []
     assert about(replace(SPEC, events=("cpu-clock/freq=200000/",))) == [("warning", "frequency")]
     assert about(replace(SPEC, events=("nosuch/event=1/",))) == [("warning", "events")]
+
+
+@pytest.mark.parametrize("recorder", [RecorderName.PERF_RECORD, RecorderName.PERF_STAT])
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ("cpu-clock/freq=1e9/", "freq=1e9 of cpu-clock/freq=1e9/ is no number to perf."),
+        ("cpu-clock/period=-3/", "period=-3 of cpu-clock/period=-3/ is no number to perf."),
+        ("page-faults,cpu-clock/bogus=1/", "cpu-clock has no term bogus."),
+        ("{page-faults,cpu-clock:zz}", "zz is no modifier of cpu-clock."),
+        ("page-faults/period=1/:u", ":u is no modifier of page-faults."),
+    ],
+)
+def test_what_perf_does_not_understand(recorder: RecorderName, event: str, said: str) -> None:
+    """perf 6.1 refuses each of these."""
+    found = preflight(replace(SPEC, recorder=recorder, events=(event,)), None)
+    assert [finding.message for finding in found if finding.level is Level.ERROR] == [said]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        *("cpu-clock:u", "cpu-clock:pppk", "cpu-clock//", "cpu-clock/freq/", "cpu-clock/period=0x1F,name=a b/u"),
+        *("page-faults/percore,no-inherit,max-stack=4/", "page-faults/call-graph=fp/", "cpu/event=0x3c,umask=1/"),
+    ],
+)
+def test_what_perf_understands(event: str) -> None:
+    assert not preflight(replace(SPEC, events=(event,)), None)
+
+
+def test_what_is_not_counted_beside_its_samples() -> None:
+    rare = replace(SPEC, events=("page-faults/period=1/",))
+    assert about(rare) == []
+    assert about(replace(rare, sudo=True)) == [("hint", "sudo")]
+    beside = replace(rare, events=("page-faults/period=1/", "sched:sched_switch"), scope=Scope.SYSTEM, duration_s=1.0)
+    assert ("hint", "events") in about(beside, root=True) and not counted(beside, HOST)
