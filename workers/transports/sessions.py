@@ -29,7 +29,9 @@ COMMAND = (
 )
 GRACE_S = 2.0
 """How long the output of a script that has ended may take to end, too: what it left running may hold it open."""
-END_S = 8.0
+PATIENCE_S = 5
+"""How long a script may take to clean up after itself."""
+END_S = PATIENCE_S + 8.0
 MOST_NOISE = 4 << 20
 """More than that is not printed by start-up files."""
 CHUNK = 1 << 18
@@ -246,10 +248,13 @@ def _failure(link: Link, here: _Session, error: BaseException, timeout_s: float,
 
 async def _end(link: Link, pid: int) -> None:
     """End a script that is waited for no longer. sshd made it the leader of a session, and so of a group."""
-    # Without “--”, which dash and busybox do not take there.
+    # Without “--”, which dash and busybox do not take there. On a busy host it may take a while to clean up.
     script = (
         f"kill -TERM -{pid} 2>/dev/null || kill -TERM {pid} 2>/dev/null || exit 0\n"
+        f"for each in {' '.join(map(str, range(PATIENCE_S)))}; do\n"
         f"sleep 1\n"
+        f"kill -0 -{pid} 2>/dev/null || kill -0 {pid} 2>/dev/null || exit 0\n"
+        f"done\n"
         f"kill -KILL -{pid} 2>/dev/null || kill -KILL {pid} 2>/dev/null\n"
         f":"
     )
