@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 
 from ..domain.event_names import SAMPLED_ONLY, occurs
 from ..domain.profile import Profile
@@ -81,6 +82,12 @@ def guessed_events(profile: Profile) -> frozenset[int]:
     return remembered(profile, "guessed events", build, pin=True)
 
 
+def counted_events(profile: Profile) -> frozenset[int]:
+    """The events of which a counter has a value."""
+    known = profile.counts.filter(pc.is_valid(profile.counts.column("value")))
+    return frozenset(known.column("event").to_pylist())
+
+
 def weight_unit(profile: Profile, event: int) -> str:
     """The unit of an event's weights; SAMPLED_ONLY where they tell shares alone."""
     return SAMPLED_ONLY if event in guessed_events(profile) else str(profile.events.column("unit")[event].as_py())
@@ -99,9 +106,12 @@ def best_total(rows: Iterable[Measured]) -> int | float | None:
 
 
 def note_of(rows: Iterable[Measured]) -> str | None:
-    """What is to be said where `best_total` is None: SAMPLED_ONLY where there are samples."""
+    """What is to be said where `best_total` is None: that there are samples alone, or why nothing was counted."""
     rows = list(rows)
-    return SAMPLED_ONLY if best_total(rows) is None and any(m.status == SAMPLED_ONLY for m in rows) else None
+    if best_total(rows) is not None:
+        return None
+    said = [m.status for m in rows if m.status not in (None, "ok")]
+    return SAMPLED_ONLY if SAMPLED_ONLY in said else next(iter(said), None)
 
 
 def measured(profile: Profile, selection: Selection) -> list[Measured]:

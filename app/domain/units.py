@@ -1,8 +1,9 @@
 """Numbers for people: short enough to compare at a glance, with the exact value beside it.
 
-Units are those of events: "count", "ns", "bytes"; and "percent" (0–100). A number in a sentence or tile takes the
-scale that suits it (`quantity`); the numbers of one column share one (`scale_for`), so that their digits line up.
-Who wants to see all times in one unit says so once (`choose_time_unit`), for the request or command being answered.
+Units are those of events: "count", "ns", "bytes" and what a counter has of its own, as "Joules"; and "percent"
+(0–100). A number in a sentence or tile takes the scale that suits it (`quantity`); the numbers of one column share one
+(`scale_for`), so that their digits line up. Who wants to see all times in one unit says so once (`choose_time_unit`),
+for the request or command being answered.
 """
 
 import math
@@ -24,6 +25,7 @@ UNIT_WORD = "unit"
 """The word of an address that chooses one; all links of a result carry it."""
 _chosen: ContextVar[str] = ContextVar("time unit", default="")
 # The smaller unit in ns, how many of it the larger one has, below how many of it this pair is used, their names.
+_NUMBERS = frozenset({"", "count", "none"})
 _LONG_TIMES = (
     (10**9, 60, 2 * 3600, "min", "s"),
     (60 * 10**9, 60, 2 * 1440, "h", "min"),
@@ -84,8 +86,9 @@ def quantity(value: float | int | None, unit: str) -> Quantity:
         return Quantity(None, MISSING, "not known")
     if unit == SAMPLED_ONLY:
         return Quantity(None, SAMPLED_ONLY, SAMPLED_ONLY)
-    short = {"ns": duration, "bytes": size, "percent": percent}.get(unit, count)
-    return Quantity(value, short(value), exact(value, unit))
+    short = {"ns": duration, "bytes": size, "percent": percent}.get(unit)
+    text = short(value) if short else count(value) + _suffix(unit)
+    return Quantity(value, text, exact(value, unit))
 
 
 def scale_for(largest: float | int | None, unit: str) -> Scale:
@@ -104,10 +107,11 @@ def scale_for(largest: float | int | None, unit: str) -> Scale:
     if unit == "bytes":
         power = min(len(_BINARY) - 1, int(math.log(largest, 1024))) if largest >= 1 else 0
         return Scale(unit, 1024**power, _BINARY[power], 0 if power == 0 else 2)
+    own = _suffix(unit)
     if largest < 1_000_000:
-        return Scale(unit, 1, "", 0)
+        return Scale(unit, 1, own.strip(), 2 if own and largest < 10_000 else 0)
     power = min(len(_SI) - 1, int(math.log10(largest)) // 3)
-    return Scale(unit, 1000**power, _SI[power], 3)
+    return Scale(unit, 1000**power, _SI[power] + own, 3)
 
 
 def axis_texts(values: Sequence[float | int], unit: str) -> tuple[str, ...]:
@@ -137,8 +141,12 @@ def exact(value: float | int, unit: str) -> str:
     digits = f"{value:,}" if isinstance(value, int) or float(value).is_integer() else f"{value:,.6f}".rstrip("0")
     if isinstance(value, float) and value.is_integer():
         digits = f"{int(value):,}"
-    suffix = {"ns": f"{NO_BREAK}ns", "bytes": f"{NO_BREAK}bytes", "percent": f"{NO_BREAK}%"}.get(unit, "")
-    return _signed(digits) + suffix
+    return _signed(digits) + (f"{NO_BREAK}%" if unit == "percent" else _suffix(unit))
+
+
+def _suffix(unit: str) -> str:
+    """A unit as it stands behind digits; nothing for what is a number of things."""
+    return "" if unit in _NUMBERS or " " in unit else f"{NO_BREAK}{unit}"
 
 
 def duration(ns: float | int) -> str:

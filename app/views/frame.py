@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from flask import request
 
 from ..analysis.affected import affected
-from ..analysis.measured import guessed_events
+from ..analysis.measured import counted_events, guessed_events
 from ..analysis.picking import with_event_name
 from ..domain.event_names import SAMPLED_ONLY
 from ..domain.profile import Profile
@@ -98,9 +98,9 @@ def measure(profile: Profile, event: str) -> str:
     if not profile.events.column("weighted")[place].as_py():
         return "samples, no period was recorded"
     if place in guessed_events(profile):
-        return SAMPLED_ONLY
+        return "shares of samples, total counted" if place in counted_events(profile) else SAMPLED_ONLY
     unit = profile.events.column("unit")[place].as_py()
-    return {"ns": "time", "bytes": "bytes"}.get(unit, "events counted")
+    return {"ns": "time", "count": "events counted"}.get(unit, str(unit))
 
 
 def own_words() -> Pairs:

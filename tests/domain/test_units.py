@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfloom.domain import units
+from perfloom.domain.event_names import SAMPLED_ONLY
 
 SI = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 NS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9, "d": 86400e9}
@@ -161,3 +162,18 @@ def test_what_is_not_known_is_a_dash(unit: str, value: float | None) -> None:
 def test_dates_are_utc() -> None:
     assert units.utc_text(0) == "1970-01-01 00:00 UTC"
     assert units.utc_iso(1_700_000_000.9) == "2023-11-14T22:13:20Z"
+
+
+def test_a_unit_of_its_own_stands_behind_the_digits() -> None:
+    assert units.quantity(12.345, "Joules").text == "12.3\N{NO-BREAK SPACE}Joules"
+    assert units.quantity(12_345, "Joules").exact == "12,345\N{NO-BREAK SPACE}Joules"
+    assert (units.scale_for(12.3, "Joules").label, units.scale_for(12.3, "Joules").quantity(1.5).text) == (
+        "Joules",
+        "1.50",
+    )
+    assert units.quantity(5, "count").text == units.quantity(5, "none").text == "5"
+
+
+def test_what_samples_do_not_tell_has_no_digits() -> None:
+    shown = units.quantity(12, SAMPLED_ONLY)
+    assert (shown.value, shown.text) == (None, SAMPLED_ONLY)

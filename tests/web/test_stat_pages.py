@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -45,6 +46,26 @@ def test_counts_show_metrics_and_what_was_not_counted(browser_client: Browser, r
     assert "event without a value: not supported" in browser_client.page(f"/results/{BASE}/losses")
     csv = browser_client.page(f"/results/{INTERVALS}/count-metrics.csv")
     assert csv.count("insn per cycle") == 3
+
+
+def test_units_and_events_that_were_not_counted_stand_on_the_overview(
+    browser_client: Browser, results: None, stored: Callable[..., str]
+) -> None:
+    lines = ("7.25,Joules,power/energy-pkg/,1000,100.00,,", "<not supported>,,LLC-loads,0,100.00,,")
+    stored(perf_stat.read(io.BytesIO("\n".join(lines).encode())), "joules000000", name="energy")
+    page = text(browser_client.page("/results/joules000000"))
+    assert "7.25\N{NO-BREAK SPACE}Joules".replace("\N{NO-BREAK SPACE}", " ") in page
+    assert "LLC-loads counted not supported" in page
+    assert "7.25" in text(browser_client.page("/results/joules000000/counts"))
+
+
+def test_a_result_of_metrics_alone_has_no_empty_table(
+    browser_client: Browser, results: None, stored: Callable[..., str]
+) -> None:
+    metrics = b'{"metric-value" : "1.25", "metric-unit" : "insn per cycle"}\n'
+    stored(perf_stat.read(io.BytesIO(metrics)), "metrics00000", name="metrics alone")
+    page = text(browser_client.page("/results/metrics00000/counts"))
+    assert "insn per cycle" in page and "Nothing is left" not in page
 
 
 def test_intervals_stand_on_the_timeline(browser_client: Browser, results: None) -> None:

@@ -27,7 +27,8 @@ export function weight(value, unit) {
   if (value < 0) return `−${weight(-value, unit)}`;
   if (unit === 'ns') return duration(value);
   if (unit === 'bytes') return bytes(value);
-  return value.toLocaleString('en', { maximumFractionDigits: 0 });
+  const digits = value.toLocaleString('en', { maximumFractionDigits: 0 });
+  return ['', 'count', 'none'].includes(unit) || unit.includes(' ') ? digits : `${digits}${NO_BREAK}${unit}`;
 }
 
 function duration(ns) {
