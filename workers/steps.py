@@ -26,7 +26,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from perfloom.domain.errors import InvalidRequest, NotFound, PerfloomError, Unavailable, UnreadableInput
 from perfloom.domain.jobs import JobState, Outcome
 from perfloom.queue import LAUNCH_TASK, POLL_TASK, READ_TASK, TARGET_TASK, task_of
-from perfloom.recorders import recorder_of
+from perfloom.recorders import perf_record, recorder_of
 from perfloom.store.disk import remove_tree, unavailable
 from perfloom.store.jobs import Job
 from perfloom.workers import launching, outcomes, settling, supervised
@@ -300,6 +300,9 @@ def _collecting(road: Road, job: Job, files: JobFiles) -> None:
     if empty and ended_badly(job):
         nothing(road, job, files)
         return
+    if perf_record.counts_inside(job.argv or ()) and perf_record.COUNTS not in there:
+        # The title of what perf stat prints: without counts below it, it is a loss.
+        (files.artefacts / perf_record.COUNTS).write_text(" Performance counter stats for 'a command':\n\n")
     details = job.details | {"short": [*job.details.get("short", ()), *([NO_SAMPLE] if empty else [])]}
     due = time.time() + AGAIN_S
     road.store.jobs.move(job.id, JobState.COLLECTING, JobState.READING, due_at=due, details=details)

@@ -15,6 +15,7 @@ import pytest
 from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
 from perfloom.queue import Queue
+from perfloom.readers.counted import UNREAD
 from perfloom.store import open_store
 from perfloom.workers import facts_probe, following, processes, services
 from perfloom.workers.facts_probe import host_name
@@ -181,6 +182,19 @@ def test_a_running_process_is_counted_while_it_is_sampled(settings: Settings) ->
     rows = json.loads(perfloom(settings, "report", done.stdout.strip(), "counts", "--format", "json").stdout)
     (counted,) = [row for row in rows if row["source"] == "counted"]
     assert 50 < counted["value"] < 1200
+
+
+def test_counts_that_perf_stat_did_not_write_are_a_loss(run: Run) -> None:
+    """Its parent is perf stat; what it wrote is emptied, and it is killed before it writes again."""
+    code = (
+        "import os, signal; parent = os.getppid(); words = open(f'/proc/{parent}/cmdline').read().split('\\0');"
+        "os.truncate(words[words.index('-o') + 1], 0); os.kill(parent, signal.SIGKILL); b = bytearray(1 << 22)"
+    )
+    arguments = ("--call-graph", "none", "--period", "1", "-e", "page-faults", "--", sys.executable, "-S", "-c", code)
+    status, out, err = run("record", *arguments)
+    assert status == 0, err
+    (loss,) = json.loads(run("report", out.strip(), "losses", "--format", "json")[1])
+    assert loss["reason"] == UNREAD and "no count of perf stat" in loss["example"]
 
 
 def test_a_failing_command_with_samples_has_a_result(run: Run) -> None:
