@@ -36,8 +36,8 @@ CAUSE_PARTS = (
     Part("memset", "Between kernels", "Launched in time; the gap is shorter than 30 µs, what starting a kernel takes."),
     Part(
         "memcpy",
-        "Waited though launched",
-        "Launched in time, but waited longer: for another stream, say. Or its launch is not known.",
+        "Other waits",
+        "Launched in time, but waited longer: for another stream, an event or memory. Or its launch is not in the trace.",
     ),
     Part("other", "At the edges", "Before the first work of the device in what is shown, or after the last."),
 )
