@@ -230,11 +230,11 @@ class Settings:
         metadata=_about("Recordings that one worker reads at the same time.", _whole(1, 100, 2)),
     )
     read_short_seconds: int = field(
-        default=30,
+        default=10,
         metadata=_about(
             "Readings that take longer leave one of these places to others: they wait for each other, where "
             "PERFLOOM_READS_AT_ONCE is more than 1.",
-            _whole(1, 10**6, 30),
+            _whole(1, 10**6, 10),
         ),
     )
     unreachable_seconds: int = field(

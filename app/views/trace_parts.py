@@ -37,7 +37,7 @@ CAUSE_PARTS = (
     Part(
         "memcpy",
         "Other waits",
-        "Launched in time, but waited longer: for another stream, an event or memory. Or its launch is not in the trace.",
+        "Launched in time, but waited longer: for another stream, an event or memory. Or its launch is unknown.",
     ),
     Part("other", "At the edges", "Before the first work of the device in what is shown, or after the last."),
 )
