@@ -22,7 +22,7 @@ PREFIX = "PERFLOOM_"
 SHORTEST = 32
 """Characters of a token or key."""
 KNOWN = ("catalogue.sqlite", "token", "secret", "results", "jobs", "lost+found")
-"""By one of these names a data directory of ours is recognised."""
+"""By one of these names a data directory of ours is recognized."""
 _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGT", start=1):
     _UNITS |= {_letter: 1000**_power, f"{_letter}B": 1000**_power, f"{_letter}IB": 1024**_power}

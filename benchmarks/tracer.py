@@ -3,7 +3,7 @@
     python -m benchmarks.tracer [--events 200000] [--compiler gcc --compiler clang]
 
 A loop of so many events is run five times in one thread and the fastest is told, each way of marking with each
-compiler, optimised, with the tracer and without. All is kept in memory that is new, as in a program that is traced from
+compiler, optimized, with the tracer and without. All is kept in memory that is new, as in a program that is traced from
 its beginning on. Perfetto's own figures, from the page “Track events” of its documentation, are for one slice, which is
 two events here: 285 ns on a Pixel 3 XL, 630 ns on a ThinkStation P920.
 """

@@ -109,7 +109,7 @@ NOTES = {
     "critical-path": "One row for each name and kind; the longest first. `by=kind`: one for each kind; `by=step`: one "
     "for "
     "each step and kind, in order of time. See [Critical path](../metrics.md#critical-path).",
-    "advice": "One row for each finding, of all ranks that it was found on; the gravest first. See "
+    "advice": "One row for each finding, of all ranks that it was found on; the most serious first. See "
     "[Advice](../metrics.md#advice).",
     "nsight": "One row for each launch that Nsight Compute measured, in the order of the report. See "
     "[Nsight Compute](../metrics.md#nsight-compute).",

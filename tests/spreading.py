@@ -74,10 +74,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """For `-n auto`: one more than there are processors, as many tests wait more than they compute."""
+    """For `-n auto`: two for each processor, as many tests wait more than they compute."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
-    return min(len(os.sched_getaffinity(0)) + 1, MOST)
+    return min(2 * len(os.sched_getaffinity(0)), MOST)
 
 
 @pytest.hookimpl(trylast=True)

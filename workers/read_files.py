@@ -1,4 +1,4 @@
-"""Reading one file: unpacked, recognised, by way of perf or ncu where that is needed, with word of how far it got."""
+"""Reading one file: unpacked, recognized, by way of perf or ncu where that is needed, with word of how far it got."""
 
 import os
 import sys

@@ -209,7 +209,7 @@ class Evidence:
 
 
 def advices(profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None) -> list[Advice]:
-    """What is advised, the gravest first; nothing where advice is withheld. thresholds: of rules by their keys, in
+    """What is advised, the most serious first; nothing where advice is withheld. thresholds: of rules by their keys, in
     place of their own."""
     found: list[Advice] = []
     if withheld(profile):
@@ -279,7 +279,7 @@ def remember_whole(profile: Profile, told: bytes) -> None:
 
 
 def advice(profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None) -> pd.DataFrame:
-    """One row for each finding; the gravest first. Where advice is withheld, one row that says why."""
+    """One row for each finding; the most serious first. Where advice is withheld, one row that says why."""
     why = withheld(profile)
     if not why:
         return frame_of(advices(profile, selection, thresholds))

@@ -23,7 +23,7 @@ RULES = (
         "share of the time in which the device did anything",
         "critical-path",
         told.utilization,
-        "Look on the critical path at what devices wait for. Often a larger batch, fewer synchronising calls or work "
+        "Look on the critical path at what devices wait for. Often a larger batch, fewer synchronizing calls or work "
         "prepared ahead by other threads helps.",
         below=True,
     ),

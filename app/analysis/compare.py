@@ -29,7 +29,7 @@ FEW_SAMPLES = "few"
 STATUSES = ("grew", "shrank", "appeared", "vanished", "same", FEW_SAMPLES)
 UNKNOWN = -1
 """As a number of samples: the weights are not sampled."""
-_DELTA = "What {0} grew by: the other's less the base's, the base scaled first where the comparison is normalised; "
+_DELTA = "What {0} grew by: the other's less the base's, the base scaled first where the comparison is normalized; "
 _DELTA += f"missing for an event that was {SAMPLED_ONLY}."
 COLUMNS = (
     Column("name", "", "The function's name; by stack, the names of all frames from the outermost, joined by “;”."),
@@ -63,7 +63,7 @@ COLUMNS = (
     Column(
         "delta_self_percent",
         "%",
-        "delta_self as a share of all that is selected in the base, scaled where the comparison is normalised: then it "
+        "delta_self as a share of all that is selected in the base, scaled where the comparison is normalized: then it "
         "is the difference of the two shares, in percentage points.",
         "float64",
     ),

@@ -23,7 +23,7 @@ from .tensor_cores import has_tensor_cores, tensor_cores_of
 
 Array = np.ndarray[Any, Any]
 BUCKETS = 120
-"""At most so many parts of time does the table of utilisation have for a device."""
+"""At most so many parts of time does the table of utilization have for a device."""
 
 _UTILIZATION = Column(
     "utilization_percent", "%", "Share of the time of steps in which at least one kernel ran on it.", "Float64"

@@ -34,7 +34,7 @@ class FlameTree:
     for being too narrow, at least. Of the frames on the path to the zoomed one only the total is told; self is 0.
 
     Of a difference: base_self, base_total: what the same frame weighs in the base. base_sum: the weight of all of
-    it. All three scaled to `total` where the difference is normalised; base_measured: that weight as it was measured.
+    it. All three scaled to `total` where the difference is normalized; base_measured: that weight as it was measured.
     reversed: the other way round, widths being those of the base and base_… those of the newer profile.
     """
 

@@ -49,7 +49,7 @@ TABLES: dict[str, Table] = {
         Table("modules", "Modules", modules.COLUMNS, modules.modules, by=modules.BY),
         Table("steps", "Steps", steps.STEPS, steps.steps),
         Table("devices", "Devices", devices.DEVICES, devices.devices),
-        Table("utilization", "Utilisation over time", devices.UTILIZATION, devices.utilization),
+        Table("utilization", "Utilization over time", devices.UTILIZATION, devices.utilization),
         Table("idle", "Idle time of devices", idle.IDLE, idle.idle),
         Table("memory", "Memory", memory.MEMORY, memory.memory),
         Table("memory-operators", "Memory by operator", memory.OPERATORS, memory.memory_operators),

@@ -1,7 +1,7 @@
 """Bars of an event: how much each process or thread took of it, and which functions took that.
 
 pygal lays the bars out; of its drawing only shapes and places are taken over, into an SVG of our own without script,
-style or inline style, so that it may stand in a page under the strictest policy. Colours and sizes of text come from
+style or inline style, so that it may stand in a page under the strictest policy. Colors and sizes of text come from
 static/css/bars.css by class. No name from a recording goes through pygal.
 """
 
@@ -63,7 +63,7 @@ NARROW = Room("bars--narrow", 350, 8.0, 40, 5)
 
 @dataclass(frozen=True)
 class Series:
-    """What one colour stands for. name, module: of a function; other: it stands for all that has no colour of its own.
+    """What one color stands for. name, module: of a function; other: it stands for all that has no color of its own.
 
     values: by bar, in the event's unit.
     """
@@ -79,7 +79,7 @@ class Series:
 class BarData:
     """Bars of one event, the longest first. labels: of the bars. left_out: how many more bars there are, and what they
     weigh in all (left_out_value). total: of the event, bars that are left out included. by_function: False where
-    nothing of the event was sampled, so that nothing tells its functions and the bars are of one colour.
+    nothing of the event was sampled, so that nothing tells its functions and the bars are of one color.
     running_percent: of what was counted, for which share of the time there was a counter. note: why there is no total.
     """
 

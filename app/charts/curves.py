@@ -1,7 +1,7 @@
 """Quantities over time as steps: each value holds until the next.
 
 SVG without script or inline style that stretches to the box a page gives it; what the axes say stands in the page.
-Colours come from static/css/memory.css by class. However many values a curve has, no more points are drawn than fit:
+Colors come from static/css/memory.css by class. However many values a curve has, no more points are drawn than fit:
 where they are closer than that, the least and the greatest of each column are, so that no extreme is lost.
 """
 

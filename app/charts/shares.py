@@ -1,6 +1,6 @@
 """How something is made up: lying bars and upright columns of parts, as SVG without script or inline style.
 
-They stretch to the box that a page gives them; all text about them stands in the page, or in their titles. Colours come
+They stretch to the box that a page gives them; all text about them stands in the page, or in their titles. Colors come
 from static/css/trace.css by the keys of the parts.
 """
 
@@ -19,7 +19,7 @@ GAP = 0.15
 
 @dataclass(frozen=True)
 class Part:
-    """What one colour stands for. key: the end of its class."""
+    """What one color stands for. key: the end of its class."""
 
     key: str
     name: str

@@ -1,6 +1,6 @@
 """Small charts beside tables: the first few rows as bars, and how values are distributed.
 
-SVG without script or inline style; colours come from static/css/bars.css by class. No name goes in unescaped.
+SVG without script or inline style; colors come from static/css/bars.css by class. No name goes in unescaped.
 """
 
 import math

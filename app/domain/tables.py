@@ -19,7 +19,7 @@ ROOT = 0
 
 
 class FrameKind(IntEnum):
-    """What sort of code a frame is. Charts colour by it; the order is part of the stored form."""
+    """What sort of code a frame is. Charts color by it; the order is part of the stored form."""
 
     USER = 0
     KERNEL = 1

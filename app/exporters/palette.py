@@ -1,4 +1,4 @@
-"""Colours of flame graph frames.
+"""Colors of flame graph frames.
 
 static/css/flamegraph.css has the same values for the page, and static/js/charts/flamegraph/palette.js the same choice
 of shade, so that the page and the SVG are one picture; a test holds them equal.
@@ -15,7 +15,7 @@ GROUP = "group"
 
 @dataclass(frozen=True)
 class Theme:
-    """The colours of one theme, as #rrggbb.
+    """The colors of one theme, as #rrggbb.
 
     kinds: the two ends of a kind's shades. hot: from no self weight to the most. diff: less, the same, more; few:
     too few samples to tell. text: on frames; diff_text: on those of a difference. ground: what frames stand on.
@@ -130,12 +130,12 @@ def fnv1a(text: str) -> int:
 
 
 def module_name(module: str) -> str:
-    """The last part of a module's path: what is coloured and listed by module."""
+    """The last part of a module's path: what is colored and listed by module."""
     return module.rstrip("/").split("/")[-1] or "[unknown]"
 
 
 def module_slots(modules: Iterable[str]) -> dict[str, int]:
-    """Which of the module colours each module has, given the heaviest first: its hash's, or the next that is free."""
+    """Which of the module colors each module has, given the heaviest first: its hash's, or the next that is free."""
     slots: dict[str, int] = {}
     taken: set[int] = set()
     for name in map(module_name, modules):
@@ -155,7 +155,7 @@ def shade(ends: tuple[str, str], step: int) -> str:
 
 
 def mixed(stops: tuple[str, ...], at: float) -> str:
-    """The colour at `at` (0–1) of a ramp through `stops`."""
+    """The color at `at` (0–1) of a ramp through `stops`."""
     place = min(1.0, max(0.0, at)) * (len(stops) - 1)
     low = min(len(stops) - 2, int(place))
     part = place - low

@@ -272,7 +272,7 @@ def _told(tree: FlameTree, whole: int, left_out: int) -> str:
 
 
 class _Fills:
-    """Which class of colour each drawn row has: classes are made as they are met."""
+    """Which class of color each drawn row has: classes are made as they are met."""
 
     def __init__(self, tree: FlameTree, profile: Profile, rows: Array, look: Look, matches: frozenset[int]) -> None:
         self._tree, self._rows, self._matches = tree, rows, matches

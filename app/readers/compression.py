@@ -1,4 +1,4 @@
-"""Files as they are when unpacked: gzip, Zstandard and xz are recognised by content and unpacked as a stream.
+"""Files as they are when unpacked: gzip, Zstandard and xz are recognized by content and unpacked as a stream.
 
 Nothing is held in memory but the piece at work, and not more is unpacked than a limit allows, so that a small file
 that unpacks to a huge one is refused and not obeyed.

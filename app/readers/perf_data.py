@@ -1,4 +1,4 @@
-"""perf's own recording, perf.data: recognised here, and read by way of perf script's text.
+"""perf's own recording, perf.data: recognized here, and read by way of perf script's text.
 
 What perf writes depends on its version and on the machine that was recorded; perf itself knows it best. So the shell
 side runs `perf script` (workers/perf_tool.py) and hands its text to the reader of that: perf_sched or perf_lock where

@@ -64,7 +64,7 @@ class AdvicePage(Page):
 
 @blueprint.get("/results/<id>/advice")
 def show(id: str) -> Response:
-    """The findings, gravest first, and the rules with their thresholds."""
+    """The findings, most serious first, and the rules with their thresholds."""
     frame, profile = open_frame(id, "advice")
     thresholds = thresholds_of(request.args)
     found = advices(profile, frame.selection, thresholds)

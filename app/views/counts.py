@@ -82,7 +82,7 @@ class MetricRow:
 
 @dataclass(frozen=True)
 class CountsPage(Page):
-    """`/results/<id>/counts`. reading: what the colours of the bars say. optional: the columns shown beside event,
+    """`/results/<id>/counts`. reading: what the colors of the bars say. optional: the columns shown beside event,
     process, thread and value.
 
     notes: what is to be said of events that were measured in several runs."""
@@ -202,7 +202,7 @@ def _reading(charts: list[BarData]) -> str:
     if counted and not sampled:
         return "Counted, not sampled: how much in all, but not in which functions."
     stacked = "Each bar is stacked by the functions that took most of it"
-    return f"{stacked}; those of what was counted, not sampled, have one colour." if counted else f"{stacked}."
+    return f"{stacked}; those of what was counted, not sampled, have one color." if counted else f"{stacked}."
 
 
 def _rows(frame: Frame, profile: Profile, order: Order) -> pd.DataFrame:

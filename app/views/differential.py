@@ -97,7 +97,7 @@ def difference() -> Difference:
         ),
         reading=(
             f"Widths are those of {'the base' if pair.reverse else 'the other'}. Red is more in the other than in the "
-            "base, blue is less, pale the same, grey has fewer than 30 samples in both"
+            "base, blue is less, pale the same, gray has fewer than 30 samples in both"
             + (", as a share of each whole." if pair.normalise else ", as it was measured.")
             + _ungrouped(pair, selection)
         ),

@@ -206,7 +206,7 @@ def _nothing(frame: Frame) -> str:
 
 def _bar(id: str, profile: Profile, is_sandwich: bool) -> Bar:
     selection = selected()
-    colour = Choice("colour", "Colour by", one_of("colour", COLOURS, "kind"), "kind", tuple(COLOURS.items()))
+    colour = Choice("colour", "Color by", one_of("colour", COLOURS, "kind"), "kind", tuple(COLOURS.items()))
     address = f"/api/v1/results/{id}/flamegraph/search"
     try:
         matched = matched_text(_found(profile, selection))

@@ -20,7 +20,7 @@ LONGEST_SEQUENCE = 4096
 
 MARK_BYTES = 64
 
-# ECMA-48: control sequences (colours, cursor), control strings (window titles, links), and two-character escapes.
+# ECMA-48: control sequences (colors, cursor), control strings (window titles, links), and two-character escapes.
 _SEQUENCE = re.compile(
     r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|[\]PX^_][^\x07\x1b]{0,1000}(?:\x07|\x1b\\)|[ -/]{1,8}[0-~]|[0-OQ-WYZ\\`-~])"
 )
@@ -45,7 +45,7 @@ class Piece:
 
 
 def harmless(data: bytes) -> str:
-    """Text that shows `data`: colours and cursor movements left out, other control characters as signs."""
+    """Text that shows `data`: colors and cursor movements left out, other control characters as signs."""
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
     return _CONTROL.sub(_sign, _SEQUENCE.sub("", text))
 

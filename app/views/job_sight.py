@@ -57,7 +57,7 @@ _STOPPED = {
 
 @dataclass(frozen=True)
 class SubmissionRow:
-    """One thing that was handed over. badge: a state for the colour. position: how many are before it. unheard: since
+    """One thing that was handed over. badge: a state for the color. position: how many are before it. unheard: since
     when there is no sign of life."""
 
     title: str
@@ -240,7 +240,7 @@ def _unheard(one: SubmissionSight, seen_at: float) -> str:
 
 
 def _badge(state: BatchState) -> str:
-    """The job state whose colour fits."""
+    """The job state whose color fits."""
     if state is BatchState.DONE:
         return "stored"
     if state in (BatchState.FAILED, BatchState.TIME_LIMIT):

@@ -27,7 +27,7 @@ ROOM = 1.08
 
 @dataclass(frozen=True)
 class Key:
-    """What a colour stands for. most: its greatest value in the window. square: an area and no line."""
+    """What a color stands for. most: its greatest value in the window. square: an area and no line."""
 
     css: str
     label: str

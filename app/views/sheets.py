@@ -117,7 +117,7 @@ def sheet(
     """A page of `rows`, which are searched and sorted already (`asked`).
 
     url: where the name of a row leads. bar: the columns (percent) of what is dark and what is pale in it. mark: the
-    column whose word colours the mark before the name.
+    column whose word colors the mark before the name.
     """
     page = asked_page()
     scales = scales_of(rows, shown)

@@ -48,7 +48,7 @@ TOP = 6
 PERCENTS = scale_for(100, "percent")
 SHARES = {
     "utilization_percent": (
-        "GPU utilisation",
+        "GPU utilization",
         "Share of the time from the first step to the last in which a kernel ran.",
     ),
     "sm_efficiency_percent": (
@@ -98,7 +98,7 @@ class Busy:
 
 @dataclass(frozen=True)
 class Gap:
-    """A cause of idle time on all devices. css: its colour."""
+    """A cause of idle time on all devices. css: its color."""
 
     css: str
     name: str
@@ -276,7 +276,7 @@ def _busy(
     for device in devices[:MOST_ROWS]:
         label = where(device["rank"], device["device"])
         cells = [_cell(frame, part) for part in parts[device["rank"], device["device"]]]
-        svg = Markup(draw(f"Utilisation of {label} over time", cells, start, end))
+        svg = Markup(draw(f"Utilization of {label} over time", cells, start, end))
         found.append(Busy(label, svg, PERCENTS.quantity(device["utilization_percent"])))
     told = any(part["sm_efficiency_percent"] is not None for part in every)
     return tuple(found), ends([quantity(ms * NS_PER_MS, "ns").text for ms in (start, end)]), told

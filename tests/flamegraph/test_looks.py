@@ -109,9 +109,9 @@ def test_colours_are_those_of_the_theme_and_change_with_it(other_graph: Callable
         return pixel(graph, x, y - 6)
 
     assert drawn() == palette.shade(palette.DARK.kinds["user"], step)
-    graph.page.get_by_role("button", name="Colours: Light").click()
+    graph.page.get_by_role("button", name="Colors: Light").click()
     assert drawn() == palette.shade(palette.LIGHT.kinds["user"], step)
-    graph.page.get_by_role("button", name="Colours: As the system").click()
+    graph.page.get_by_role("button", name="Colors: As the system").click()
     assert drawn() == palette.shade(palette.DARK.kinds["user"], step)
     graph.page.emulate_media(color_scheme="light")
     assert drawn() == palette.shade(palette.LIGHT.kinds["user"], step)
@@ -223,7 +223,7 @@ def test_without_scripts_there_is_the_same_picture_and_links_to_zoom(other_graph
     picture.locator("a", has_text="all").first.click()
     page.wait_for_url(lambda url: "zoom=" not in url)
     page.get_by_label("Inverted").check()
-    page.get_by_label("Colour by").select_option("hot")
+    page.get_by_label("Color by").select_option("hot")
     page.get_by_role("button", name="Show").click()
     page.wait_for_url(re.compile("invert=1"))
     assert "colour=hot" in page.url and "q=leaf" in page.url

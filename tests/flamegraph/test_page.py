@@ -128,7 +128,7 @@ def test_the_address_is_the_whole_state(graph: Graph) -> None:
     graph.open("large0000000")
     page = graph.page
     page.get_by_label("Group by").select_option("process")
-    page.get_by_label("Colour by").select_option("module")
+    page.get_by_label("Color by").select_option("module")
     page.get_by_label("Root below").check()
     graph.settled()
     graph.ask("(panel) => panel.zoomTo(panel.picture.ids[panel.picture.rowNodes[panel.picture.rowStart[3]]])")

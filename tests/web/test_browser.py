@@ -211,13 +211,13 @@ def test_colours(watch: Callable[..., Watched], server: Served) -> None:
     page = watch(color_scheme="light").page
     page.goto(server.url)
     light = background(page)
-    page.click('[aria-label="Colours: Dark"]')
+    page.click('[aria-label="Colors: Dark"]')
     page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
     dark = background(page)
     assert dark != light
     page.goto(f"{server.url}/import")
     assert background(page) == dark and page.get_attribute("html", "data-theme") == "dark"
-    page.click('[aria-label="Colours: As the system"]')
+    page.click('[aria-label="Colors: As the system"]')
     page.wait_for_function("document.documentElement.dataset.theme === 'system'")
     assert background(page) == light
     page.emulate_media(color_scheme="dark")
@@ -381,7 +381,7 @@ def test_without_scripts(watch: Callable[..., Watched], server: Served) -> None:
     assert page.url.endswith("/hotspots?event=page-faults&by=module&sort=-total")
     assert page.locator("tbody tr").count() == 2
     with page.expect_navigation():
-        page.click('[aria-label="Colours: Dark"]')
+        page.click('[aria-label="Colors: Dark"]')
     assert page.get_attribute("html", "data-theme") == "dark"
     assert page.url.endswith("/hotspots?event=page-faults&by=module&sort=-total")
     assert page.locator("[data-open]").is_hidden()

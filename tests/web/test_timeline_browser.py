@@ -130,6 +130,7 @@ def test_a_trace_is_looked_through(page: Page, server: Served) -> None:
     page.mouse.click(*shown.place("t0", 0, 5_600_000))
     panel = page.locator('[data-timeline="panel"]')
     panel.get_by_text("ProfilerStep#5").first.wait_for()
+    shown.until("shown.details !== null")
     page.keyboard.press("ArrowDown")
     panel.get_by_role("heading", name="aten::mm").wait_for()
     assert panel.get_by_text("Launched 1 kernel").is_visible()

@@ -14,7 +14,7 @@ _NAME = re.compile(r"[a-z0-9_]+__[\w.:]+")
 _INSTANCES = re.compile(r"(\S+) \(.*\)", re.DOTALL)
 _QUOTED = re.compile(r'"([^"]*)"')
 _RANGE_WORDS = 6
-"""What follows the name of an NVTX range: type and value of its payload, of its colour, of its message."""
+"""What follows the name of an NVTX range: type and value of its payload, of its color, of its message."""
 
 
 class Reading(Measured):

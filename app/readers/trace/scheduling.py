@@ -31,7 +31,7 @@ WHERE = timed_events.RUNNING_BY_STACK
 SWITCHES = "switches"
 """How often threads left a CPU, in which state."""
 _KINDS = {STATES[RUN]: FrameKind.USER, STATES[READY]: FrameKind.ANNOTATION, STATES[PREEMPTED]: FrameKind.ANNOTATION}
-"""How states are drawn: running as code is, waiting for a CPU as what is told beside it; all else is grey."""
+"""How states are drawn: running as code is, waiting for a CPU as what is told beside it; all else is gray."""
 STATE, ON_CPU, CPUS = "state of a thread", "what a CPU ran", "CPUs"
 """The categories of the two sorts of slices, and the process in which the CPUs stand."""
 NOT_THERE = "switch away from a thread that did not run there: switches before it were lost"

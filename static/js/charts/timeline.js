@@ -86,7 +86,8 @@ class Timeline {
 
   /** Whether everything that is to be seen is there, and drawn. */
   get idle() {
-    return this.tracks.list.length > 0 && this.source.idle && this.view.resting && this.view.timing.count > 0;
+    const isPlaced = this.viewWord !== null;
+    return this.tracks.list.length > 0 && isPlaced && this.source.idle && this.view.resting && this.view.timing.count > 0;
   }
 
   colours() {
