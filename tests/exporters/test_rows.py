@@ -79,6 +79,19 @@ def test_what_csv_does_to_a_formula_it_does_to_nothing_else() -> None:
         " －1",
         "＠A",
         "\x0b\x0c =1",
+        "\N{SMALL EQUALS SIGN}1",
+        "\N{SMALL PLUS SIGN}1",
+        "\N{SMALL HYPHEN-MINUS}1",
+        "\N{SMALL COMMERCIAL AT}A",
+        "\N{MINUS SIGN}1",
+        "\N{HANGUL FILLER}=1",
+        "\N{HALFWIDTH HANGUL FILLER} =1",
+        "\N{COMBINING GRAPHEME JOINER}=1",
+        "\N{VARIATION SELECTOR-16}=1",
+        "\N{VARIATION SELECTOR-17}=1",
+        "\N{KHMER VOWEL INHERENT AQ}=1",
+        "\N{MONGOLIAN FREE VARIATION SELECTOR ONE}=1",
+        "\N{BRAILLE PATTERN BLANK}=1",
     ],
 )
 def test_a_text_like_a_formula_gets_an_apostrophe(text: str) -> None:
@@ -87,7 +100,9 @@ def test_a_text_like_a_formula_gets_an_apostrophe(text: str) -> None:
     assert heading.startswith(text[0]) and row.startswith(text[0])
 
 
-@pytest.mark.parametrize("text", ["", "a=1", "operator+", "1-1", " x", "\u00a0", "–1", "_Z3fooi", "std::a<b>"])
+@pytest.mark.parametrize(
+    "text", ["", "a=1", "operator+", "1-1", " x", "\u00a0", "–1", "\u3164x", "한=1", "_Z3fooi", "std::a<b>"]
+)
 def test_any_other_text_stands_as_it_is(text: str) -> None:
     assert csv_cell(text) == text
 
