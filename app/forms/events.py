@@ -52,6 +52,8 @@ def _split_line(line: str) -> list[str]:
 
 def event_problem(event: str) -> str | None:
     """What is wrong with the text of one event, or None. Whether a host knows it is for the preflight to say."""
+    if not event.strip():
+        return "One of the events has no name. Write its name, or remove it from the list."
     if event.startswith("-"):
         return f"“{event}” starts with a hyphen, as an option does. Write the event's name alone."
     if _PLACEHOLDER.fullmatch(event):

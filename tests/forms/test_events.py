@@ -55,6 +55,11 @@ def test_texts_that_are_no_event(event: str) -> None:
     assert event_problem(event)
 
 
+@pytest.mark.parametrize("event", ["", " ", "\t"])
+def test_an_event_without_a_name_is_said_to_have_none(event: str) -> None:
+    assert "has no name" in (event_problem(event) or "")
+
+
 INDEX = EventIndex.of(
     [
         PerfEvent("sched:sched_switch", "tracepoint"),
