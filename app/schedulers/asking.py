@@ -1,7 +1,7 @@
 """What all batch systems have in common: scripts that never change, and the telling of silence from refusal."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -80,18 +80,20 @@ class Voice:
         raise InvalidRequest(message)
 
 
-def refuse(title: str, program: str, options: Iterable[tuple[str, str]], kept: Sequence[str]) -> None:
+def refuse(title: str, program: str, options: Iterable[tuple[str, str]], kept: Collection[str]) -> None:
     """Raises InvalidRequest where further arguments would make something else of it than one job that runs once.
 
-    options: each with the word that it stands in. kept: the options that are not for the user; a long one may be cut
-    short.
+    options: each by its full name, with the word that it stands in. kept: the options that are not for the user.
     """
     for option, word in options:
-        for name in kept:
-            cut = name.startswith("--") and len(option) > 3 and name.startswith(option)
-            if option == name or cut:
-                raise InvalidRequest(
-                    f"{title} is given {name} by Perfloom itself, or cannot run a recording with it. Remove {word!r} "
-                    f"from the further arguments of {program}.",
-                    ARGUMENTS,
-                )
+        if option in kept:
+            short = f", or write in full the option that {word!r} is short for" if _cut_short(word, option) else ""
+            raise InvalidRequest(
+                f"{title} is given {option} by Perfloom itself, or cannot run a recording with it. Remove {word!r} "
+                f"from the further arguments of {program}{short}.",
+                ARGUMENTS,
+            )
+
+
+def _cut_short(word: str, option: str) -> bool:
+    return word.startswith("--") and word.partition("=")[0] != option

@@ -44,9 +44,12 @@ SPREAD = re.compile(r"\bspan\s*\[|\{|\|\|")
 
 KEPT = (
     *("-J", "-o", "-oo", "-e", "-eo", "-K", "-I", "-Ip", "-Is", "-ISp", "-ISs", "-IS", "-IX", "-r", "-Zs", "-Z", "-i"),
-    *("-is", "-h", "-V", "-pack", "-f", "-H"),
+    *("-is", "-h", "-V", "-pack", "-f", "-H", "-jsdl", "-jsdl_strict", "-json", "-yaml"),
 )
 """Options that would make something else of it than one job that runs once, and that is found again."""
+
+OTHERS = ("-Jd", "-env", "-eptl", "-ext", "-freq", "-hl", "-hostfile", "-outdir", "-rcacct", "-rn", "-rnc")
+"""Options of LSF 9.1 to 10.1 that begin like one of them and are for the user."""
 
 ALONE = ("-B", "-N", "-Ne", "-x", "-hl", "-rn", "-ul", "-tty", "-ti", "-XF", "-datachk")
 """Options without a value."""
@@ -104,7 +107,7 @@ class Lsf:
 
     def submit(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:
         batch, mpi = spec.batch, spec.mpi
-        refuse(self.title, "bsub", ((word.partition("=")[0], word) for word in batch.arguments), KEPT)
+        refuse(self.title, "bsub", ((_option(word), word) for word in batch.arguments), KEPT)
         _refuse_commands(batch.arguments)
         # -rn: never run again, even where the queue would.
         argv = ["bsub", "-J", job_name, "-o", output, "-rn"]
@@ -202,6 +205,11 @@ class Lsf:
             Queue(row[1], row[1] in default[:1], row[3] == "Open" and row[4] == "Active", None, _counts(row[5]))
             for row in rows
         )
+
+
+def _option(word: str) -> str:
+    """The option of a word, as far as it matters. Its value may be glued to it: -Jname."""
+    return max((option for option in (*KEPT, *OTHERS) if word.startswith(option)), key=len, default=word)
 
 
 def _refuse_commands(arguments: Sequence[str]) -> None:

@@ -34,7 +34,8 @@ LONG_ALONE = frozenset(_LONG_ALONE.split())
 
 
 def parse(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """(option, word it stands in) of each option; a short one as -x, a long one as it is written, without its value.
+    """(option, word it stands in) of each option; a short one as -x, a long one in full, without its value. A long one
+    may be cut short: then each that it may be short for is there, as what else begins so differs between versions.
 
     Raises InvalidRequest for a word that is neither an option nor the value of one. A long option that is not known (a
     plugin's, or of a later version) has no value but behind =, as otherwise a script's name could hide behind it.
@@ -47,7 +48,7 @@ def parse(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
         before = word
         if word.startswith("--"):
             option, equals, _ = word.partition("=")
-            yield option, word
+            yield from ((f"--{name}", word) for name in _in_full(option[2:]))
             needs_value = not equals and _takes_value(option[2:])
         else:
             needs_value = False
@@ -68,10 +69,14 @@ def parse(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _takes_value(name: str) -> bool:
     """Whether the next word belongs to a long option. It may be cut short, as long as it is not ambiguous."""
-    if name in LONG_WITH_VALUE or name in LONG_ALONE:
-        return name in LONG_WITH_VALUE
-    fits = [known for known in LONG_WITH_VALUE | LONG_ALONE if known.startswith(name)]
+    fits = _in_full(name)
     return len(fits) == 1 and fits[0] in LONG_WITH_VALUE
+
+
+def _in_full(name: str) -> list[str]:
+    """The long options that a name may stand for: getopt_long takes it as it is, or for the only one that begins so."""
+    known = LONG_WITH_VALUE | LONG_ALONE
+    return [name] if name in known else sorted(each for each in known if each.startswith(name)) or [name]
 
 
 def _positional(word: str, before: str) -> str:

@@ -50,7 +50,7 @@ KEPT = (
         "--test-only",
         "--requeue",
     ),
-    *("--output", "-o", "--error", "-e", "--help", "-h", "--usage", "--version", "-V", "--clusters", "-M"),
+    *("--output", "-o", "--error", "-e", "--help", "-h", "--usage", "--version", "-V", "--clusters", "--cluster", "-M"),
 )
 """Options that would make something else of it than one job that runs once, and that is found again."""
 
@@ -115,7 +115,8 @@ class Slurm:
         batch, mpi = spec.batch, spec.mpi
         refuse(self.title, "sbatch", parse(batch.arguments), KEPT)
         # % is a sign of its own in the name of the output. The environment is that of the shell that submits, whatever
-        # SBATCH_EXPORT says: --export=NONE would have the login shell's read in again, and with it another PATH.
+        # SBATCH_EXPORT says. Another --export in the user's words comes later and counts: the job's scripts set what
+        # the job and its target ask for themselves, in the batch script and in each rank.
         argv = ["sbatch", "--parsable", f"--job-name={job_name}", f"--output={output.replace('%', '%%')}"]
         argv += ["--no-requeue", "--export=ALL"]
         if batch.queue:

@@ -66,6 +66,22 @@ def test_sbatch(spec: dict[str, Any], words: list[str]) -> None:
         ({"mpi": MPI, "batch": Batch(resources="1*{a}+7*{b}")}, ["-n", "8", "-R", "1*{a}+7*{b}"]),
         ({"mpi": MPI, "batch": Batch(resources="{a} || {b}")}, ["-n", "8", "-R", "{a} || {b}"]),
         ({"batch": Batch(arguments=("-M", "500", "-Jd", "text"))}, ["-M", "500", "-Jd", "text"]),
+        *[
+            ({"batch": Batch(arguments=(word,))}, [word])
+            for word in (
+                "-Jdtext",
+                "-R[x]",
+                "-hostfile=x",
+                "-rn",
+                "-hl",
+                "-outdir/x",
+                "-ext=x",
+                "-Ne",
+                "-env=all",
+                "-We5",
+                "-a=b",
+            )
+        ],
         ({"batch": Batch(nodes=2)}, []),
     ],
 )
@@ -81,7 +97,17 @@ def test_bsub(spec: dict[str, Any], words: list[str]) -> None:
         *[(SchedulerName.SLURM, word) for word in ("--test-only", "-Jx", "--job-name", "--output=x", "--clusters=all")],
         # Behind options without a value in one word.
         *[(SchedulerName.SLURM, word) for word in ("-Ha1-9", "-vW", "-sJname", "--external")],
+        # Cut short as getopt_long takes it, also where only some versions have another option that begins so.
+        *[(SchedulerName.SLURM, word) for word in ("--j=x", "--j", "--jo=x", "--ar=1-9", "--wra=x", "--cluster=all")],
+        *[
+            (SchedulerName.SLURM, word)
+            for word in ("--w", "--o=x", "--ou=x", "--er=x", "--te", "--req", "--vers", "--us")
+        ],
         *[(SchedulerName.LSF, word) for word in ("-K", "-I", "-J", "-o", "-oo", "-r", "-pack")],
+        *[(SchedulerName.LSF, word) for word in ("-jsdl", "-jsdl_strict", "-json", "-yaml", "-jsonfile", "-json=file")],
+        # Glued to its value.
+        *[(SchedulerName.LSF, word) for word in ("-Jx", "-J=x", "-Jx[1-9]", "-J%5", "-o/tmp/x", "-oo/tmp/x", "-Ispx")],
+        *[(SchedulerName.LSF, word) for word in ("-e/tmp/x", "-eo/tmp/x", "-i/tmp/x", "-is/tmp/x", "-fa>b", "-packx")],
     ],
 )
 def test_what_is_more_than_one_job_that_runs_once_is_refused(name: SchedulerName, word: str) -> None:
@@ -154,6 +180,7 @@ def test_a_word_that_sbatch_would_take_for_the_script(words: tuple[str, ...]) ->
         ("--const", "haswell", "--comment", "--"),
         ("--comment", "any words", "--of-a-plugin=value"),
         ("-x", "n1,n2", "--nice=5"),
+        ("--export=NONE", "--exclus", "--cluster-c=x", "--constr", "haswell", "--wait-all=1", "--err-of-a-plugin=x"),
     ],
     ids=" ".join,
 )

@@ -13,6 +13,7 @@ from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour
 from perfloom.domain.targets import BatchState
 from perfloom.schedulers.sbatch_options import LONG_ALONE, LONG_WITH_VALUE, SHORT_WITH_VALUE
+from perfloom.schedulers.slurm import KEPT
 from tests import servers
 from tests.batch import Slurm, executable
 from tests.schedulers.jobs import Jobs, until
@@ -141,6 +142,25 @@ def test_options_with_a_value_are_those_of_the_real_sbatch(slurm_jobs: Jobs) -> 
         said = slurm_jobs.system.run(["sbatch", "--test-only", "--wrap=true", f"-{letter}"])[1]
         if "invalid option" not in said:
             assert ("requires an argument" in said) == (letter in SHORT_WITH_VALUE), (letter, said)
+
+
+def test_what_the_real_sbatch_takes_for_an_option_of_ours_is_refused(slurm_jobs: Jobs) -> None:
+    """Its getopt_long takes a long option cut short, as long as no other begins so."""
+    taken = []
+    for name in (name for name in KEPT if name.startswith("--")):
+        for cut in (name[:length] for length in range(3, len(name) + 1)):
+            said = slurm_jobs.system.run(["sbatch", "--test-only", "--wrap=true", cut])[1]
+            if "unrecognized option" not in said and "is ambiguous" not in said:
+                taken.append(cut)
+                with pytest.raises(InvalidRequest, match="Remove"):
+                    slurm_jobs.submit("true", batch=Batch(arguments=(f"{cut}=x",)))
+    assert {"--j", "--jo", "--job-name", "--arr"} <= set(taken)
+
+
+def test_another_environment_is_taken(slurm_jobs: Jobs) -> None:
+    """What the user says of it comes behind ours, and counts."""
+    slurm_jobs.wait(slurm_jobs.submit("/usr/bin/env", batch=Batch(arguments=("--export=OF_USER=1",))))
+    assert "OF_USER=1" in slurm_jobs.printed().splitlines()
 
 
 @pytest.mark.parametrize("words", [["{script}"], ["--", "{script}"], ["--mem=10M", "{script}"]])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.domain.jobs import Batch, JobSpec, JobState, Splitting
+from perfloom.domain.jobs import Batch, JobSpec, JobState, Mpi, MpiFlavour, Splitting
 from perfloom.domain.targets import BatchState, Target
 from perfloom.store.jobs import POLLED
 from perfloom.workers import steps
@@ -44,6 +44,19 @@ def test_a_job_in_the_queue_becomes_a_result(road: Road, queue: Target) -> None:
     assert job.outcome is not None and job.outcome.exit_status == 0 and nothing_left(job)
     (submission,) = sight_of(road, job).submissions
     assert submission.native.isdigit() and submission.batch is not None
+
+
+@pytest.mark.parametrize("system", ["slurm"], indirect=True)
+@pytest.mark.parametrize("words", [("--export=NONE",), ("--export=OF_USER=1", "--get-user-env")], ids="".join)
+def test_a_job_that_gets_another_environment_from_slurm(road: Road, queue: Target, words: tuple[str, ...]) -> None:
+    """What the job and its target set is there in each rank all the same."""
+    show = ("sh", "-c", 'echo "of the job: [$OF_JOB]"; exec "$@"', "sh", *BUSY)
+    batch, mpi = Batch(arguments=words), Mpi(MpiFlavour.SRUN, ranks=2)
+    job = run(road, at(queue, *show, batch=batch, mpi=mpi, environment={"OF_JOB": "1"}), 60)
+    assert (job.state, job.result_id, job.reason) == (JobState.STORED, job.id, None), files_of(road, job).tail()
+    assert files_of(road, job).tail().count("of the job: [1]") == 2
+    profile = road.store.results.open(job.id)
+    assert {row["rank"] for row in profile.threads.to_pylist()} == {0, 1} and nothing_left(job)
 
 
 def test_runs_at_the_same_time_are_jobs_of_their_own(road: Road, queue: Target) -> None:
