@@ -4,7 +4,6 @@ import gc
 import importlib
 import logging
 import os
-import signal
 import sys
 import warnings
 from typing import Any
@@ -20,8 +19,6 @@ from perfloom.workers.facts_probe import host_name
 from perfloom.workers.logs import set_up_logging
 
 QUEUES = {"launch": LAUNCH_QUEUE, "target": TARGET_QUEUE, "read": READ_QUEUE}
-POOLS = {"launch": "prefork", "target": "threads", "read": "prefork"}
-"""Who waits for other machines needs threads, not processes, and shares connections and secrets in one memory."""
 
 
 def work(settings: Settings, queue: str, count: int) -> int:
@@ -30,38 +27,28 @@ def work(settings: Settings, queue: str, count: int) -> int:
     tasks.register(app, settings)
     app.finalize()
     if queue == "read":
-        # Once for all processes rather than in each.
         importlib.import_module("perfloom.workers.reading")
         warming.begin()
-        signals.worker_process_init.connect(_begin_spare, weak=False)
+        # What is read first waits for nothing to be loaded.
+        read_spare.begin()
     worker: Any = Worker(
         app=app,
         hostname=f"{queue}-{os.getpid()}@{host_name()}",
         queues=[QUEUES[queue]],
         concurrency=count,
-        pool=POOLS[queue],
+        # What computes is a process of its own; threads share one memory of connections, secrets and libraries.
+        pool="threads",
         optimization="fair",
         loglevel=logging.WARNING,
         quiet=True,
         without_gossip=True,
         without_mingle=True,
     )
-    # What is loaded now is shared with the processes that are forked: none of it is looked at for garbage there.
+    # What is loaded now stays, and is not looked through for garbage.
     gc.collect()
     gc.freeze()
     worker.start()
     return int(worker.exitcode or 0)
-
-
-@signals.worker_process_init.connect
-def _die_with_worker(**_: object) -> None:
-    """Whoever kills the worker ends what it works on, too. A program that it started is not part of that."""
-    processes.die_with_parent(signal.SIGKILL, os.getppid())
-
-
-def _begin_spare(**_: object) -> None:
-    """What is read first waits for nothing to be loaded."""
-    read_spare.begin()
 
 
 @signals.setup_logging.connect

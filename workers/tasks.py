@@ -19,7 +19,7 @@ from perfloom.queue import (
     Queue,
 )
 from perfloom.store import open_store
-from perfloom.workers import read_spare, steps
+from perfloom.workers import processes, read_spare, steps
 from perfloom.workers.checks import check_json
 from perfloom.workers.road import Road, open_road
 from perfloom.workers.tidying import tidy
@@ -49,6 +49,7 @@ def register(app: Celery, settings: Settings) -> None:
             steps.advance(road(), job_id, (READ_TASK,))
         finally:
             read_spare.begin()
+            processes.give_memory_back()
 
     @app.task(name=TARGET_TASK)
     def at_target(job_id: str) -> None:
