@@ -264,6 +264,8 @@ def mended(perf_data: Path, scratch: Path) -> Mended | None:
         with open(copy, "r+b") as file:
             file.write(plan.header)
             file.truncate(plan.end)
+            file.seek(plan.end)
+            file.write(plan.features)
     return Mended(copy, plan.defect)
 
 

@@ -6,10 +6,14 @@ each feature; behind the records (offset, size) of each feature. perf knows the 
 features when it ends: one that was killed leaves a size of 0.
 """
 
+import io
 import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import IO, Any, cast
+
+import zstandard
 
 from .perf_data import MAGIC, SWAPPED_MAGIC, is_piped
 
@@ -24,6 +28,12 @@ _NUMBERS = re.compile(r"(?:perf version )?(\d{1,5})\.(\d{1,5})", re.ASCII)
 _THROTTLE = 5
 _AUXTRACE = 71
 """The record that raw data of a processor's trace follows, of the size that it tells."""
+_PACKED, _PACKED_SIZED = 81, 83
+"""Records that others are packed in, as one Zstandard stream; the second one tells how much it holds."""
+_COMPRESSED, _ZSTD = 27, (1, 1, 1, 1)
+"""The bit of the feature that tells how records are packed, and its content: version, algorithm, level, ratio. Then
+comes the room that the largest record takes unpacked, with the beginning of a record that the one before left."""
+_BESIDE, _PAGE, _MOST_ROOM = (1 << 16) + (1 << 17), 1 << 12, 1 << 30
 UNFINISHED = (
     "perf was ended before it finished this recording: it has the records that perf had written by then, and neither "
     "those that it still held nor what it notes at the end."
@@ -32,18 +42,20 @@ UNFINISHED = (
 
 @dataclass(frozen=True)
 class Repair:
-    """What to change in a copy of a file so that perf reads it. header: its new first bytes. end: where it ends then.
-    defect: what is missing, a sentence."""
+    """What to change in a copy of a file so that perf reads it. header: its new first bytes. end: where its records end
+    then. features: what follows them. defect: what is missing, a sentence."""
 
     header: bytes
     end: int
+    features: bytes
     defect: str
 
 
 def repair(data: Data) -> Repair | None:
     """How to make a file readable whose end is missing, or was never written; None where nothing is, or can be done.
 
-    data: all of the file. Its whole records are kept, and none of the sections that follow them.
+    data: all of the file. Its whole records are kept, and none of the sections that follow them, but of compression:
+    without it perf would not unpack its records.
     """
     order = _order(data)
     if order is None:
@@ -51,19 +63,37 @@ def repair(data: Data) -> Repair | None:
     words = list(struct.unpack_from(f"{order}{HEADER_BYTES // 8}Q", data))
     start, length, size = words[_DATA_OFFSET], words[_DATA_SIZE], len(data)
     finished = length > 0
-    if (finished and start + length <= size) or not HEADER_BYTES <= start < size:
+    missing = start + length - size
+    if missing <= 0:
+        missing = _length_told(data, order, words) - size
+    if (finished and missing <= 0) or not HEADER_BYTES <= start < size:
         return None
-    end = start
-    for _, end in _records(data, order, start, size):
-        pass
+    end, room = _whole_records(data, order, start, start + length if finished else size)
     if end <= start:
         return None
     words[_DATA_SIZE] = end - start
     words[_FEATURES_AT // 8 :] = [0] * (HEADER_BYTES // 8 - _FEATURES_AT // 8)
-    cut = f"The recording was cut short: its last {start + length - size:,} bytes are missing."
+    features = b""
+    if room:
+        words[_FEATURES_AT // 8] = 1 << _COMPRESSED
+        content = struct.pack(f"{order}5I", *_ZSTD, -(-(room + _BESIDE) // _PAGE) * _PAGE)
+        features = struct.pack(f"{order}2Q", end + 16, len(content)) + content
+    cut = f"The recording was cut short: its last {missing:,} bytes are missing."
     # The magic is text, and no number in the order of the machine.
     header = bytes(data[:8]) + struct.pack(f"{order}{HEADER_BYTES // 8}Q", *words)[8:]
-    return Repair(header, end, cut if finished else UNFINISHED)
+    return Repair(header, end, features, cut if finished else UNFINISHED)
+
+
+def _length_told(data: Data, order: str, words: list[int]) -> int:
+    """How long a file is by its header: to the end of its records, or of the last feature behind them."""
+    table = words[_DATA_OFFSET] + words[_DATA_SIZE]
+    end = table + 16 * words[_FEATURES_AT // 8].bit_count()
+    if not words[_DATA_SIZE] or end > len(data):
+        return max(table, end if words[_DATA_SIZE] else 0)
+    for place in range(table, end, 16):
+        offset, length = struct.unpack_from(f"{order}2Q", data, place)
+        end = max(end, offset + length)
+    return end
 
 
 def throttled(data: Data) -> int:
@@ -73,7 +103,7 @@ def throttled(data: Data) -> int:
     if order is None:
         return 0
     start, length = struct.unpack_from(f"{order}2Q", data, 8 * _DATA_OFFSET)
-    return sum(kind == _THROTTLE for kind, _ in _records(data, order, start, min(start + length, len(data))))
+    return sum(kind == _THROTTLE for kind, _, _ in _records(data, order, start, min(start + length, len(data))))
 
 
 def written_by(data: Data) -> str | None:
@@ -124,8 +154,8 @@ def _order(data: Data) -> str | None:
     return {MAGIC: "<", SWAPPED_MAGIC: ">"}.get(head[:8])
 
 
-def _records(data: Data, order: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """(type, where it ends) of each record between two places, as far as they are there whole."""
+def _records(data: Data, order: str, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """(type, where it begins, where it ends) of each record between two places, as far as they are there whole."""
     record, number = struct.Struct(f"{order}IHH"), struct.Struct(f"{order}Q")
     at = start
     while at + record.size <= end:
@@ -134,5 +164,40 @@ def _records(data: Data, order: str, start: int, end: int) -> Iterator[tuple[int
             length += number.unpack_from(data, at + record.size)[0]
         if length < record.size or at + length > end:
             return
+        yield kind, at, at + length
         at += length
-        yield kind, at
+
+
+class _Room(io.RawIOBase):
+    """Takes what is unpacked and keeps nothing of it. taken: how many bytes since `taken` was set to 0."""
+
+    taken = 0
+
+    def write(self, data: Any) -> int:
+        self.taken += len(data)
+        return len(data)
+
+    def writable(self) -> bool:
+        return True
+
+
+def _whole_records(data: Data, order: str, start: int, last: int) -> tuple[int, int]:
+    """(where the last record ends that is there whole and can be unpacked, how much the largest is unpacked), of those
+    that end before `last`."""
+    end, most, room = start, 0, _Room()
+    with zstandard.ZstdDecompressor().stream_writer(cast("IO[bytes]", room), closefd=False) as unpacker:
+        for kind, at, after in _records(data, order, start, min(last, len(data))):
+            if kind in (_PACKED, _PACKED_SIZED):
+                packed = data[at + 8 : after]
+                if kind == _PACKED_SIZED and len(packed) >= 8:
+                    (length,) = struct.unpack_from(f"{order}Q", packed)
+                    packed = packed[8 : 8 + length]
+                room.taken = 0
+                try:
+                    unpacker.write(packed)
+                except zstandard.ZstdError:
+                    break
+                if (most := max(most, room.taken)) > _MOST_ROOM:
+                    break
+            end = after
+    return end, most

@@ -82,6 +82,14 @@ def test_what_is_missing_is_counted() -> None:
     )
 
 
+def test_features_that_are_cut_off_are_left_out(spin: bytes) -> None:
+    start, size = data_section(spin)
+    for missing in (1, 100, len(spin) - start - size):
+        plan = repair(spin[: len(spin) - missing])
+        assert plan is not None and plan.end == start + size
+        assert missing > 100 or f"its last {missing} bytes are missing" in plan.defect
+
+
 def test_who_wrote_it(spin: bytes) -> None:
     assert written_by(unfinished(spin)) is None
     assert written_by(b"") is None and written_by(b"PERFILE2" + bytes(8)) is None
@@ -132,3 +140,22 @@ def test_throttling_is_counted(spin: bytes, order: str) -> None:
     assert throttled(made(records, 16 + 32 + 8, order)) == 1
     assert throttled(made(records, 1 << 60, order)[:-20]) == 3
     assert throttled(b"") == throttled(b"cut") == throttled(spin) == 0
+
+
+def test_compressed_records_keep_what_perf_needs_to_unpack_them() -> None:
+    unpacked = bytes(300_000)
+    packer = zstandard.ZstdCompressor().compressobj()
+    first = packer.compress(unpacked) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    second = packer.compress(b"x" * 50) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    records = [struct.pack("<IHH", 81, 0, 8 + len(data)) + data for data in (first, second)]
+    sized = struct.pack("<IHHQ", 83, 0, 24 + len(first), len(first)) + first + bytes(8)
+    for whole in (b"".join(records), sized):
+        plan = repair(made(whole + record(16)[:9], 0))
+        assert plan is not None and plan.end == 104 + len(whole)
+        assert struct.unpack_from("<Q", plan.header, 72) == (1 << 27,)
+        place, length, version, algorithm, _, _, room = struct.unpack("<2Q5I", plan.features)
+        assert (place, length, version, algorithm) == (plan.end + 16, 20, 1, 1)
+        assert 300_000 + 65_536 <= room < 600_000
+    damaged = struct.pack("<IHH", 81, 0, 40) + b"\xff" * 32
+    plan = repair(made(record(16) + damaged, 0))
+    assert plan is not None and (plan.end, plan.features) == (104 + 16, b"")

@@ -7,6 +7,7 @@ import gzip
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -204,14 +205,33 @@ def test_a_recording_cut_at_every_place(settings: Settings, tmp_path: Path) -> N
     assert max(counts) <= whole
 
 
-def test_a_recording_whose_perf_was_killed_is_read_as_far_as_it_was_written(settings: Settings, tmp_path: Path) -> None:
+@pytest.mark.parametrize("packed", [(), ("-z",)])
+def test_a_recording_whose_perf_was_killed_is_read_as_far_as_it_was_written(
+    settings: Settings, tmp_path: Path, packed: tuple[str, ...]
+) -> None:
     perf, path = require("perf"), tmp_path / "killed.data"
     spin = [sys.executable, "-c", "while True: pass"]
-    argv = [perf, "record", "-q", "-e", "cpu-clock", "-F", "4999", "-m", "4", "-g", "-o", str(path), "--", *spin]
+    argv = [
+        perf,
+        "record",
+        "-q",
+        "-e",
+        "cpu-clock",
+        "-F",
+        "4999",
+        "-m",
+        "4",
+        "-g",
+        *packed,
+        "-o",
+        str(path),
+        "--",
+        *spin,
+    ]
     with subprocess.Popen(argv, stderr=subprocess.DEVNULL, start_new_session=True) as process:
         try:
             deadline = time.monotonic() + 60
-            while not (path.exists() and path.stat().st_size > 100_000):
+            while not (path.exists() and path.stat().st_size > (30_000 if packed else 100_000)):
                 assert time.monotonic() < deadline and process.poll() is None
                 time.sleep(0.05)
         finally:
@@ -223,6 +243,19 @@ def test_a_recording_whose_perf_was_killed_is_read_as_far_as_it_was_written(sett
     assert not profile.meta.complete and "perf was ended before it finished" in profile.meta.reasons[0]
     (lost,) = (row for row in profile.losses.to_pylist() if row["reason"] == END_MISSING)
     assert "perf was ended before it finished" in lost["example"]
+
+
+def test_a_compressed_recording_that_was_cut_short(settings: Settings, tmp_path: Path) -> None:
+    perf, path = require("perf"), tmp_path / "packed.data"
+    work = [sys.executable, "-S", "-c", "sum(range(20_000_000))"]
+    argv = [perf, "record", "-q", "-z", "-m", "4", "-e", "cpu-clock", "-F", "4999", "-g", "-o", str(path), "--", *work]
+    subprocess.run(argv, check=True, stderr=subprocess.DEVNULL)
+    whole, raw = reading.read_profile(settings, [path]).samples.num_rows, path.read_bytes()
+    records = sum(struct.unpack_from("<2Q", raw, 40))
+    for end, least, most in ((len(raw) - 1, whole, whole), (records * 3 // 4, 1, whole - 1)):
+        (tmp_path / "cut.data").write_bytes(raw[:end])
+        cut = reading.read_profile(settings, [tmp_path / "cut.data"])
+        assert not cut.meta.complete and least <= cut.samples.num_rows <= most
 
 
 def test_a_recording_of_a_newer_perf_names_both_versions(settings: Settings, tmp_path: Path) -> None:
