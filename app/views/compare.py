@@ -46,7 +46,7 @@ from .tables import (
 
 blueprint = Blueprint("compare", __name__)
 MEASURES = ("self", "total")
-SCALES = (("", "Normalised"), ("0", "Absolute"))
+SCALES = (("", "Normalized"), ("0", "Absolute"))
 SORTS = ("change", "name", "module", "status", "base", "other")
 STATUS_WORDS = {FEW_SAMPLES: "few samples"}
 PICK_LIMIT = 200

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from flask import Blueprint, jsonify, request
 from werkzeug.wrappers import Response
 
+from ..analysis.compare import unknown_values
 from ..analysis.differential import grouped
 from ..analysis.flamegraph import Group, Order, flame_diff, search
+from ..analysis.matching import main_pair
 from ..charts.flamegraph import difference_payload
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
@@ -98,11 +100,21 @@ def difference() -> Difference:
         reading=(
             f"Widths are those of {'the base' if pair.reverse else 'the other'}. Red is more in the other than in the "
             "base, blue is less, pale the same, gray has fewer than 30 samples in both"
-            + (", as a share of each whole." if pair.normalise else ", as it was measured.")
+            + (", as a share of each whole." if _by_share(pair, selection) else ", as it was measured.")
             + _ungrouped(pair, selection)
         ),
         download=here("/compare/flamegraph.svg", download="1"),
     )
+
+
+def _by_share(pair: _Pair, selection: Selection) -> bool:
+    """Whether shares are compared: asked for, or all that samples tell."""
+    try:
+        events = main_pair(pair.base_profile, pair.other_profile, selection, selection)
+    except InvalidRequest:
+        # The graph itself says so.
+        return pair.normalise
+    return pair.normalise or bool(unknown_values(pair.base_profile, pair.other_profile, *events))
 
 
 def _ungrouped(pair: _Pair, selection: Selection) -> str:
