@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .domain.errors import InvalidRequest
-from .handed_secrets import with_secrets
+from .handed_secrets import FILE, with_secrets
 from .places import data_directory, make_private, network_filesystem, private_text, runtime_directory
 
 PREFIX = "PERFLOOM_"
@@ -318,6 +318,16 @@ class Settings:
         if not self.sqlite:
             return (self.data,)
         return (self.data, Path(self.database_url.partition("///")[2].partition("?")[0]).parent)
+
+    @property
+    def secret_files(self) -> tuple[Path, ...]:
+        """The files with secrets that this process may have: of the data directory, the catalogue, and those that its
+        environment names."""
+        found = [self.data / "token", self.data / "secret", self.data / "catalogue.sqlite"]
+        if self.sqlite:
+            found.append(Path(self.database_url.partition("///")[2].partition("?")[0]))
+        found += [Path(path) for name in SECRETS if (path := os.environ.get(f"{name}{FILE}"))]
+        return tuple(dict.fromkeys(path.absolute() for path in found))
 
     @property
     def redis_socket(self) -> Path:

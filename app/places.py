@@ -8,6 +8,7 @@ import stat
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from .domain.boundary import Place
 from .domain.errors import InvalidRequest, Unavailable
 
 # Locking and shared memory, which SQLite's journal needs, work on these between one machine's processes at best.
@@ -130,10 +131,21 @@ def network_filesystem(path: Path, mountinfo: str | None = None) -> str | None:
     return kind if kind in NETWORK_FILESYSTEMS else None
 
 
-def mounts() -> str:
-    """Which files this process sees: the boot of the machine and the mount namespace, see mount_namespaces(7)."""
+def place_of(uid: int | None = None) -> Place:
+    """Where programs of a user are that this process starts. uid: null for its own user."""
+    own = os.geteuid() if uid is None else uid
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    return f"{boot} {os.readlink('/proc/self/ns/mnt')}"
+    mounts, pids, users = (os.readlink(f"/proc/self/ns/{name}") for name in ("mnt", "pid", "user"))
+    return Place(_outside(own), boot, mounts, pids, users, root=own == 0)
+
+
+def _outside(uid: int) -> int:
+    """What the parent of this user namespace calls a user: see user_namespaces(7). The same in the machine's own."""
+    for line in Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines():
+        first, outside, count = map(int, line.split())
+        if first <= uid < first + count:
+            return outside + uid - first
+    return uid
 
 
 def reason(error: OSError) -> str:

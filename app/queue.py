@@ -140,7 +140,8 @@ class Queue:
         return any(host in (None, one.name) for one in seen) and self.answers()
 
     def check(self, spec_json: Mapping[str, Any], timeout_s: float) -> list[Finding] | None:
-        """What the worker of the machine finds about a JobSpec: whether command, directory and files are there.
+        """What the worker of the machine finds about a JobSpec: whether command, directory and files are there. It may
+        say in `server` which server asks.
 
         None where no worker answers within `timeout_s`.
         """

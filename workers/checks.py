@@ -3,18 +3,28 @@
 import os
 import pwd
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from perfloom.config import Settings
-from perfloom.domain.errors import InvalidRequest
+from perfloom.domain.errors import InvalidRequest, PerfloomError
 from perfloom.domain.facts import HostFacts
 from perfloom.domain.jobs import JobSpec, RecorderName, Scope
+from perfloom.launchers.quoting import join
 from perfloom.recorders.events import privileged
 from perfloom.recorders.preflight import Finding, Level, preflight
-from perfloom.workers import processes
+from perfloom.workers import job_user, processes
 from perfloom.workers.jobfiles import JobFiles, command_path, working_directory
+from perfloom.workers.transports.as_user import UserTransport
 
+LOOK = """for one in "$@"; do
+    s=
+    [ -e "$one" ] && s=e
+    [ -d "$one" ] && s=${s}d
+    [ -r "$one" ] && s=${s}r
+    [ -x "$one" ] && s=${s}x
+    printf '%s\\n' "$s"
+done"""
 TORCH_S = 2.0
 """How long a Python may take to say whether it has PyTorch: somebody waits for it."""
 
@@ -29,15 +39,23 @@ def check(
     host = facts.host
     own = files or JobFiles(settings.data)
     found = preflight(spec, facts)
-    found += [*_directory(spec, host), *_inputs(spec, host), *_command(spec, host, environment, own)]
-    found += _torch(spec, host, environment, own)
-    found += [*_process(spec, facts), *_disk(settings, host)]
+    if settings.run_as:
+        # It is that user who has to find all this, and nobody else may run anything of it.
+        found += _by_user(spec, host, settings.run_as)
+    else:
+        eyes = Eyes(_user())
+        found += [*_directory(spec, host, eyes), *_inputs(spec, host, eyes), *_command(spec, host, environment, own)]
+        found += [*_torch(spec, host, environment, own), *_process(spec, facts)]
+    found += _disk(settings, host)
     order = list(Level)
     return sorted(found, key=lambda finding: order.index(finding.level))
 
 
 def check_json(question: dict[str, object], facts: HostFacts, settings: Settings) -> dict[str, object]:
-    """The answer to a question of the catalogue: `{"findings": […]}`."""
+    """The answer to a question of the catalogue: `{"findings": […]}`. Its word `server`: who asks, see `job_user`."""
+    server = question.get("server")
+    if reason := job_user.refusal(settings, server if isinstance(server, dict) else None):
+        return {"findings": [Finding(Level.ERROR, "target", reason, "").to_json()]}
     try:
         spec = JobSpec.from_json(question)
     except InvalidRequest as error:
@@ -46,34 +64,72 @@ def check_json(question: dict[str, object], facts: HostFacts, settings: Settings
     return {"findings": [finding.to_json() for finding in check(spec, facts, settings, environment)]}
 
 
-def _directory(spec: JobSpec, host: str) -> Iterator[Finding]:
+class Eyes:
+    """What a user sees of paths: here this process's own."""
+
+    def __init__(self, user: str) -> None:
+        self.user = user
+
+    def sees(self, path: Path, kind: str) -> bool:
+        """kind: whether it exists ("e"), is a directory ("d"), may be read ("r") or entered ("x")."""
+        if kind in "ed":
+            return _exists(path) and (kind == "e" or path.is_dir())
+        return os.access(path, os.R_OK if kind == "r" else os.X_OK, effective_ids=True)
+
+
+class OtherEyes(Eyes):
+    """Those of another user, who looked at some paths."""
+
+    def __init__(self, user: str, paths: Sequence[str]) -> None:
+        """Raises Unavailable where nothing can be started as that user."""
+        super().__init__(user)
+        done = UserTransport(user).run(f"set -- {join(paths)}\n{LOOK}").text if paths else ""
+        self._seen = dict(zip(paths, done.split("\n"), strict=False))
+
+    def sees(self, path: Path, kind: str) -> bool:
+        """See Eyes."""
+        return kind in self._seen.get(str(path), "")
+
+
+def _by_user(spec: JobSpec, host: str, user: str) -> list[Finding]:
+    """What can be said of directory and input files where another user runs the job."""
+    paths = [str(Path(one)) for one in (spec.cwd, *spec.inputs) if one and "\0" not in one]
+    try:
+        eyes = OtherEyes(user, paths)
+    except (PerfloomError, OSError) as error:
+        text = error.message if isinstance(error, PerfloomError) else str(error)
+        return [Finding(Level.WARNING, "", f"Paths are not checked: {text}", "They are looked at when the job starts.")]
+    return [*_directory(spec, host, eyes), *_inputs(spec, host, eyes)]
+
+
+def _directory(spec: JobSpec, host: str, eyes: Eyes) -> Iterator[Finding]:
     if not spec.cwd:
         return
     path = Path(spec.cwd)
     why = None
     if not path.is_absolute():
         why = f"The working directory {spec.cwd} is no full path."
-    elif not _exists(path):
+    elif not eyes.sees(path, "e"):
         why = f"The directory {path} does not exist on {host}."
-    elif not path.is_dir():
+    elif not eyes.sees(path, "d"):
         why = f"{path} on {host} is no directory."
-    elif not os.access(path, os.R_OK | os.X_OK, effective_ids=True):
-        why = f"The directory {path} may not be entered by {_user()} on {host}."
+    elif not (eyes.sees(path, "r") and eyes.sees(path, "x")):
+        why = f"The directory {path} may not be entered by {eyes.user} on {host}."
     if why:
         advice = "Give a directory that is there, or leave it empty for one of the job's own."
         yield Finding(Level.ERROR, "cwd", why, advice)
 
 
-def _inputs(spec: JobSpec, host: str) -> Iterator[Finding]:
+def _inputs(spec: JobSpec, host: str, eyes: Eyes) -> Iterator[Finding]:
     for given in spec.inputs:
         path = Path(given)
         advice = "Check its spelling and its permissions, or leave it out."
         if not path.is_absolute():
             yield Finding(Level.ERROR, "inputs", f"The input file {given} is no full path.", "Begin it with /.")
-        elif not _exists(path):
+        elif not eyes.sees(path, "e"):
             yield Finding(Level.ERROR, "inputs", f"The input file {given} does not exist on {host}.", advice)
-        elif not os.access(path, os.R_OK, effective_ids=True):
-            yield Finding(Level.ERROR, "inputs", f"{_user()} may not read {given} on {host}.", advice)
+        elif not eyes.sees(path, "r"):
+            yield Finding(Level.ERROR, "inputs", f"{eyes.user} may not read {given} on {host}.", advice)
 
 
 def _command(spec: JobSpec, host: str, environment: Mapping[str, str], files: JobFiles) -> Iterator[Finding]:

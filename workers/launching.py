@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from perfloom.domain.errors import InvalidRequest
@@ -22,7 +23,7 @@ from perfloom.recorders import perf_record
 from perfloom.recorders.preflight import Level
 from perfloom.store.disk import disk_errors
 from perfloom.store.jobs import Job
-from perfloom.workers import processes, supervised, supervisor
+from perfloom.workers import job_user, processes, supervised, supervisor
 from perfloom.workers.checks import check
 from perfloom.workers.jobfiles import (
     JobFiles,
@@ -95,6 +96,8 @@ def launch(road: Road, job: Job, files: JobFiles) -> None:
         return
     if job.cancel_requested:
         raise Stopped
+    # It runs as this worker itself, whoever others run as.
+    job_user.refuse(replace(road.settings, run_as=""), job.details.get("server"))
     spec, facts = job.job_spec, road.facts()
     report = reporter(road, job)
     files.prepare()

@@ -2,7 +2,9 @@
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from perfloom.domain.errors import InvalidRequest, NotFound, PerfloomError, SecretNeeded, Unavailable, Unreachable
 from perfloom.domain.jobs import Batch, JobSpec
@@ -23,6 +25,7 @@ from perfloom.targets.probe import (
     with_earlier,
 )
 from perfloom.targets.questions import Answer, ProbeJob, Question
+from perfloom.workers import job_user
 from perfloom.workers.secrets import secrets_for
 from perfloom.workers.transports import Secrets, Transport, close_kept, close_of, open_transport
 
@@ -56,7 +59,7 @@ def answer(store: Store, check_id: str) -> None:
         return
     question = Question.from_json(asked.question)
     try:
-        found = carry_out(store, question, secrets_for(store, question.target))
+        found = carry_out(store, question, secrets_for(store, question.target), asked.question.get("server"))
     except PerfloomError as error:
         # A probe job goes on while somebody types.
         found = replace(Answer.failed(error), job=question.job if isinstance(error, SecretNeeded) else None)
@@ -75,13 +78,16 @@ def _owner(target: str) -> str:
     return f"target:{target}"
 
 
-def carry_out(store: Store, question: Question, secrets: Secrets) -> Answer:
-    """Do what is asked, keep what is found, and tell what is left to do. Raises PerfloomError."""
+def carry_out(store: Store, question: Question, secrets: Secrets, server: Mapping[str, Any] | None = None) -> Answer:
+    """Do what is asked, keep what is found, and tell what is left to do. server: who asks, see `job_user.refuse`.
+    Raises PerfloomError."""
     stored = store.targets.get(question.target)
     target = stored.target
     if question.close:
         close_kept(target)
         return Answer()
+    if target.ssh is None:
+        job_user.refuse(store.settings, server)
     if question.job is not None:
         with open_transport(target, secrets, store.settings.run_as, _owner(target.name)) as transport:
             if question.cancel:

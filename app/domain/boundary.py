@@ -3,17 +3,46 @@
 The same user is no boundary: a program may read, change and end whatever belongs to its user.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from .facts import HostFacts
+from .known import known
+
+FIRST_PIDS = "pid:[4026531836]"
+"""The PID namespace of the machine itself, which sees the processes of all others: PROC_PID_INIT_INO of Linux."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a process is. mounts: which files it sees, by the boot of the machine and the mount namespace."""
+    """Where a process is, see namespaces(7). boot: the boot of its machine.
+
+    uid: its user, as the parent of its user namespace knows it, so that two namespaces can be compared. root: whether
+    it is root in its own.
+    """
 
     uid: int
-    mounts: str
+    boot: str = ""
+    mounts: str = ""
+    pids: str = ""
+    users: str = ""
+    root: bool = False
+
+
+@dataclass(frozen=True)
+class Server:
+    """A web server for more than one person: where it is, and the files that hold its secrets."""
+
+    place: Place
+    secrets: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Server":
+        """The reverse of `to_json`."""
+        return cls(Place(**known(Place, data["place"])), tuple(map(str, data.get("secrets", ()))))
 
 
 START = (
@@ -22,14 +51,27 @@ START = (
 )
 
 
-def open_door(server: Place, facts: HostFacts | None) -> str:
-    """Why programs of others must not run where `facts` are of, empty where they may."""
-    if facts is None or facts.jobs_uid is None:
+def open_door(server: Place, jobs: Place | None, readable: Sequence[str] = ()) -> str:
+    """Why programs of others must not run in the place `jobs`, empty where they may. readable: files with secrets of
+    the server that they can read."""
+    if jobs is None:
         return f"No worker has said as which user it starts programs here, and they must not run as the server. {START}"
-    together = facts.jobs_mounts == server.mounts
-    if together and facts.jobs_uid in (server.uid, 0):
-        who = "root" if facts.jobs_uid == 0 else "the same user as the server"
-        return f"Programs on this machine would run as {who}, and could read its secrets. {START}"
-    if facts.readable_secrets:
-        return f"Programs on this machine could read {facts.readable_secrets[0]} of the server. {START}"
+    if not _apart(server, jobs):
+        if jobs.uid == 0 or (jobs.root and jobs.users == server.users):
+            return f"Programs on this machine would run as root, and could read the server's secrets. {START}"
+        if jobs.uid == server.uid:
+            return f"Programs on this machine would run as the server's own user, and could read its secrets. {START}"
+    if readable:
+        return f"Programs on this machine could read {readable[0]} of the server. {START}"
     return ""
+
+
+def _apart(server: Place, jobs: Place) -> bool:
+    """Whether programs there see neither the server's processes nor its files, whatever their user.
+
+    A mount namespace alone is none: /proc shows the server all the same. So do a user namespace, in which users may be
+    the same as outside, and the machine's own PID namespace, which sees into those of containers.
+    """
+    if server.boot != jobs.boot:
+        return True
+    return server.mounts != jobs.mounts and server.pids != jobs.pids and jobs.pids != FIRST_PIDS

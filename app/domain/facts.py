@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from .boundary import Place
 from .known import known
 
 TUPLES = ("perf_capabilities", "options", "stat_options", "readable_secrets")
@@ -29,8 +30,8 @@ class HostFacts:
     python: the interpreter that is found first; torch: the version of PyTorch that it has ("": none, or not looked
     for).
     hardware_counters: whether cycles and instructions can be counted here (virtual machines often have none).
-    checked_at: seconds since the epoch. jobs_uid: the user that programs run as there; jobs_mounts: which files they
-    see, by boot and mount namespace; readable_secrets: files with secrets of the server that they can read.
+    checked_at: seconds since the epoch. jobs: as whom and where programs run there; readable_secrets: files with
+    secrets of the server that they can read.
     """
 
     host: str
@@ -58,8 +59,7 @@ class HostFacts:
     torch: str = ""
     events: tuple[PerfEvent, ...] = ()
     limits: dict[str, str] = field(default_factory=dict)
-    jobs_uid: int | None = None
-    jobs_mounts: str = ""
+    jobs: Place | None = None
     readable_secrets: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -70,4 +70,5 @@ class HostFacts:
         kept = known(cls, data)
         events = tuple(PerfEvent(**event) for event in kept.get("events", ()))
         tuples = {name: tuple(kept.get(name, ())) for name in TUPLES}
-        return cls(**kept | tuples | {"events": events})
+        jobs = Place(**known(Place, kept["jobs"])) if kept.get("jobs") else None
+        return cls(**kept | tuples | {"events": events, "jobs": jobs})

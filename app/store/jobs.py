@@ -94,9 +94,10 @@ class Jobs:
         state: JobState = JobState.QUEUED,
         due_at: float | None = None,
         id: str | None = None,
+        details: Mapping[str, Any] | None = None,
     ) -> Job:
-        """Store a new job. due_at: when somebody should first look at it (null: now). Raises Conflict for an id
-        that exists."""
+        """Store a new job. due_at: when somebody should first look at it (null: now). details: what the shell side
+        keeps of it from its beginning. Raises Conflict for an id that exists."""
         now = time.time()
         row = JobRow(
             id=checked_id(id, "job") if id is not None else new_id(),
@@ -112,7 +113,7 @@ class Jobs:
             attempt=0,
             cancel_requested=False,
             due_at=None if state.final else now if due_at is None else due_at,
-            details={},
+            details=dict(details or {}),
             history=[[state.value, now]],
         )
         with self._database.write() as session:

@@ -85,6 +85,13 @@ class Targets:
                         f"{count} of its jobs are there, and would not be found at another host or batch system. Wait "
                         "for them, cancel them, or add a target of another name."
                     )
+                active = select(func.count()).where(JobRow.target == target.name, JobRow.state.in_(ACTIVE))
+                if (earlier.ssh is None) != (target.ssh is None) and (count := session.scalar(active)):
+                    raise Conflict(
+                        f"{count} of its jobs are not at their end, and were submitted for "
+                        f"{'this' if earlier.ssh is None else 'another'} machine. Wait for them, cancel them, or add a "
+                        "target of another name."
+                    )
                 if _place(earlier) != _place(target):
                     values |= {"facts": None, "lines": None, "checked": None}
                 if _way(earlier) != _way(target):

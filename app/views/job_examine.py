@@ -78,9 +78,11 @@ def _judged(spec: JobSpec, found: list[Finding], place: Place, target: Target, a
         found.append(Finding(Level.WARNING, "target", text, advice))
     if reason := job_boundary.refusal(target):
         found.append(Finding(Level.ERROR, "target", reason, ""))
+    elif spec.inputs and (reason := job_boundary.refusal_here()):
+        found.append(Finding(Level.ERROR, "inputs", f"Input files are read on the server's machine. {reason}", ""))
     judged = judge(spec, target, place.recording, place.facts)
     found += judged.findings
-    if ask_within_s is not None:
+    if ask_within_s is not None and not job_boundary.refusal(target):
         found += _asked(spec, target, judged, ask_within_s)
     return Examined(spec, at_fields(found), judged.command, place.host, judged.note, judged.groups)
 
@@ -97,7 +99,7 @@ def _asked(spec: JobSpec, target: Target, judged: Judged, timeout_s: float) -> l
             return [Finding(Level.WARNING, "", "No worker answers now.", advice)]
         text = f"Command and paths are looked at on “{target.name}” when the job starts there."
         return [Finding(Level.HINT, "", text, "")]
-    answer = queue.check(as_asked(spec, judged).to_json(), timeout_s)
+    answer = queue.check(as_asked(spec, judged).to_json() | job_boundary.origin(), timeout_s)
     if answer is not None:
         return answered(spec, target, answer)
     return [Finding(Level.WARNING, "", "No worker answers now, so command and paths are not checked.", advice)]

@@ -20,7 +20,7 @@ from ..rendering import Page, render
 from ..services import services
 from ..store import Job
 from ..store.ids import is_id, new_id
-from . import credentials, job_places
+from . import credentials, job_boundary, job_places
 from .job_examine import Examined, Lines, examine, lines_of
 from .job_places import Place, TargetChoice, matches, place_of
 
@@ -230,7 +230,7 @@ def queue_job(spec: JobSpec, wanted_id: str = "", secrets: Mapping[str, str] | N
         # Before anybody can look for them.
         credentials.keep(f"job:{id}", secrets)
     try:
-        job = jobs.create("record", spec.to_json(), name, id=id)
+        job = jobs.create("record", spec.to_json(), name, id=id, details=job_boundary.origin())
     except Conflict:
         job = jobs.get(id)
         if job.kind == "record" and job.job_spec == spec:

@@ -290,7 +290,7 @@ def _same_again(job: Job) -> Job:
     jobs = services().store.jobs
     if job.kind == "record":
         job_boundary.refuse(services().store.targets.get(job.target).target)
-        return jobs.create("record", job.spec, job.name)
+        return jobs.create("record", job.spec, job.name, details=job_boundary.origin())
     id, files = new_id(), jobs.directory(job.id) / "artefacts"
     names = [str(name) for name in job.spec.get("files", ())]
     target = jobs.directory(id) / "artefacts"

@@ -20,7 +20,7 @@ from ..store import Check
 from ..targets.questions import KIND, Answer, HostKey, Question, again
 from ..targets.validity import text_problem
 from ..targets.words import fingerprint
-from . import credentials
+from . import credentials, job_boundary
 
 blueprint = Blueprint("target_checks", __name__)
 LOST_S = 600.0
@@ -87,6 +87,7 @@ def check(name: str) -> AnyResponse:
     Fields `secret:…` are sealed for the workers at once, for this check alone.
     """
     target = services().store.targets.get(name).target
+    job_boundary.refuse(target)
     question = _resumed(name, request.form["resume"]) if request.form.get("resume") else None
     question = question or Question(name, _batch(target) if request.form.get("probe") else None)
     typed = [key.removeprefix(credentials.FIELD) for key in request.form if key.startswith(credentials.FIELD)]
@@ -209,7 +210,11 @@ def pending_key(target: Target) -> CheckView | None:
 
 
 def ask_check(name: str) -> str:
-    """Ask a worker to check a target; the address of the page that shows how far it is."""
+    """Ask a worker to check a target; the address of the page that shows how far it is. Where nothing may be started on
+    its machine, the page says so."""
+    if reason := job_boundary.refusal(services().store.targets.get(name).target):
+        flash(f"It is not checked. {reason}", "bad")
+        return target_url(name)
     return _url(name, _ask(Question(name)).id)
 
 
@@ -251,7 +256,7 @@ def _resumed(name: str, id: str) -> Question | None:
 
 
 def _ask(question: Question) -> Check:
-    found = services().store.checks.ask(question.to_json())
+    found = services().store.checks.ask(question.to_json() | job_boundary.origin())
     services().queue.ring_target_check(found.id)
     return found
 

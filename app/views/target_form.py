@@ -93,7 +93,7 @@ def add() -> AnyResponse:
     if errors or parsed.target is None:
         return form_page(typed, errors, status=422)
     targets.save(parsed.target)
-    flash(f"Added the target “{parsed.target.name}”. It is checked now, to see what works there.", "good")
+    flash(f"Added the target “{parsed.target.name}”. A check says what works there.", "good")
     return redirect(ask_check(parsed.target.name), 303)
 
 

@@ -9,16 +9,21 @@ from pathlib import Path
 
 import pytest
 
+from perfloom.domain.boundary import Server
 from perfloom.domain.errors import Prompt
 from perfloom.domain.jobs import JobState
 from perfloom.domain.targets import Target
+from perfloom.places import place_of
 from perfloom.sealing import KeyPair, seal
 from perfloom.store import Store
+from perfloom.store.jobs import Job
 from perfloom.workers import secrets, steps
 from perfloom.workers.road import Road, open_road
 from perfloom.workers.targeted import access, leaving, patience, polling, wishes
 from perfloom.workers.transports import close_all, connections
 from tests import sshd as servers
+from tests.parts import missing
+from tests.servers import OrdinaryUser
 from tests.sshd import Account, Network, Sshd
 from tests.targeted.driving import at, files_of, nothing_left, run, submit, to_the_end, until_job
 from tests.workers.waiting import until
@@ -63,6 +68,30 @@ def test_a_job_over_ssh_becomes_a_result(road: Road, there: Target, tmp_path: Pa
     assert job.host is None and files_of(road, job).output.read_text().startswith("brought here")
     assert set(road.store.results.open(job.id).threads.column("host").to_pylist()) == {os.uname().nodename}
     assert nothing_left(job)
+
+
+def test_input_files_of_a_server_for_others_stay_here(road: Road, there: Target, ordinary_user: OrdinaryUser) -> None:
+    """For a job that came from a server of this user, and with another user to read them."""
+    asks = {"server": Server(place_of()).to_json()}
+    secret = str(road.settings.data / "catalogue.sqlite")
+
+    def ended(road: Road, given: str) -> Job:
+        spec = at(there, *BUSY_SHELL[:2], f"cat {given.rpartition('/')[2]}; {BUSY_SHELL[2]}", inputs=(given,))
+        return to_the_end(road, road.store.jobs.create("record", spec.to_json(), "inputs", details=asks))
+
+    job = ended(road, secret)
+    assert job.state is JobState.FAILED and "Input files are read on the server's machine" in str(job.reason)
+    if os.geteuid() != 0:
+        missing("permission to become another user", "run the tests as root")
+    other = dataclasses.replace(road, settings=dataclasses.replace(road.settings, run_as=ordinary_user.name))
+    job = ended(other, secret)
+    assert job.state is JobState.FAILED and f"cannot be read by {ordinary_user.name}" in str(job.reason)
+    ordinary_user.home.chmod(0o755)
+    (ordinary_user.home / "given").write_text("brought here\n")
+    job = ended(other, str(ordinary_user.home / "given"))
+    assert job.state is JobState.STORED and files_of(road, job).output.read_text().startswith("brought here\n"), (
+        job.reason
+    )
 
 
 def test_many_connections_later_it_is_still_the_same_job(road: Road, there: Target, server: Sshd) -> None:

@@ -11,18 +11,22 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from perfloom.config import Settings
+from perfloom.domain.boundary import Server
 from perfloom.domain.facts import HostFacts
 from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.domain.targets import SchedulerName, Ssh, Target
-from perfloom.places import mounts
+from perfloom.places import place_of
 from perfloom.store import Store
 from perfloom.web import create_app
 from perfloom.workers import job_user
 from tests.web.conftest import TOKEN
 from tests.web.test_job_form import FACTS
 
-OWN = dataclasses.replace(FACTS, host="h", jobs_uid=os.geteuid(), jobs_mounts=mounts())
-OTHER = dataclasses.replace(OWN, jobs_uid=os.geteuid() + 4711)
+OWN = dataclasses.replace(FACTS, host="h", jobs=place_of())
+OTHER = dataclasses.replace(OWN, jobs=place_of(os.geteuid() + 4711))
+
+BEARER = {"Authorization": f"Bearer {TOKEN}", "Host": "localhost"}
+FAR = Target("far", ssh=Ssh("far"))
 
 
 def _app(settings: Settings, *, shared: bool) -> Iterator[Flask]:
@@ -38,12 +42,12 @@ def shared(settings: Settings) -> Iterator[Flask]:
     yield from _app(settings, shared=True)
 
 
-def asked(client: FlaskClient, target: str = "local") -> tuple[int, str]:
+def asked(client: FlaskClient, target: str = "local", **more: object) -> tuple[int, str]:
     """Status and error of a job that is submitted."""
     answer = client.post(
         "/api/v1/jobs",
-        json={"command": ["true"], "target": target},
-        headers={"Authorization": f"Bearer {TOKEN}", "Host": "localhost"},
+        json={"command": ["true"], "target": target, **more},
+        headers=BEARER,
     )
     return answer.status_code, str(answer.get_json().get("error", ""))
 
@@ -57,7 +61,7 @@ def test_jobs_as_the_same_user_are_refused_and_as_another_one_taken(shared: Flas
     store.targets.save(Target("queue here", scheduler=SchedulerName.SLURM))
     assert asked(client, "queue here")[0] == 422
     # Neither the other machine nor what is imported is touched by that.
-    store.targets.save(Target("far", ssh=Ssh("far")))
+    store.targets.save(FAR)
     assert asked(client, "far") == (201, "")
     store.hosts.publish(OTHER)
     assert asked(client) == (201, "")
@@ -70,8 +74,7 @@ def test_a_job_is_not_run_again_either(shared: Flask, store: Store) -> None:
     store.hosts.publish(OWN)
     job = store.jobs.create("record", JobSpec(command=("true",)).to_json(), "again")
     store.jobs.move(job.id, JobState.QUEUED, JobState.FAILED)
-    again = {"Authorization": f"Bearer {TOKEN}", "Host": "localhost"}
-    assert shared.test_client().post(f"/jobs/{job.id}/retry", headers=again).status_code == 403
+    assert shared.test_client().post(f"/jobs/{job.id}/retry", headers=BEARER).status_code == 403
     assert store.jobs.counts().get(JobState.QUEUED, 0) == 0
 
 
@@ -84,6 +87,61 @@ def test_who_trusts_everybody_or_is_alone_is_not_kept_from_it(settings: Settings
 
 def test_the_worker_tells_as_whom_programs_run(settings: Settings, store: Store) -> None:
     found = job_user.with_job_user(HostFacts("h"), settings)
-    assert (found.jobs_uid, found.jobs_mounts) == (os.geteuid(), mounts())
+    assert found.jobs == place_of()
     assert str(settings.data / "catalogue.sqlite") in found.readable_secrets
     assert HostFacts.from_json(found.to_json()) == found
+
+
+def test_input_files_of_the_server_are_not_handed_to_jobs_elsewhere(shared: Flask, store: Store) -> None:
+    client = shared.test_client()
+    store.targets.save(FAR)
+    store.hosts.publish(OWN)
+    inputs = [str(store.settings.data / "catalogue.sqlite")]
+    status, error = asked(client, "far", inputs=inputs)
+    assert status == 422 and "Input files are read on the server's machine" in error and "--run-as" in error
+    # As another user it is that user who reads them.
+    store.hosts.publish(OTHER)
+    assert asked(client, "far", inputs=inputs) == (201, "")
+
+
+def test_a_target_on_the_same_machine_is_not_checked_as_the_server(shared: Flask, store: Store) -> None:
+    client = shared.test_client()
+    store.hosts.publish(OWN)
+    store.targets.save(FAR)
+    store.targets.save(Target("here too", perf="/tmp/program"))
+    for name in ("local", "here too"):
+        answer = client.post(f"/targets/{name}/check", headers=BEARER)
+        assert answer.status_code == 403 and "PERFLOOM_TRUST_USERS" in answer.text
+    form = {"name": "newer", "way": "here", "scheduler": "none"}
+    answer = client.post("/targets/new", data=form, headers=BEARER)
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/targets/newer")
+    assert all(store.checks.latest("target", name) is None for name in ("local", "here too", "newer"))
+    assert client.post("/targets/far/check", headers=BEARER).status_code == 303
+    store.hosts.publish(OTHER)
+    assert client.post("/targets/local/check", headers=BEARER).status_code == 303
+
+
+def test_workers_are_told_which_server_asks(shared: Flask, store: Store, settings: Settings) -> None:
+    store.hosts.publish(OTHER)
+    client = shared.test_client()
+    assert asked(client)[0] == 201
+    where = client.post("/targets/local/check", headers=BEARER).headers["Location"]
+    question = store.checks.get(where.partition("check=")[2]).question
+    (job,) = store.jobs.list()
+    for server in (job.details["server"], question["server"]):
+        known = Server.from_json(server)
+        assert known.place == place_of() and str(settings.data / "token") in known.secrets
+    store.jobs.move(job.id, JobState.QUEUED, JobState.FAILED)
+    assert client.post(f"/jobs/{job.id}/retry", headers=BEARER).status_code == 303
+    assert all(one.details["server"] == job.details["server"] for one in store.jobs.list())
+
+
+def test_a_target_does_not_move_here_below_jobs_that_wait_for_it(shared: Flask, store: Store) -> None:
+    client = shared.test_client()
+    store.hosts.publish(OWN)
+    store.targets.save(FAR)
+    assert asked(client, "far") == (201, "")
+    form = {"way": "here", "scheduler": "none"}
+    answer = client.post("/targets/far/edit", data=form, headers=BEARER)
+    assert answer.status_code == 409 and "1 of its jobs are not at their end" in answer.text
+    assert store.targets.get("far").target.ssh == Ssh("far")

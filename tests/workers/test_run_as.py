@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from perfloom.config import Settings
-from perfloom.domain.boundary import Place, open_door
+from perfloom.domain.boundary import FIRST_PIDS, Place, open_door
 from perfloom.domain.errors import InvalidRequest, NotFound, Refused, Unreachable
 from perfloom.domain.facts import HostFacts
-from perfloom.places import mounts
+from perfloom.places import place_of
 from perfloom.store import columns
 from perfloom.workers import services
 from perfloom.workers.jobfiles import JobFiles
@@ -95,8 +95,8 @@ def test_a_job_of_another_user(place: Path, ordinary_user: OrdinaryUser, by: str
         with contextlib.closing(sqlite3.connect(f"file:{data}/catalogue.sqlite?mode=ro", uri=True)) as catalogue:
             ((text,),) = catalogue.execute("select facts from hosts where facts is not null").fetchall()
         facts = HostFacts.from_json(json.loads(text))
-        assert (facts.jobs_uid, facts.readable_secrets, facts.root) == (UID, (), False)
-        assert not open_door(Place(os.geteuid(), facts.jobs_mounts), facts)
+        assert facts.jobs is not None and (facts.jobs.uid, facts.readable_secrets, facts.root) == (UID, (), False)
+        assert not open_door(dataclasses.replace(facts.jobs, uid=os.geteuid()), facts.jobs)
     finally:
         server.send_signal(signal.SIGINT)
         status = server.wait(60)
@@ -150,29 +150,51 @@ def test_files_and_scripts_of_another_user(ordinary_user: OrdinaryUser, tmp_path
         there.run("sleep 600", timeout_s=0.5)
 
 
+WEB = Place(7, "boot", "mnt:1", "pid:1", "user:1")
+APART = {"mounts": "mnt:2", "pids": "pid:2"}
+
+
 @pytest.mark.parametrize(
-    ("facts", "words"),
+    ("changed", "readable", "words"),
     [
-        (None, "No worker has said"),
-        (HostFacts("h"), "No worker has said"),
-        (HostFacts("h", jobs_uid=7, jobs_mounts="here"), "as the same user"),
-        (HostFacts("h", jobs_uid=0, jobs_mounts="here"), "as root"),
-        (HostFacts("h", jobs_uid=8, jobs_mounts="here", readable_secrets=("/d/token",)), "could read /d/token"),
-        (HostFacts("h", jobs_uid=7, jobs_mounts="other", readable_secrets=("/d/token",)), "could read /d/token"),
-        (HostFacts("h", jobs_uid=8, jobs_mounts="here"), ""),
-        (HostFacts("h", jobs_uid=7, jobs_mounts="other"), ""),
+        ({}, (), "as the server's own user"),
+        ({"uid": 0}, (), "as root"),
+        ({"uid": 8}, (), ""),
+        ({"uid": 8}, ("/d/token",), "could read /d/token"),
+        # A private /tmp, a user namespace, a chroot: the processes of the server are seen all the same.
+        ({"mounts": "mnt:2"}, (), "as the server's own user"),
+        ({"uid": 0, "mounts": "mnt:2"}, (), "as root"),
+        ({"pids": "pid:2"}, (), "as the server's own user"),
+        ({"mounts": "mnt:2", "users": "user:2"}, (), "as the server's own user"),
+        ({"uid": 100007, "mounts": "mnt:2", "users": "user:2"}, (), ""),
+        ({"uid": 100000, "root": True}, (), "as root"),
+        ({"uid": 100000, "root": True, "users": "user:2"}, (), ""),
+        # Containers, and the machine that they are on.
+        (APART, (), ""),
+        (APART | {"uid": 0, "root": True}, (), ""),
+        (APART, ("/d/token",), "could read /d/token"),
+        (APART | {"pids": FIRST_PIDS}, (), "as the server's own user"),
+        (APART | {"pids": FIRST_PIDS, "uid": 0}, (), "as root"),
+        # Another machine.
+        ({"boot": "other"}, (), ""),
+        ({"boot": "other"}, ("/d/token",), "could read /d/token"),
     ],
 )
-def test_what_is_a_boundary(facts: HostFacts | None, words: str) -> None:
-    reason = open_door(Place(7, "here"), facts)
+def test_what_is_a_boundary(changed: dict[str, object], readable: tuple[str, ...], words: str) -> None:
+    reason = open_door(WEB, dataclasses.replace(WEB, **changed), readable)  # type: ignore[arg-type]
     assert words in reason and bool(words) == bool(reason)
     assert not reason or "PERFLOOM_TRUST_USERS" in reason
 
 
-def test_another_mount_namespace_is_told_apart() -> None:
-    code = "from perfloom.places import mounts; print(mounts())"
+def test_without_a_worker_that_said_who_it_is_there_is_no_boundary() -> None:
+    assert "No worker has said" in open_door(WEB, HostFacts("h").jobs)
+
+
+def test_another_mount_namespace_is_told_apart_and_is_no_boundary() -> None:
+    code = "import dataclasses, json; from perfloom.places import place_of as p; print(json.dumps(dataclasses.asdict(p())))"
     seen = [
-        subprocess.run([*prefix, sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True).stdout
+        Place(**json.loads(subprocess.check_output([*prefix, sys.executable, "-P", "-c", code])))
         for prefix in ((), tuple(own_mounts()))
     ]
-    assert seen[0].strip() == mounts() != seen[1].strip()
+    assert seen[0] == place_of() and seen[1].mounts != seen[0].mounts
+    assert open_door(seen[0], seen[1]) and open_door(seen[1], seen[0])

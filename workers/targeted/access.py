@@ -3,13 +3,15 @@
 import json
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 from perfloom.domain.errors import Refused, SecretNeeded, Unreachable
 from perfloom.domain.jobs import JobState
 from perfloom.domain.targets import Ssh, Target
 from perfloom.store.jobs import Job
+from perfloom.workers import job_user
 from perfloom.workers.road import Road
 from perfloom.workers.secrets import secrets_for
 from perfloom.workers.transports import Transport, close_of, no_secrets, open_transport, owners
@@ -30,8 +32,18 @@ class Busy(Exception):
 
 
 @contextmanager
-def reach(road: Road, target: Target, jobs: Sequence[Job]) -> Iterator[Transport]:
-    """The way to a target, for the sake of these jobs. Raises Unreachable, Refused and its kinds."""
+def reach(
+    road: Road, target: Target, jobs: Sequence[Job], server: Mapping[str, Any] | None = None
+) -> Iterator[Transport]:
+    """The way to a target, for the sake of these jobs. server: which server a job came from that is not there any more.
+
+    Raises Unreachable, Refused and its kinds; and Forbidden for this machine itself, where the server that they came
+    from keeps something from them that they could read here. A target may be another place than when a job was
+    submitted for it, so that whoever accepted the job did not decide that.
+    """
+    if target.ssh is None:
+        for one in (server, *(job.details.get("server") for job in jobs)):
+            job_user.refuse(road.settings, one)
     key = json.dumps(target.to_json(), sort_keys=True)
     at, error = _bad.get(key, (0.0, None))
     if error is not None and time.monotonic() - at < KNOWN_BAD_S:

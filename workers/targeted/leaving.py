@@ -63,7 +63,7 @@ def clear(road: Road, target: Target) -> None:
         try:
             # Where a password is asked for, that of the job itself.
             job = road.store.jobs.find(str(left.get("id")))
-            with reach(road, target, [job] if job else []) as there:
+            with reach(road, target, [job] if job else [], left.get("server")) as there:
                 if _clear(there, target, left):
                     path.unlink(missing_ok=True)
         except (PerfloomError, OSError) as error:
@@ -91,6 +91,7 @@ def _left(job: Job) -> dict[str, Any]:
         "submissions": job.details.get("submissions", {}),
         "begun": int(job.details.get("begun") or 0),
         "keep": job.job_spec.leave_files,
+        "server": job.details.get("server"),
     }
 
 

@@ -23,6 +23,7 @@ from perfloom.schedulers import scheduler_of
 from perfloom.store.disk import disk_errors
 from perfloom.store.jobs import Job
 from perfloom.store.targets import StoredTarget
+from perfloom.workers import job_user
 from perfloom.workers.jobfiles import JobFiles, environment_of, forget_environment
 from perfloom.workers.rank_folders import PLAN
 from perfloom.workers.road import Road, Stopped, reporter
@@ -31,6 +32,7 @@ from perfloom.workers.targeted import batch, inputs, patience, wishes
 from perfloom.workers.targeted.access import reach, staging_slot
 from perfloom.workers.targeted.finding import facts_of
 from perfloom.workers.transports import Copy, Transport
+from perfloom.workers.transports.as_user import UserTransport
 
 FOLDER = "plan"
 """In the job's directory here: what is laid down at the target."""
@@ -66,6 +68,8 @@ def _lay_down(road: Road, job: Job, files: JobFiles, known: StoredTarget, there:
     facts = facts_of(road, known, there)
     plan = plans.plan(spec, known.target, facts, job.id, directory)
     given = inputs.names(spec.inputs, len(plan.groups))
+    if given and (why := job_user.refusal(road.settings, job.details.get("server"))):
+        raise InvalidRequest(f"Input files are read on the server's machine. {why}", "inputs")
     report(None, f"Prepares a directory on {there.where}")
     # Before anything is made there, so that it is found again.
     job = replace(job, details=patience.cleared(job.details))
@@ -76,7 +80,8 @@ def _lay_down(road: Road, job: Job, files: JobFiles, known: StoredTarget, there:
         _check_cwd(there, spec.cwd)
     there.put(_written(files, plan.files, directory))
     given = tuple(one for one in given if not _same(known.target, one, to))
-    inputs.send(there, spec, files, given, to, own=not spec.cwd, progress=report)
+    reader = UserTransport(road.settings.run_as) if road.settings.run_as else None
+    inputs.send(there, spec, files, given, to, own=not spec.cwd, reader=reader, progress=report)
     _note_plan(files, known.target, facts, spec, plan)
     return job
 
@@ -127,6 +132,8 @@ def _written(files: JobFiles, texts: Mapping[str, str], directory: str) -> list[
 
 def _same(target: Target, source: str, to: str) -> bool:
     """Whether an input lies where it is to be copied."""
+    if target.ssh is None and PurePosixPath(source) == PurePosixPath(to) / PurePosixPath(source).name:
+        return True
     try:
         return target.ssh is None and Path(source).samefile(Path(to) / Path(source).name)
     except OSError:

@@ -33,6 +33,11 @@ class UserTransport(LocalTransport):
         """Raises InvalidRequest for a user that does not exist."""
         self._user = entry_of(user)
 
+    @property
+    def user(self) -> str:
+        """Its name."""
+        return self._user.pw_name
+
     def _argv(self, argv: Sequence[str]) -> list[str]:
         if os.geteuid() == 0:
             return list(argv)
