@@ -11,11 +11,13 @@ from perfloom.workers import supervisor
 
 @dataclass(frozen=True)
 class Ending:
-    """outcome: of the program. short: why the recording is not whole (empty: it is). error: why nothing was started."""
+    """outcome: of the program. short: why the recording is not whole (empty: it is). error: why nothing was started.
+    perf_killed: a signal ended perf itself, so that it did not write what it had in its buffer."""
 
     outcome: Outcome
     short: tuple[str, ...]
     error: str | None = None
+    perf_killed: bool = False
 
 
 def ending(exit: dict[str, Any], spec: JobSpec, *, cancel_requested: bool) -> Ending:
@@ -38,10 +40,10 @@ def ending(exit: dict[str, Any], spec: JobSpec, *, cancel_requested: bool) -> En
     if killed is not None:
         short.append(
             f"perf was ended by {signal_name(int(killed))} before the command had ended, as the kernel does when "
-            "memory is short; the command ran on, unrecorded. What was recorded until then is kept."
+            "memory is short; the command ran on, unrecorded."
         )
     if not stopped and number is not None:
-        short.append(f"The command was ended by {signal_name(int(number))}.")
+        short.append(f"{'The command' if has_command else 'perf'} was ended by {signal_name(int(number))}.")
     if not stopped and status:
         short.append(f"The command ended with exit status {status}.")
     if left := int(exit.get("ended_processes") or 0):
@@ -60,9 +62,15 @@ def ending(exit: dict[str, Any], spec: JobSpec, *, cancel_requested: bool) -> En
         reasons=(*short, *notes),
     )
     error = exit.get("error")
-    return Ending(outcome, tuple(short), str(error) if error else None)
+    perf_killed = killed is not None or (not stopped and number is not None and not has_command)
+    return Ending(outcome, tuple(short), str(error) if error else None, perf_killed)
 
 
+NOT_WRITTEN = "No sample was written until then: perf still held them in its buffer."
+AFTER_A_KILL = (
+    "Look in the kernel's log (dmesg) whether memory was short, or ask who ended it. With more memory, or as a shorter "
+    "recording, submit it again."
+)
 VANISHED = "What watched over the recording was killed, or the machine restarted."
 
 
@@ -101,11 +109,15 @@ def no_recording(ending: Ending, output: str, recorder: str, *, wrote: bool = Fa
     missing = re.search(r"Failed to collect .* for the '(.*)' workload: (.*)", output)
     if missing:
         return f"{missing[1]} cannot be executed: {missing[2]}. Check its name and its permissions."
-    status = ending.outcome.exit_status
+    status, killed = ending.outcome.exit_status, ending.perf_killed or ending.outcome.signal == signal.SIGKILL
     if wrote:
-        how = f"{' '.join(ending.short)} No sample was taken until then.".strip()
+        nothing = NOT_WRITTEN if ending.perf_killed else "No sample was taken until then."
+        how = " ".join((*ending.short, nothing))
     elif status:
         how = f"{recorder} ended with exit status {status} and recorded nothing."
     else:
         how = " ".join((*ending.short, f"{recorder} recorded nothing."))
+    if killed:
+        # What was printed last does not explain it.
+        return f"{how} {AFTER_A_KILL}"
     return f"{how} It said: {said}" if said else f"{how} Look at the output, correct the job and submit it again."

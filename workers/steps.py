@@ -238,6 +238,7 @@ def _running(road: Road, job: Job, files: JobFiles) -> None:
         details = job.details | {
             "short": list(ending.short),
             "error": ending.error,
+            "perf_killed": ending.perf_killed,
             "vanished": sight.exit is None,
             "failures": 0,
         }
@@ -303,7 +304,8 @@ def _collecting(road: Road, job: Job, files: JobFiles) -> None:
     if perf_record.counts_inside(job.argv or ()) and perf_record.COUNTS not in there:
         # The title of what perf stat prints: without counts below it, it is a loss.
         (files.artefacts / perf_record.COUNTS).write_text(" Performance counter stats for 'a command':\n\n")
-    details = job.details | {"short": [*job.details.get("short", ()), *([NO_SAMPLE] if empty else [])]}
+    why = outcomes.NOT_WRITTEN if job.details.get("perf_killed") else NO_SAMPLE
+    details = job.details | {"short": [*job.details.get("short", ()), *([why] if empty else [])]}
     due = time.time() + AGAIN_S
     road.store.jobs.move(job.id, JobState.COLLECTING, JobState.READING, due_at=due, details=details)
 
@@ -344,7 +346,8 @@ def nothing(road: Road, job: Job, files: JobFiles) -> None:
         reason = f"{outcomes.VANISHED} Nothing was recorded until then. Submit the job again."
         end(road, job, files, JobState.LOST, reason)
     else:
-        ending = outcomes.Ending(outcome, short, job.details.get("error"))
+        killed = bool(job.details.get("perf_killed"))
+        ending = outcomes.Ending(outcome, short, job.details.get("error"), killed)
         recorder = Path((job.argv or ("perf",))[0]).name
         reason = outcomes.no_recording(ending, files.tail(), recorder, wrote=bool(files.recorded()))
         end(road, job, files, JobState.FAILED, reason)

@@ -22,6 +22,7 @@ SHOWN_RANGES = 8
 SHOWN_REASONS = 40
 NO_SAMPLES = "no sample was taken: too little time was used on the CPU, or what was asked for never happened"
 MISSING = "nothing came back: never started, or the host was lost"
+NOT_WRITTEN = "no sample was written: perf still held them in its buffer when it was ended"
 NO_END = "no end was noted: killed, or the host was lost"
 NO_RECORDING = "no recording came back"
 CLOCKS = "they differ by more than a run took, so all hosts are shown as if they had begun together"
@@ -103,7 +104,7 @@ class Ranks:
             failed = state.text.removeprefix("failed").strip() if state.text.startswith("failed") else ""
             self._say(rank, f"{NO_RECORDING}: {failed.rstrip('.')}" if failed else NO_RECORDING)
         elif parts and not any(part.samples.rows or part.counts for part in parts):
-            self._notes[rank].append(_sentence(NO_SAMPLES))
+            self._notes[rank].append(_sentence(NO_SAMPLES if state.killed is None else NOT_WRITTEN))
 
     @property
     def empty(self) -> bool:

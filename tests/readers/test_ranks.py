@@ -237,6 +237,14 @@ def test_a_rank_that_wrote_no_samples_is_no_fault() -> None:
     ]
 
 
+def test_a_rank_whose_perf_was_killed_before_it_wrote_samples() -> None:
+    nothing = perf_data.read(io.BytesIO(b"# ========\n# captured on : now\n# ========\n"))
+    killed = state(killed=9, exit_status=None)
+    profile = brought(plan(2), (Rank(0, "0", state()), [text(0)]), (Rank(0, "1", killed), [nothing]))
+    note = profile.ranks.to_pylist()[1]["note"]
+    assert "ended by signal 9" in note and "perf still held them in its buffer" in note and "too little" not in note
+
+
 def test_many_that_are_missing_are_told_in_one_line() -> None:
     found = [(Rank(0, str(n), state()), [text(n, 1)]) for n in range(0, 1000, 100)]
     profile = brought(plan(1024), *found)

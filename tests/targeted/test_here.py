@@ -14,8 +14,9 @@ from perfloom.domain.jobs import JobState, RecorderName, Splitting
 from perfloom.domain.targets import Target
 from perfloom.workers import processes, steps, supervised
 from perfloom.workers.jobfiles import MARK, keep_environment
+from perfloom.workers.rank_folders import STATE
 from perfloom.workers.road import Road
-from perfloom.workers.targeted import leaving, patience, polling, wishes
+from perfloom.workers.targeted import collecting, leaving, patience, polling, wishes
 from tests.targeted.driving import at, far, files_of, nothing_left, run, sight_of, submit, to_the_end, until_job
 from tests.workers.waiting import until
 
@@ -286,3 +287,12 @@ def test_ssh_is_loaded_only_where_it_is_used() -> None:
 
 def _nobody(*_: object) -> object:
     raise Unreachable("The way is broken.")
+
+
+def test_a_perf_that_was_killed_before_it_wrote_samples(road: Road, here: Target, tmp_path: Path) -> None:
+    job = run(road, at(here, "true"))
+    artefacts = files_of(road, job).artefacts / "run0" / "all"
+    artefacts.mkdir(parents=True)
+    for killed in (False, True):
+        (artefacts / STATE).write_text("exit 0\n" + "killed 9\n" * killed)
+        assert ("memory was short" in collecting._why(job, files_of(road, job))) is killed

@@ -16,6 +16,7 @@ from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.store.jobs import Job
 from perfloom.workers import processes, steps, supervisor
 from perfloom.workers.jobfiles import MARK
+from perfloom.workers.outcomes import NOT_WRITTEN
 from perfloom.workers.road import Road
 from tests.jobspecs import spec_of
 from tests.workers.conftest import files_of, nobody_left, submit, to_the_end, until_state
@@ -245,6 +246,14 @@ def test_a_command_runs_on_when_perf_is_killed(road: Road, tmp_path: Path, momen
         assert (starts(tmp_path), job.outcome.exit_status, job.outcome.signal) == (1, 0, None)
     if job.state is JobState.STORED:
         assert not road.store.results.get(job.id).complete
+    if (
+        moment == "command started"
+        and starts(tmp_path)
+        and not (job.result_id and road.store.results.get(job.id).samples)
+    ):
+        # Nothing was written yet, and nothing says that the command was idle or is wrong.
+        said = job.reason or ""
+        assert NOT_WRITTEN in said and "is kept" not in said and "correct the job" not in said, said
 
 
 def test_a_killed_command_keeps_its_samples(road: Road, tmp_path: Path) -> None:

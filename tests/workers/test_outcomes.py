@@ -80,3 +80,24 @@ def test_why_there_is_nothing() -> None:
     failed = no_recording(end(exit_status=1), "no such option\n[ perf record: Woken up 1 times ]\n", "perf", wrote=True)
     assert failed == ("The command ended with exit status 1. No sample was taken until then. It said: no such option")
     assert "limit of 5 s" in no_recording(end(stopped="time_limit"), "", "perf")
+
+
+def test_a_killed_perf_that_has_written_no_sample() -> None:
+    """What it held in its buffer is lost; nothing is kept, and the job itself may be right."""
+    killed = end(exit_status=0, recorder_signal=9)
+    assert killed.perf_killed and "ended by signal 9 (SIGKILL)" in killed.short[0]
+    text = no_recording(killed, "printed by the command\n", "perf", wrote=True)
+    assert "perf still held them in its buffer" in text and "memory" in text and text.endswith("submit it again.")
+    assert not any(words in text for words in ("is kept", "No sample was taken", "Look at the output", "printed by"))
+
+
+@pytest.mark.parametrize("scope", [Scope.COMMAND, Scope.SYSTEM])
+def test_what_to_do_after_a_kill(scope: Scope) -> None:
+    spec = SPEC if scope is Scope.COMMAND else JobSpec(scope=scope, duration_s=5.0)
+    killed = end(spec, signal=9)
+    assert killed.short == (f"{'The command' if spec.command else 'perf'} was ended by signal 9 (SIGKILL).",)
+    assert killed.perf_killed is (scope is Scope.SYSTEM)
+    for wrote in (False, True):
+        text = no_recording(killed, "", "perf", wrote=wrote)
+        assert "memory" in text and "who ended it" in text and "correct the job" not in text
+    assert "correct the job" in no_recording(end(signal=11), "", "perf", wrote=True)

@@ -16,11 +16,12 @@ import zstandard
 from perfloom.domain.errors import NotFound, Unavailable
 from perfloom.domain.jobs import JobSpec, JobState, Outcome, RecorderName
 from perfloom.domain.progress import Sight
+from perfloom.domain.rank_notes import parse_state
 from perfloom.launchers.plan import Followed, list_script, listed, look_script, looked, symbolise_script
 from perfloom.store.jobs import Job
 from perfloom.workers import steps, supervised
 from perfloom.workers.jobfiles import JobFiles
-from perfloom.workers.outcomes import Ending, no_recording
+from perfloom.workers.outcomes import NOT_WRITTEN, Ending, no_recording
 from perfloom.workers.rank_folders import PLAN, RECORDING, STATE, TEXTS
 from perfloom.workers.road import AGAIN_S, Progress, Road, Stopped, reporter
 from perfloom.workers.supervisor import read_json, write_json
@@ -156,7 +157,10 @@ def _send_on(road: Road, job: Job, files: JobFiles) -> None:
     outcome = job.outcome or Outcome()
     plan = read_json(files.artefacts / PLAN) or {}
     write_json(files.artefacts / PLAN, plan | {"told": outcome.cancelled or outcome.time_limit})
-    short = [*job.details.get("short", ()), *([steps.NO_SAMPLE] if empty else [])]
+    short = [
+        *job.details.get("short", ()),
+        *([NOT_WRITTEN if _perf_killed(files) else steps.NO_SAMPLE] if empty else []),
+    ]
     details = patience.cleared(job.details) | {"short": short}
     due = time.time() + AGAIN_S
     road.store.jobs.move(job.id, JobState.COLLECTING, JobState.READING, due_at=due, details=details)
@@ -217,4 +221,11 @@ def _why(job: Job, files: JobFiles) -> str:
         return NO_TORCH
     starter = f"The starter of the ranks ({spec.mpi.flavour})" if spec.mpi else RECORDERS[spec.recorder]
     wrote = any(path.name != STATE for path in files.brought())
-    return no_recording(Ending(outcome, outcome.reasons), said, starter, wrote=wrote)
+    ending = Ending(outcome, outcome.reasons, perf_killed=_perf_killed(files))
+    return no_recording(ending, said, starter, wrote=wrote)
+
+
+def _perf_killed(files: JobFiles) -> bool:
+    """Whether a signal ended the perf of some rank, so that it did not write what it had in its buffer."""
+    states = (path for path in files.brought() if path.name == STATE)
+    return any(parse_state(path.read_bytes()).killed is not None for path in states)
