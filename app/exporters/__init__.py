@@ -37,7 +37,7 @@ class Exporter:
     only the main one. as_recorded: it keeps call stacks as they are, and refuses a selection that changes them (hide,
     invert, recursion). has_data: whether a profile has anything that would stand in it. endings: what else names of
     such files end with. `write` yields the bytes of one file; it raises InvalidRequest for a selection that the
-    profile does not have.
+    profile does not have, and for one without samples where other tools would refuse such a file.
     """
 
     name: str
@@ -64,7 +64,7 @@ EXPORTERS: dict[str, Exporter] = {
     for exporter in (
         Exporter(
             "collapsed",
-            "Collapsed stacks",
+            collapsed.TITLE,
             "One line a call stack; for flamegraph.pl, inferno and many others.",
             ".collapsed.txt",
             "text/plain; charset=utf-8",
@@ -122,7 +122,7 @@ EXPORTERS: dict[str, Exporter] = {
         ),
         Exporter(
             "speedscope",
-            "speedscope",
+            speedscope.TITLE,
             "A profile for each thread and event.",
             ".speedscope.json",
             "application/json",

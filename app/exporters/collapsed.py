@@ -24,8 +24,10 @@ from ..domain.event_names import FIRST_EVENT
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, ROOT, FrameKind, column, texts
+from .empty import no_samples
 
 Array = np.ndarray[Any, Any]
+TITLE = "Collapsed stacks"
 PERF_FORMATS = frozenset({"perf-script", "perf-data"})
 OPTIONS: Mapping[str, str] = {
     "pid": "Put the process id behind the command's name.",
@@ -60,7 +62,8 @@ class _Switches:
 
 
 def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
-    """The lines, ordered by their bytes, of one event: the selected one, else `default_event`."""
+    """The lines, ordered by their bytes, of one event: the selected one, else `default_event`. Raises InvalidRequest,
+    also where there would be none."""
     switches = _Switches.of(options)
     event = event_id(profile, selection.event or default_event(profile))
     rows = samples_kept(profile, selection, event)
@@ -79,6 +82,8 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
             naming = partial(_perf_pieces, switches=switches, java=is_java) if perf else partial(_pieces, switches)
             paths = _Paths(profile, selection, naming)
             _add_up(paths, labels, of_row[chosen], stack[chosen], weight[chosen], selection, sums)
+    if not sums:
+        raise no_samples(profile, selection, TITLE)
     lines = sorted(f"{path} {total}\n".encode() for path, total in sums.items())
     for start in range(0, len(lines), BLOCK_LINES):
         yield b"".join(lines[start : start + BLOCK_LINES])

@@ -16,22 +16,25 @@ from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import DEVICE_TIME, HOST_TIME, ROOT, column, texts
 from . import lines
+from .empty import no_samples
 from .paths import chains, events_written
 
 Array = np.ndarray[Any, Any]
 OPTIONS: Mapping[str, str] = {}
+TITLE = "speedscope"
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 UNITS = {"ns": "nanoseconds", "bytes": "bytes"}
 """speedscope's words for units; for others it has none."""
 
 
 def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
-    """The file, of the selected event or of all that have samples. Raises InvalidRequest."""
+    """The file, of the selected event or of all that have samples. Raises InvalidRequest, also
+    for a selection without samples: speedscope refuses a file without profiles."""
     samples, events = samples_of(profile), events_written(profile, selection)
     tree = _Stacks(profile, selection)
     frames = json.dumps(_frames(profile))
     about = {"$schema": SCHEMA, "exporter": "Perfloom", "name": profile.meta.command or profile.meta.format}
-    yield f'{json.dumps(about)[:-1]},"shared":{{"frames":{frames}}},"profiles":['.encode()
+    head = f'{json.dumps(about)[:-1]},"shared":{{"frames":{frames}}},"profiles":['.encode()
     names, main = texts(profile.events, "name"), profile.meta.main_event
     first, active, place = True, 0, 0
     heaviest = -1
@@ -45,12 +48,14 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
         order = np.argsort(thread, kind="stable")
         each_of, begin = np.unique(thread[order], return_index=True)
         for each, mine in zip(each_of.tolist(), np.split(order, begin[1:]), strict=False):
-            yield b"" if first else b","
+            yield head if first else b","
             yield from _profile(profile, tree, event, each, time[mine], weight[mine], stack[mine])
             total = int(weight[mine].sum())
             if names[event] == main and total > heaviest:
                 heaviest, active = total, place
             first, place = False, place + 1
+    if first:
+        raise no_samples(profile, selection, TITLE)
     yield f'],"activeProfileIndex":{active}}}\n'.encode()
 
 

@@ -275,6 +275,10 @@ def test_convert_into_a_file(run: Run, tmp_path: Path) -> None:
     status, _, _ = run("convert", SPIN, "--to", "collapsed", "--event", "nothing", "-o", str(out))
     assert status == 2
     assert out.read_bytes() == before
+    for form in ("collapsed", "speedscope"):
+        status, _, err = run("convert", SPIN, "--to", form, "--focus", "nosuch", "-o", str(out))
+        assert status == 2 and "Nothing is selected" in err
+        assert out.read_bytes() == before
     assert list(tmp_path.glob(".out-*")) == []
     status, _, err = run("convert", SPIN, "--to", "collapsed", "-o", str(tmp_path / "none" / "x"))
     assert status == 4

@@ -123,8 +123,6 @@ TWO = (
         (Selection(threads=("-/1/1",)), {"a;f;g": 5}),
         (Selection(start_ns=1_000_000_000), {"b;f;g;f;g": 7}),
         (Selection(end_ns=1_000_000_000), {"a;f;g": 5}),
-        (Selection(focus="^h$"), {}),
-        (Selection(ignore="g"), {}),
         (Selection(hide="^g$"), {"a;f": 5, "b;f;f": 7}),
         (Selection(invert=True), {"a;g;f": 5, "b;g;f;g;f": 7}),
         (Selection(recursion=True), {"a;f;g": 5, "b;f;g": 7}),
@@ -133,6 +131,12 @@ TWO = (
 )
 def test_filters(selection: Selection, wanted: dict[str, int]) -> None:
     assert lines(read(TWO), selection) == wanted
+
+
+@pytest.mark.parametrize("selection", [Selection(focus="^h$"), Selection(ignore="g")])
+def test_a_file_without_lines_is_refused(selection: Selection) -> None:
+    with pytest.raises(InvalidRequest, match="Nothing is selected"):
+        written(read(TWO), selection)
 
 
 def test_an_event_that_is_not_there() -> None:

@@ -2,12 +2,14 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
 import pytest
 from hypothesis import given, settings
 
+from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import ROOT, column, texts
@@ -17,6 +19,7 @@ from tests.speedscope_app import speedscope_app
 from tests.traced import Trace, traces
 
 Weights = Counter[tuple[str, ...]]
+SAMPLED = (traces() | profiles(max_weight=1 << 40)).filter(lambda profile: bool(profile.samples.num_rows))
 
 
 def written(profile: Profile, **selection: Any) -> dict[str, Any]:
@@ -64,11 +67,20 @@ def of_profile(profile: Profile) -> Weights:
 
 
 @settings(max_examples=80)
-@given(traces() | profiles(max_weight=1 << 40))
+@given(SAMPLED)
 def test_it_holds_what_the_profile_does(profile: Profile) -> None:
     found = written(profile)
     assert +weights(found) == +of_profile(profile)
-    assert 0 <= found["activeProfileIndex"] < max(1, len(found["profiles"]))
+    assert 0 <= found["activeProfileIndex"] < len(found["profiles"])
+
+
+def test_a_file_without_profiles_is_refused() -> None:
+    """speedscope does not open one."""
+    profile = profile_of([("a;b", 3, 0, 10, 0)])
+    with pytest.raises(InvalidRequest, match="Nothing is selected"):
+        written(profile, focus="nosuch")
+    with pytest.raises(InvalidRequest, match="has no samples"):
+        written(replace(profile, samples=profile.samples.slice(0, 0)))
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +90,7 @@ def schema() -> jsonschema.Draft7Validator:
 
 
 @settings(max_examples=15)
-@given(profile=traces() | profiles(max_weight=1 << 40))
+@given(profile=SAMPLED)
 def test_its_own_schema_holds(schema: jsonschema.Draft7Validator, profile: Profile) -> None:
     schema.validate(written(profile))
 
