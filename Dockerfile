@@ -1,11 +1,12 @@
 # Perfloom's web half; the worker runs from the same image: docker run … perfloom worker.
 #
-# Both want the same data volume, a broker and a catalogue from outside, and a token chosen by you:
+# Both want the same data volume, and a broker and a catalogue from outside; secrets come from files:
 #   PERFLOOM_BROKER_URL=redis://redis:6379/0
-#   PERFLOOM_DATABASE_URL=postgresql://perfloom:…@db/perfloom
-#   PERFLOOM_TOKEN=$(openssl rand -hex 24)
-#   PERFLOOM_TRUSTED_HOSTS=perfloom.example.org     the name under which browsers ask for it
-# To record inside a container, the worker needs: --cap-add PERFMON --cap-add SYS_PTRACE
+#   PERFLOOM_DATABASE_URL_FILE=/run/secrets/database-url     postgresql://perfloom:…@db/perfloom
+#   PERFLOOM_TOKEN_FILE=/run/secrets/token                   web alone: at least 32 letters and digits
+#   PERFLOOM_SECRET_KEY_FILE=/run/secrets/secret-key         web alone
+#   PERFLOOM_TRUSTED_HOSTS=perfloom.example.org              the name under which browsers ask for it
+# The worker records on targets over SSH; jobs in its own container are refused: see docs/how-to/deploy.md.
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
 COPY setup.cfg pyproject.toml README.md ./

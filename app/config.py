@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .domain.errors import InvalidRequest
-from .handed_secrets import FILE, with_secrets
+from .handed_secrets import secret_paths, with_secrets
 from .places import data_directory, make_private, network_filesystem, private_text, runtime_directory
 
 PREFIX = "PERFLOOM_"
@@ -326,7 +326,7 @@ class Settings:
         found = [self.data / "token", self.data / "secret", self.data / "catalogue.sqlite"]
         if self.sqlite:
             found.append(Path(self.database_url.partition("///")[2].partition("?")[0]))
-        found += [Path(path) for name in SECRETS if (path := os.environ.get(f"{name}{FILE}"))]
+        found += map(Path, secret_paths(SECRETS))
         return tuple(dict.fromkeys(path.absolute() for path in found))
 
     @property

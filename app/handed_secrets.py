@@ -15,6 +15,8 @@ HANDLE = "PERFLOOM_SECRETS_HANDLE"
 """The variable with the number of an inherited descriptor: of a file in memory alone, JSON of variables and values."""
 FILE = "_FILE"
 """Behind the name of a variable: of the one that names a file with its value."""
+PATHS = "PERFLOOM_SECRETS_PATHS"
+"""The variable by which a child knows of the files that its parent took them from: JSON, a list of paths."""
 MOST_BYTES = 1 << 16
 
 _taken: dict[str, dict[str, str]] = {}
@@ -43,6 +45,12 @@ def hand_over(secrets: Mapping[str, str]) -> int:
     handle = os.memfd_create("perfloom-secrets", os.MFD_CLOEXEC)
     os.write(handle, json.dumps(dict(secrets)).encode())
     return handle
+
+
+def secret_paths(names: Collection[str], environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """The files with secrets that this process, or its parent, was told of. names: of variables."""
+    named = [path for name in names if (path := environ.get(f"{name}{FILE}"))]
+    return tuple(dict.fromkeys([*named, *map(str, json.loads(environ.get(PATHS) or "[]"))]))
 
 
 def _handed(handle: str) -> dict[str, str]:

@@ -22,7 +22,7 @@ from sqlalchemy.engine import make_url
 
 from perfloom.config import SECRETS, SETTINGS, Settings
 from perfloom.domain.errors import Conflict, Unavailable
-from perfloom.handed_secrets import HANDLE, hand_over
+from perfloom.handed_secrets import HANDLE, PATHS, hand_over, secret_paths
 from perfloom.places import reason
 from perfloom.store.database import Database, database_errors
 from perfloom.store.disk import disk_errors
@@ -174,7 +174,8 @@ def environment_for(settings: Settings, handle: int | None = None) -> dict[str, 
         found["PERFLOOM_VERBOSE"] = verbose
     values = _as_variables(settings)
     if handle is not None:
-        values = {name: value for name, value in values.items() if name not in SECRETS} | {HANDLE: str(handle)}
+        values = {name: value for name, value in values.items() if name not in SECRETS}
+        values |= {HANDLE: str(handle), PATHS: json.dumps(secret_paths(SECRETS))}
     return found | values
 
 

@@ -14,12 +14,13 @@ from perfloom.domain.boundary import Server
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.domain.targets import LOCAL, Ssh, Target
+from perfloom.handed_secrets import PATHS
 from perfloom.launchers.plan import make_script
 from perfloom.places import place_of
 from perfloom.store.ids import new_id
 from perfloom.store.jobs import Job
 from perfloom.targets.questions import Answer, Question
-from perfloom.workers import checks, job_user, target_checks
+from perfloom.workers import checks, job_user, services, target_checks
 from perfloom.workers.jobfiles import JobFiles
 from perfloom.workers.road import Road
 from perfloom.workers.targeted import inputs, leaving
@@ -201,3 +202,25 @@ def test_input_files_of_another_user_keep_their_modes_and_links(ordinary_user: O
             progress=lambda *_: None,
             reader=reader,
         )
+
+
+def test_processes_of_a_worker_know_which_files_its_secrets_came_from(
+    road: Road, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "broker"
+    file.write_text("secret")
+    monkeypatch.setenv("PERFLOOM_BROKER_URL_FILE", str(file))
+    handle = services.secrets_handle(road.settings)
+    try:
+        environment = services.environment_for(road.settings, handle)
+    finally:
+        os.close(handle)
+    assert "PERFLOOM_BROKER_URL_FILE" not in environment
+    monkeypatch.delenv("PERFLOOM_BROKER_URL_FILE")
+    assert file not in road.settings.secret_files
+    monkeypatch.setenv(PATHS, environment[PATHS])
+    assert file in road.settings.secret_files
+    elsewhere = Server(dataclasses.replace(place_of(), boot="of another machine")).to_json()
+    (road.settings.data / "catalogue.sqlite").rename(tmp_path / "moved")
+    assert str(file) in job_user.refusal(road.settings, elsewhere)
+    (tmp_path / "moved").rename(road.settings.data / "catalogue.sqlite")
