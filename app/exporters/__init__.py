@@ -64,7 +64,7 @@ EXPORTERS: dict[str, Exporter] = {
     for exporter in (
         Exporter(
             "collapsed",
-            collapsed.TITLE,
+            collapsed.TITLE.capitalize(),
             "One line a call stack; for flamegraph.pl, inferno and many others.",
             ".collapsed.txt",
             "text/plain; charset=utf-8",

@@ -27,7 +27,7 @@ from ..domain.tables import NO_ID, ROOT, FrameKind, column, texts
 from .empty import no_samples
 
 Array = np.ndarray[Any, Any]
-TITLE = "Collapsed stacks"
+TITLE = "collapsed stacks"
 PERF_FORMATS = frozenset({"perf-script", "perf-data"})
 OPTIONS: Mapping[str, str] = {
     "pid": "Put the process id behind the command's name.",

@@ -82,7 +82,10 @@ def test_exports_hold_the_part_inside(data: st.DataObject, profile: Profile) -> 
     event = event_id(profile, selection.event)
     name = profile.events["name"][event].as_py() if event >= 0 else None
     expected = brute.selected(profile, selection, event=name) if name else []
-    lines = b"".join(collapsed.write(profile, selection, {})).decode().splitlines()
+    try:
+        lines = b"".join(collapsed.write(profile, selection, {})).decode().splitlines()
+    except InvalidRequest:
+        lines = []
     assert sum(int(line.rpartition(" ")[2]) for line in lines) == sum(sample.weight for sample in expected)
     narrowed = stored._narrowed(profile, selection.only(event=name))
     time_ns = narrowed.samples["time_ns"].to_pylist()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.errors import InvalidRequest, UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import texts
@@ -165,8 +165,12 @@ def test_nothing_in_it(text: str) -> None:
 @settings(max_examples=60)
 @given(traces() | profiles(max_weight=1 << 40))
 def test_out_and_in_again(profile: Profile) -> None:
-    data = b"".join(exporter("speedscope").write(profile, Selection(), {}))
     wanted = +of_profile(profile)
+    try:
+        data = b"".join(exporter("speedscope").write(profile, Selection(), {}))
+    except InvalidRequest:
+        assert not profile.samples.num_rows
+        return
     try:
         found = speedscope.read(io.BytesIO(data))
     except UnreadableInput:
