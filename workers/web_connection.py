@@ -11,10 +11,11 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from perfloom.domain.errors import TooSlow
 
+_Answer = TypeVar("_Answer")
 MIN_RATE = 8_000
 """Bytes a second that a client must send or take while somebody waits for it."""
 GRACE_S = 15.0
@@ -87,13 +88,19 @@ class Connection(socket.socket):
         """Take into the buffer what has arrived: its length, 0 at the end of the connection, None where nothing has.
         Never waits."""
         try:
-            data = super().recv(CHUNK)
+            data = self._receive()
         except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return None
         except OSError:
             return 0
         self.buffer += data
         return len(data)
+
+    def _receive(self) -> bytes:
+        return super().recv(CHUNK)
+
+    def _transmit(self, data: memoryview) -> int:
+        return super().send(data)
 
     def offer(self, data: bytes) -> None:
         """Send what can be sent without waiting."""
@@ -164,7 +171,7 @@ class Connection(socket.socket):
 
     def _send_some(self, view: memoryview) -> int | None:
         try:
-            sent = super().send(view[:CHUNK])
+            sent = self._transmit(view[:CHUNK])
         except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return None
         self._patience.spend(0.0, sent)
@@ -204,9 +211,42 @@ class Connection(socket.socket):
 class TLSConnection(Connection, ssl.SSLSocket):  # type: ignore[misc]
     """A connection over TLS."""
 
+    def do_handshake(self, block: bool = False) -> None:
+        """As of `ssl.SSLSocket`."""
+        _again(super().do_handshake)
+
+    def _receive(self) -> bytes:
+        return _again(super()._receive)
+
+    def _transmit(self, data: memoryview) -> int:
+        return _again(lambda: super(TLSConnection, self)._transmit(data))
+
     def unread(self) -> int:
         """Bytes that were received and not yet taken, in the TLS layer too."""
         return len(self.buffer) + self.pending()
+
+
+def _again(call: Callable[[], _Answer]) -> _Answer:
+    """What `call` gives, tried a second time where it fails.
+
+    OpenSSL has a queue of errors for each thread. Python 3.13 leaves errors of the system in it when it raises them,
+    and raises them again on the connections that this thread serves next, where they have only to wait.
+    """
+    try:
+        return call()
+    except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        raise
+    except OSError:
+        _clear_errors()
+    return call()
+
+
+def _clear_errors() -> None:
+    """Empty OpenSSL's queue of this thread, as Python does where no cipher has a name."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).set_ciphers("none-of-this-name")
+    except ssl.SSLError:
+        pass
 
 
 def _ready(connection: socket.socket, event: int, timeout_s: float) -> bool:

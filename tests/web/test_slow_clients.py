@@ -306,7 +306,7 @@ def _upload(target: Target, data: bytes, framed: str = "length") -> dict[str, li
             sock.sendall(head.encode() + b"\r\n")
         sock.sendall(body)
         answer = _all(sock)
-    assert answer.startswith(b"HTTP/1.1 200"), answer[:500]
+    assert answer.startswith(b"HTTP/1.1 200"), (answer[:100], answer[-1000:])
     found: dict[str, list[object]] = json.loads(answer.partition(b"\r\n\r\n")[2])
     return found
 
