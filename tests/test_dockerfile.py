@@ -112,8 +112,9 @@ def test_its_command_starts_and_its_health_check_passes(
             assert code != check[-1]
             for address in ("127.0.0.1", "localhost"):
                 asked = [sys.executable, "-c", code.replace("127.0.0.1", address)]
-                done = subprocess.run(asked, env=environment, capture_output=True, text=True)
-                assert done.returncode == 0, done.stderr + log.read_text()
+                # Asked again and again, as Docker does: the first answer of a busy machine takes a while.
+                while (done := subprocess.run(asked, env=environment, capture_output=True, text=True)).returncode:
+                    assert time.monotonic() < deadline, done.stderr + log.read_text()
         finally:
             server.terminate()
         assert server.wait(20) == 0, log.read_text()

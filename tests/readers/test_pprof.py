@@ -76,7 +76,9 @@ def of_go(raw: str) -> Stacks:
         head = re.match(r" *(\d+): (?:0x[0-9a-f]+ )?(?:M=\d+ )?(?:\[F\] )?", line)
         if head:
             number, line = head[1], line[head.end() :]
-        locations.setdefault(number, []).extend(line.split()[:1])
+        # What has no name is written so since Go 1.22.
+        names = [name if name != ":0:0" else "[unknown]" for name in line.split()[:1]]
+        locations.setdefault(number, []).extend(names)
     types, *lines = samples.splitlines()
     events = [word.partition("[dflt]")[0].split("/") for word in types.split()]
     found: Stacks = Counter()

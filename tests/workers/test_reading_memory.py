@@ -67,7 +67,8 @@ def test_the_memory_that_the_error_names_is_enough(settings: Settings, tmp_path:
     "code",
     [
         # The thread never gives the sign that it began: what Python waits for where its first step finds no memory.
-        "threading._start_new_thread = lambda *_: 0\nthreading.Thread(target=print).start()",
+        "threading._start_new_thread = threading._start_joinable_thread = lambda *_, **__: 0\n"
+        "threading.Thread(target=print).start()",
         # A worker ends with its work, and nobody else will do it.
         "pool = ThreadPoolExecutor(2)\n"
         "import concurrent.futures.thread as t\n"
