@@ -53,7 +53,7 @@ def test_runs_add_up(road: Road, here: Target, recorder: RecorderName, splitting
     assert together.keys() == split.keys()
     for name, value in together.items():
         # What is counted is the same program's; only its time depends on who else uses the machine.
-        allowed = value * (0.5 if name.startswith("task-clock") else 0.1)
+        allowed = value * (3.0 if name.startswith("task-clock") else 0.1)
         # On a busy machine perf may lose samples, and then says so.
         allowed += (lost + lost_apart) * PERIOD if sampled else 0
         assert value > 0 and split[name] == pytest.approx(value, abs=allowed), name
