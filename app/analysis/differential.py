@@ -9,11 +9,11 @@ from ..domain.event_names import SAMPLED_ONLY
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, ROOT
+from .compare import unknown_values
 from .drawing import FlameTree, drawn
 from .grouping import Group, groups_of, split_by
 from .layout import Order, subtree_totals
 from .matching import NOWHERE, function_map, label_map, main_pair, places_of
-from .measured import guessed_events
 from .picking import samples_kept, weights_in
 from .piles import call_weights, piles_kept
 from .sampled import FEW, call_samples
@@ -56,9 +56,8 @@ def flame_diff(
     if not grouped(base, other, base_selection, other_selection, group):
         group = Group.NONE
     tree = drawn(shown, selection, event, shape, group, order, zoom or 0, least)
-    if beside_event in guessed_events(beside):
-        tree = replace(tree, unit=SAMPLED_ONLY)
-    normalise = normalise or tree.unit == SAMPLED_ONLY
+    if unknown_values(base, other, *pair):
+        tree, normalise = replace(tree, unit=SAMPLED_ONLY), True
     own, total, whole = _weights_beside(tree, shown, shape, beside, beside_selection, beside_event)
     factor = tree.total / whole if normalise and whole and tree.total else 1.0
     return replace(
