@@ -1,7 +1,6 @@
 """The tasks that workers take from the queue. Each takes one id, may come twice or late, and looks before it acts."""
 
 import logging
-import os
 from functools import cache
 
 from celery import Celery
@@ -31,13 +30,9 @@ def register(app: Celery, settings: Settings) -> None:
     """Make the tasks known to `app`."""
 
     @cache
-    def road_of(pid: int) -> Road:
-        # One for each process: neither connections nor the name of who claims survive a fork.
+    def road() -> Road:
         store = open_store(settings, migrate=False)
         return open_road(settings, store, Queue(settings, store))
-
-    def road() -> Road:
-        return road_of(os.getpid())
 
     @app.task(name=LAUNCH_TASK)
     def launch(job_id: str) -> None:
