@@ -76,12 +76,17 @@ def test_a_job_whose_target_was_replaced_by_this_machine_does_not_start(
     assert job.state is JobState.FAILED and OWN_USER in str(job.reason) and not marker.exists()
 
 
+def trap(path: Path, marker: Path) -> Path:
+    """A program that leaves `marker` when it is run."""
+    path.write_text(f"#!/bin/sh\ntouch '{marker}'\n")
+    path.chmod(0o755)
+    return path
+
+
 def test_nothing_of_a_target_here_is_run_by_its_check(
     road: Road, server: dict[str, Any], tmp_path: Path, marker: Path
 ) -> None:
-    perf = tmp_path / "perf"
-    perf.write_text(f"#!/bin/sh\ntouch '{marker}'\n")
-    perf.chmod(0o755)
+    perf = trap(tmp_path / "perf", marker)
     road.store.targets.save(Target("trap", perf=str(perf)))
 
     def answer(**who: object) -> Answer:
@@ -111,9 +116,7 @@ def test_what_was_left_at_a_target_is_not_cleared_here_instead(
 def test_a_python_of_somebody_is_not_started_by_the_preflight(
     road: Road, server: dict[str, Any], tmp_path: Path, marker: Path
 ) -> None:
-    python = tmp_path / "python3"
-    python.write_text(f"#!/bin/sh\ntouch '{marker}'\n")
-    python.chmod(0o755)
+    python = trap(tmp_path / "python3", marker)
     question = {"command": [str(python)], "recorder": "pytorch"}
     for who in ({"server": server}, {}):
         answer = checks.check_json(question | who, road.facts(), road.settings)
