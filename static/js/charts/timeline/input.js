@@ -164,6 +164,8 @@ function dragOverview(view, overview) {
 /** Keys that act as long as they are held, and those that act once. */
 function holdKeys(view, does) {
   const held = new Set();
+  // A short press may end before the next frame.
+  const pressed = new Set();
   let last = 0;
   let frame = 0;
 
@@ -172,11 +174,12 @@ function holdKeys(view, does) {
     const seconds = Math.min(0.05, (now - last) / 1000);
     last = now;
     let [pan, zoom] = [0, 0];
-    for (const key of held) {
+    for (const key of new Set([...held, ...pressed])) {
       const [what, direction] = HELD[key];
       if (what === 'pan') pan += direction;
       else zoom += direction;
     }
+    pressed.clear();
     if (pan) view.pan(pan * PAN_PER_S * seconds * (view.end - view.start));
     if (zoom) view.zoom(ZOOM_PER_S ** (zoom * seconds), zoomPoint(view));
     if (held.size) frame = requestAnimationFrame(step);
@@ -188,6 +191,7 @@ function holdKeys(view, does) {
     if (key in HELD && !event.shiftKey) {
       event.preventDefault();
       held.add(key);
+      pressed.add(key);
       if (!frame) {
         // What a single press does.
         last = performance.now() - 16;
