@@ -15,6 +15,7 @@ from tests.signing import sign_in
 from tests.traced import Trace
 from tests.web.conftest import profile as recording
 from tests.web.serving import Served, put, served
+from tests.workers.waiting import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -82,7 +83,8 @@ class Shown:
         return self.page.evaluate(script(code))
 
     def until(self, code: str) -> None:
-        self.page.wait_for_function(script(code))
+        # Not `wait_for_function`, which takes the promise of an async function for true.
+        until(lambda: self.ask(code), code)
 
     @property
     def view(self) -> tuple[float, float]:
@@ -138,8 +140,11 @@ def test_a_trace_is_looked_through(page: Page, server: Served) -> None:
     panel.get_by_role("heading", name="sgemm").wait_for()
     assert panel.get_by_text("Launch delay").is_visible()
     page.keyboard.press("ArrowRight")
-    shown.until("shown.details?.start_ns === 6400000 && !shown.view.moving")
-    assert shown.words("slice") and shown.ask("shown.view.flows.length") == 1
+    # It comes into sight, and so says the address.
+    shown.until("shown.details?.start_ns === 6400000 && !shown.view.moving && shown.view.end > 6900000")
+    page.wait_for_function("() => parseFloat(new URL(location).searchParams.get('view-ms').split('-')[1]) > 6.9")
+    shown.until("shown.view.flows.length === 1")
+    assert shown.words("slice")
     selected = page.url
     # The address alone brings all of it back.
     page.goto(selected)
@@ -154,7 +159,7 @@ def test_a_trace_is_looked_through(page: Page, server: Served) -> None:
     shown.until("!shown.view.moving && shown.view.end - shown.view.start < 6e5")
     page.keyboard.press("Escape")
     # Beside slices it shows all. Where nothing is selected, dragging zooms from Z to P.
-    page.mouse.dblclick(*shown.place("t1", 0, 6_850_000))
+    page.mouse.dblclick(*shown.place("t1", 0, 6_910_000))
     shown.until("!shown.view.moving && shown.view.end - shown.view.start > 9e6")
     x, y = shown.place("t1", 0, 2_000_000)
     for key, is_zoomed in (("z", True), ("p", False)):
@@ -238,7 +243,7 @@ def test_a_recording_has_a_lane_for_each_thread(page: Page, server: Served) -> N
     shown.settle()
     # In one look: between two of them the picture may be cleared to be drawn again.
     many = "shown.idle && shown.view.drawn.boxes > 100 && shown.view.drawn.boxes"
-    drawn = page.wait_for_function(script(many)).json_value()
+    drawn = until(lambda: shown.ask(many), many)
     page.keyboard.press("w")
     shown.until("shown.view.start > shown.view.extent.start")
     page.keyboard.press("f")
