@@ -48,8 +48,11 @@ def events_from_json(text: str) -> tuple[PerfEvent, ...]:
 
 
 def _list_of_objects(text: str) -> list[Any]:
-    if not text.lstrip().startswith("["):
+    # An ordinary user may be told before it what perf is not permitted to see.
+    start = re.search(r"^\[", text, re.M)
+    if start is None:
         raise ValueError("not a list")
+    text = text[start.start() :]
     try:
         found: list[Any] = json.loads(text)
         return found
