@@ -46,6 +46,7 @@ def test_ruff_format() -> None:
     check(BIN / "ruff", "format", "--check", ".")
 
 
+@pytest.mark.timeout(600)  # a minute of computing, beside other tests
 def test_types() -> None:
     # What nobody asks for again needs not be kept.
     check(BIN / "mypy", *(["--no-incremental"] if os.environ.get("CI") else []))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import socket
 import ssl
 import statistics
@@ -20,6 +21,7 @@ import pytest
 
 from perfloom.workers.web_gate import BODY_BYTES, HEAD_BYTES, HEAD_S, Framing, framing, head_end
 from perfloom.workers.web_server import THREADS
+from tests.parts import missing
 from tests.web.conftest import TOKEN
 from tests.web.serving import served
 
@@ -177,6 +179,19 @@ def test_connections_that_say_nothing_hold_no_thread(target: Target) -> None:
         _release(held)
 
 
+@pytest.fixture
+def open_files() -> Iterator[None]:
+    """Permission to open so many at once."""
+    wanted = 2048
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        missing(f"permission to open {wanted} files", f"ulimit -Hn {wanted}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("open_files")
 def test_more_idle_connections_than_the_worker_takes(web: Target) -> None:
     held = []
     try:
