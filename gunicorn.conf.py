@@ -5,6 +5,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from perfloom.workers.web_server import OPTIONS
+from perfloom.workers.serve.web_server import OPTIONS
 
 globals().update(OPTIONS)

@@ -9,8 +9,8 @@ configuration should name the same `worker_class`, or stand behind a proxy that 
 import os
 
 from perfloom.config import SECRETS, Settings
-from perfloom.web import create_app
-from perfloom.workers import processes
+from perfloom.web.app import create_app
+from perfloom.workers.local import processes
 
 processes.hide()
 settings = Settings.load()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .config import Settings
 from .domain.errors import PerfloomError
 from .domain.jobs import JobState
-from .recorders.preflight import Finding
+from .recording.recorders.preflight import Finding
 from .store import Store, open_store
 from .store.jobs import POLLED, Job
 

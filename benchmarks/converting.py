@@ -27,7 +27,7 @@ from pathlib import Path
 
 from benchmarks.make_trace import FIXTURE, make, size_of
 from benchmarks.reading import Run, reader, run
-from perfloom.workers import read_spare
+from perfloom.workers.read import spare
 
 WORK, COMMAND = "Perfloom, the work", "perfloom convert, the command"
 THEIR_WORK, THEIR_COMMAND = "trace2profile, the work", "trace2profile, the command"
@@ -47,10 +47,10 @@ def inside(request: str, out: Path) -> None:
     """In a process of its own: load and read once what is small, then read the trace and write the profile."""
     from perfloom.domain.selection import Selection
     from perfloom.exporters import exporter
-    from perfloom.readers.loops import ready as compiling
-    from perfloom.store import columns
-    from perfloom.workers.read_columns import read_columns
-    from perfloom.workers.read_request import Answers, Request
+    from perfloom.readers import ready as compiling
+    from perfloom.store.files import columns
+    from perfloom.workers.read.columns import read_columns
+    from perfloom.workers.read.request import Answers, Request
 
     compiling.compile_all()
     asked, answers = Request.from_json(Path(request).read_text()), Answers(os.open(os.devnull, os.O_WRONLY))
@@ -78,9 +78,7 @@ def once(name: str, trace: Path, given: argparse.Namespace, folder: Path) -> Run
     if name == WORK:
         asked, _ = reader(trace, folder)
         here = [sys.executable, "-m", "benchmarks.converting", "--inside"]
-        taken = run(
-            [*here, asked[-1], folder / "ours.pb.gz"], said, read_spare.environment() | {"PYTHONPATH": os.getcwd()}
-        )
+        taken = run([*here, asked[-1], folder / "ours.pb.gz"], said, spare.environment() | {"PYTHONPATH": os.getcwd()})
     else:
         taken = run([given.python, "-c", THEIRS, given.trace2profile, trace, folder / "theirs.pb"], said)
     told = json.loads(said.read_text().strip().splitlines()[-1])

@@ -30,7 +30,8 @@ from playwright.sync_api import Page, sync_playwright
 
 from benchmarks.synthetic import profile
 from perfloom.config import Settings
-from perfloom.store import columns, open_store
+from perfloom.store import open_store
+from perfloom.store.files import columns
 
 TOKEN = "a-token-of-the-benchmark-0000000000"
 RESULT = "benchmark000"

@@ -27,7 +27,8 @@ from pathlib import Path
 from benchmarks import memory
 from benchmarks.synthetic import profile as synthetic
 from perfloom.config import Settings
-from perfloom.store import columns, open_store
+from perfloom.store import open_store
+from perfloom.store.files import columns
 
 TOKEN = "a-token-of-the-benchmark-0123456789"
 GOAL_P50_S, GOAL_P99_S = 0.15, 1.5

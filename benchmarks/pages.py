@@ -16,9 +16,9 @@ from flask.testing import FlaskClient
 
 from perfloom.analysis.tables import TABLES
 from perfloom.config import Settings
-from perfloom.pages import RESULT_PAGES
 from perfloom.store import Store
-from perfloom.web import create_app
+from perfloom.web.app import create_app
+from perfloom.web.pages import RESULT_PAGES
 
 TOKEN = "a-token-of-the-benchmark-0123456789"
 

@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from perfloom.domain.wire import chunk, message, number, packed
+from perfloom.ingest.wire import chunk, message, number, packed
 
 from .reading import Run, run
 

@@ -19,10 +19,10 @@ from pathlib import Path
 
 from benchmarks.rank_files import EPOCH_NS, SECOND, samples, write_plan, write_rank
 from benchmarks.reading import reader, run
+from perfloom.ingest.compression import open_plain
 from perfloom.readers import perf_data
-from perfloom.readers.compression import open_plain
-from perfloom.store import columns
-from perfloom.workers import read_spare
+from perfloom.store.files import columns
+from perfloom.workers.read import spare
 
 RANKS_A_HOST = 64
 
@@ -57,7 +57,7 @@ def make(root: Path, ranks: int, count: int) -> Path:
 def read(root: Path, folder: Path) -> Taken:
     """Read a planned job as workers do. Raises SystemExit where that fails."""
     argv, out = reader(root, folder)
-    taken = run(argv, environment=read_spare.environment())
+    taken = run(argv, environment=spare.environment())
     profile = columns.read(out)
     stored = sum(path.stat().st_size for path in out.iterdir())
     return Taken(

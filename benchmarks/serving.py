@@ -21,16 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.synthetic import profile as synthetic
-from perfloom.analysis.compare import differences
-from perfloom.analysis.flamegraph import Group, Order, sandwich, search
-from perfloom.analysis.hotspots import hotspots
+from perfloom.analysis.compare.functions import differences
+from perfloom.analysis.stacks.flamegraph import Group, Order, sandwich, search
+from perfloom.analysis.stacks.hotspots import hotspots
 from perfloom.charts.bars import count_bars, draw
 from perfloom.charts.flamegraph import difference_payload, flame_payload, narrowest_share, payload
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import column
 from perfloom.exporters import collapsed
-from perfloom.store import columns
+from perfloom.store.files import columns
 
 WIDTH = 1600
 SECOND = 1_000_000_000

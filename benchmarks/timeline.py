@@ -34,7 +34,8 @@ from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, SCHEMAS, FrameKind
-from perfloom.store import arrays, columns, open_store
+from perfloom.store import open_store
+from perfloom.store.files import arrays, columns
 
 WIDTH = 1600
 ROWS = 45

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from perfloom.analysis import compare, compare_counts, differing
+from perfloom.analysis.compare import counts, functions, tables
 from perfloom.analysis.tables import TABLES, Column
 
 PAGE = Path(__file__).parent / "reference" / "tables.md"
@@ -38,8 +38,8 @@ Each of these can be printed by [`perfloom report`](../how-to/command-line.md#re
 * Percentages go from 0 to 100. Rows are never cut.
 * Where something of the recording was not read (see `losses`), or it is not complete, every object in JSON has the
   further field `affected_by_losses`, which is `true`; `perfloom report` says so on standard error. Of `perf stat` an
-  event without a value affects that event alone. Of what is not complete no advice is given: the table `advice` then
-  has one row, of the rule `withheld`, that says why.
+  event without a value affects that event alone, and what no page shows, as labels of pprof, affects no figure. Of
+  what is not complete no advice is given: the table `advice` then has one row, of the rule `withheld`, that says why.
 * The unit *event* stands for the one that the column `unit` of the row names: `count`, `ns` or `bytes`.
 * A row for each event: a selection of one event (`--event`) leaves the rows of that one.
 
@@ -144,9 +144,9 @@ def tables_page() -> str:
     parts = [INTRODUCTION]
     for table in TABLES.values():
         parts.append(f"## {table.name}\n\n{table.title}. {NOTES[table.name]}\n\n{columns(table.columns)}")
-    parts.append(f"{COMPARISON}\n{columns(compare.COLUMNS)}")
-    parts.append(f"{TABLE_COMPARISON}\n{columns(differing.COLUMNS)}")
-    parts.append(f"{COUNT_COMPARISON}\n{columns(compare_counts.COLUMNS)}")
+    parts.append(f"{COMPARISON}\n{columns(functions.COLUMNS)}")
+    parts.append(f"{TABLE_COMPARISON}\n{columns(tables.COLUMNS)}")
+    parts.append(f"{COUNT_COMPARISON}\n{columns(counts.COLUMNS)}")
     return "\n".join(parts)
 
 

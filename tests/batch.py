@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfloom.domain.targets import SchedulerName
-from perfloom.schedulers import Scheduler, scheduler_of
+from perfloom.recording.schedulers import Scheduler, scheduler_of
 from tests.parts import require
 
 GUARD = Path(__file__).with_name("guard.py")

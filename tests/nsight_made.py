@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from perfloom.domain.wire import chunk, fields, message, number, varint
+from perfloom.ingest.wire import chunk, fields, message, number, varint
 from perfloom.readers.nsight_compute import MAGIC as MAGIC
 
 DURATION = "gpu__time_duration.sum"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from perfloom.domain.profile import Profile
+from perfloom.ingest.merge import merge
 from perfloom.readers import recognise
-from perfloom.readers.merge import merge
 
 FOLDER = Path(__file__).parents[2] / "shared" / "oracles" / "pytorch"
 NAMES = ("resnet50_v100", "nccl_a100", "ns_resolution_v100", "ddp_rank0", "ddp_rank1", "amd_mi250")

@@ -136,33 +136,43 @@ def redis_server(folder: Path) -> Iterator[RedisServer]:
 
 @contextlib.contextmanager
 def postgres_server() -> Iterator[str]:
-    """A PostgreSQL server; yields the URL of its database `t`, user `app`, without a password.
-
-    Runs as an ordinary user, since initdb refuses root.
-    """
-    binaries = require("postgres").resolve().parent
+    """A PostgreSQL server; yields the URL of its database `t`, user `app`, without a password."""
     with ordinary_user() as user:
-        data, log = user.home / "data", user.home / "log"
-        options = ["-U", "app", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"]
-        made = subprocess.run(
-            user.command(binaries / "initdb", "-D", data, *options),
-            cwd="/",
-            env=user.environment(),
-            capture_output=True,
-            text=True,
-        )
-        if made.returncode != 0:
-            raise RuntimeError(f"initdb failed: {made.stderr or made.stdout}")
-        settings = ["listen_addresses=", f"unix_socket_directories={user.home}", "fsync=off", "max_connections=50"]
-        argv = [binaries / "postgres", "-D", data, *(word for s in settings for word in ("-c", s))]
-        # PostgreSQL's SIGINT is a fast stop, its SIGQUIT one that leaves nothing running.
-        command = user.command(*argv, death_signal="QUIT")
-        with running(command, log, signal.SIGINT, cwd="/", env=user.environment()) as process:
-            where = f"host={user.home} user=app dbname=postgres"
-            wait_until(lambda: psycopg.connect(where).close(), process, log, 30)
-            with psycopg.connect(where, autocommit=True) as connection:
+        make_postgres(user)
+        with postgres_running(user) as url:
+            with psycopg.connect(f"host={user.home} user=app dbname=postgres", autocommit=True) as connection:
                 connection.execute("CREATE DATABASE t")
-            yield f"postgresql+psycopg://app@/t?host={user.home}"
+            yield url
+
+
+def make_postgres(user: OrdinaryUser) -> None:
+    """A PostgreSQL cluster in the home of an ordinary user, since initdb refuses root."""
+    binaries = require("postgres").resolve().parent
+    options = ["-U", "app", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"]
+    made = subprocess.run(
+        user.command(binaries / "initdb", "-D", user.home / "data", *options),
+        cwd="/",
+        env=user.environment(),
+        capture_output=True,
+        text=True,
+    )
+    if made.returncode != 0:
+        raise RuntimeError(f"initdb failed: {made.stderr or made.stdout}")
+
+
+@contextlib.contextmanager
+def postgres_running(user: OrdinaryUser) -> Iterator[str]:
+    """The server of such a cluster for the time of the block; yields the URL of its database `t`."""
+    log = user.home / "log"
+    settings = ["listen_addresses=", f"unix_socket_directories={user.home}", "fsync=off", "max_connections=50"]
+    program = require("postgres").resolve().with_name("postgres")
+    argv = [program, "-D", user.home / "data", *(word for s in settings for word in ("-c", s))]
+    # PostgreSQL's SIGINT is a fast stop, its SIGQUIT one that leaves nothing running.
+    command = user.command(*argv, death_signal="QUIT")
+    with running(command, log, signal.SIGINT, cwd="/", env=user.environment()) as process:
+        where = f"host={user.home} user=app dbname=postgres"
+        wait_until(lambda: psycopg.connect(where).close(), process, log, 30)
+        yield f"postgresql+psycopg://app@/t?host={user.home}"
 
 
 @contextlib.contextmanager

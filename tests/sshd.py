@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 from perfloom.domain.targets import Ssh, Target
-from perfloom.workers import processes
+from perfloom.workers.local import processes
 from tests.parts import missing, require
 
 WORD = "correct horse"

@@ -9,27 +9,26 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-CORE = (
-    *("domain", "forms", "launchers", "schedulers", "targets", "recorders"),
-    *("readers", "analysis", "exporters", "charts"),
-)
+CORE = ("domain", "ingest", "readers", "recording", "analysis", "charts", "exporters")
 TABLES = ("numpy", "pyarrow", "pandas", "numba")
 # Modules with which processes and commands of ours begin -> what takes long to import, and is not needed there.
 WITHOUT = (
-    ("store.face workers.following workers.server", (*TABLES, "celery", "flask", "alembic", "asyncssh")),
+    ("store.face workers.following workers.serve.server", (*TABLES, "celery", "flask", "alembic", "asyncssh")),
     ("workers.celery_app", (*TABLES, "flask", "alembic")),
-    ("cli.files workers.web_server workers.read_files", (*TABLES, "flask", "celery", "sqlalchemy")),
-    ("workers.read_columns", ("pandas", "sqlalchemy", "celery")),
-    ("web", ("numba", "asyncssh", "alembic")),
+    ("cli.files workers.serve.web_server workers.read.files", (*TABLES, "flask", "celery", "sqlalchemy")),
+    ("workers.read.columns", ("pandas", "sqlalchemy", "celery")),
+    ("web.app", ("numba", "asyncssh", "alembic")),
 )
 STARTS_A_PROGRAM = re.compile(r"(system|popen|fork(pty)?|exec[lv]p?e?|spawn[lv]p?e?|posix_spawnp?)$")
 LONGEST_FILE = 500
+MOST_MODULES = 25
 
 
 def check(*argv: str | Path) -> None:
@@ -91,6 +90,46 @@ def test_the_contracts_know_every_module() -> None:
     assert here <= placed, f"setup.cfg places these nowhere: {sorted(here - placed)}"
     assert placed <= here, f"setup.cfg places what is not there: {sorted(placed - here)}"
     assert contract("core", "source_modules") == set(CORE)
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the package by its name."""
+    found = {}
+    for top, name in (("app", "perfloom"), ("workers", "perfloom.workers")):
+        for path in (ROOT / top).rglob("*.py"):
+            words = path.relative_to(ROOT / top).with_suffix("").parts
+            if top == "app" and words[0] in ("workers", "static", "templates"):
+                continue
+            found[".".join((name, *words)).removesuffix(".__init__")] = path
+    return found
+
+
+def imported(name: str, path: Path, known: dict[str, Path]) -> set[str]:
+    """The modules of the package that a module imports, anywhere in it."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package.rsplit(".", node.level - 1)[0] if node.level > 1 else package
+            base = ".".join(filter(None, (above, node.module))) if node.level else node.module or ""
+            found |= {one if (one := f"{base}.{alias.name}") in known else base for alias in node.names}
+    return found & known.keys() - {name}
+
+
+def test_no_import_goes_around_in_a_circle() -> None:
+    known = modules()
+    needs = {name: imported(name, path, known) for name, path in known.items()}
+    # What imports nothing that is left cannot be part of a circle.
+    while free := {name for name, others in needs.items() if not others & needs.keys()}:
+        needs = {name: others for name, others in needs.items() if name not in free}
+    assert not needs, "in a circle, or import one: " + ", ".join(sorted(needs))
+
+
+def test_no_package_is_too_large() -> None:
+    many = Counter(path.parent for path in modules().values())
+    assert {str(folder): number for folder, number in many.items() if number > MOST_MODULES} == {}
 
 
 @pytest.mark.parametrize("package", CORE)

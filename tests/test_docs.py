@@ -19,10 +19,21 @@ from flask import Flask
 from perfloom.analysis.tables import TABLES
 from perfloom.cli import cli
 from perfloom.config import SECRETS, SETTINGS, Settings
+from perfloom.domain import losses
 from perfloom.domain.builder import TOO_HEAVY
 from perfloom.domain.rank_notes import THROTTLING
 from perfloom.domain.tables import DEVICE_TIME, HOST_TIME
 from perfloom.exporters import EXPORTERS, exporter_of
+from perfloom.ingest.perf_text import scheduling as perf_sched_assembly
+from perfloom.ingest.trace import allocator, scheduling
+from perfloom.ingest.trace import assembly as pytorch_assembly
+from perfloom.ingest.trace import lines as trace_lines
+from perfloom.ingest.trace import memory as pytorch_memory
+from perfloom.ingest.trace import moments as trace_moments
+from perfloom.ingest.trace import slices as trace_slices
+from perfloom.ingest.trace_json import decode as trace_decode
+from perfloom.ingest.trace_json import documents as trace_documents
+from perfloom.ingest.trace_json import grammar as trace_grammar
 from perfloom.readers import READERS, austin, callgrind, collapsed, memray_csv, perf_script
 from perfloom.readers.austin import mojo as austin_mojo
 from perfloom.readers.austin import samples as austin_samples
@@ -36,7 +47,6 @@ from perfloom.readers.nsight_compute import pages as nsight_pages
 from perfloom.readers.nsight_compute import report as nsight_report
 from perfloom.readers.perf_lock import events as perf_lock_events
 from perfloom.readers.perf_lock import tables as perf_lock_tables
-from perfloom.readers.perf_sched import assembly as perf_sched_assembly
 from perfloom.readers.perf_script import assembly as perf_assembly
 from perfloom.readers.perf_trace import assembly as perf_trace_assembly
 from perfloom.readers.perfetto_trace import events as perfetto_events
@@ -45,19 +55,10 @@ from perfloom.readers.perfetto_trace import kernel as perfetto_kernel
 from perfloom.readers.perfetto_trace import packets as perfetto_packets
 from perfloom.readers.perfetto_trace import samples as perfetto_samples
 from perfloom.readers.perfetto_trace import tracks as perfetto_tracks
-from perfloom.readers.trace import allocator, scheduling
-from perfloom.readers.trace import assembly as pytorch_assembly
-from perfloom.readers.trace import decode as trace_decode
-from perfloom.readers.trace import documents as trace_documents
-from perfloom.readers.trace import grammar as trace_grammar
-from perfloom.readers.trace import lines as trace_lines
-from perfloom.readers.trace import memory as pytorch_memory
-from perfloom.readers.trace import moments as trace_moments
-from perfloom.readers.trace import slices as trace_slices
-from perfloom.recorders import torch_inject
-from perfloom.store import columns
-from perfloom.views import flame_words
-from perfloom.web import create_app
+from perfloom.recording.recorders import torch_inject
+from perfloom.store.files import columns
+from perfloom.web.app import create_app
+from perfloom.web.views.results import flame_words
 from tests.profiles import profile_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -299,7 +300,7 @@ def test_every_loss_is_explained() -> None:
             austin_mojo.NO_EVENT,
             austin_mojo.CUT_OFF,
             austin_mojo.UNSAID,
-            austin_mojo.TASKS,
+            losses.ASYNC_TASKS,
             austin_samples.NO_METRIC,
             austin_samples.NEVER_SAMPLED,
         ],
@@ -307,11 +308,11 @@ def test_every_loss_is_explained() -> None:
         "memray": [memray_csv.NO_ROW, memray_csv.NO_FRAMES, TOO_HEAVY],
         "callgrind": [
             callgrind.NO_LINE,
-            callgrind.NOT_NAMED,
-            callgrind.BELOW_ZERO,
-            callgrind.OTHER_SUM,
-            callgrind.NO_FORMULA,
-            callgrind.TOO_MANY_NAMES,
+            callgrind.format.NOT_NAMED,
+            callgrind.format.BELOW_ZERO,
+            callgrind.format.OTHER_SUM,
+            callgrind.format.NO_FORMULA,
+            callgrind.format.TOO_MANY_NAMES,
             TOO_HEAVY,
         ],
         "collapsed": [collapsed.NO_STACK, collapsed.TOO_HEAVY, collapsed.FRACTION, perf_assembly.ABSURD],
@@ -328,7 +329,10 @@ def test_every_loss_is_explained() -> None:
                 pytorch_memory,
             )
             for name, reason in vars(module).items()
-            if name.isupper() and isinstance(reason, str) and " " in reason and reason not in (HOST_TIME, DEVICE_TIME)
+            if name.isupper()
+            and isinstance(reason, str)
+            and " " in reason
+            and reason not in (HOST_TIME, DEVICE_TIME, losses.PHASE)
         ],
         "pytorch-memory-snapshot": [
             allocator.UNSEEN_FREE,
@@ -358,7 +362,7 @@ def test_every_loss_is_explained() -> None:
         ],
         "perf-sched": [
             *(scheduling.NOT_THERE, perf_sched_assembly.NO_LINE, perf_sched_assembly.NOT_UNDERSTOOD),
-            *(perf_sched_assembly.UNUSED_STACK, perf_sched_assembly.SKIPPED),
+            *(losses.UNUSED_STACK, perf_sched_assembly.SKIPPED),
         ],
         "perf-lock": [
             *(perf_lock_tables.NO_LINE, perf_lock_tables.NO_TOTAL, perf_lock_tables.BAD),
@@ -366,7 +370,7 @@ def test_every_loss_is_explained() -> None:
         ],
         "perf-trace": [
             *(perf_trace_assembly.NO_LINE, perf_trace_assembly.NO_BEGIN, perf_trace_assembly.NO_END),
-            *(perf_trace_assembly.STACK, perf_trace_assembly.LOST),
+            *(losses.STACK_OF_CALL, perf_trace_assembly.LOST),
         ],
         "perfetto-trace": [
             reason

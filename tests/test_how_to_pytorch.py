@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from textwrap import indent
 
-from perfloom.analysis.advice import advices
+from perfloom.analysis.advice.findings import advices
 from perfloom.domain.selection import Selection
 from perfloom.readers import pytorch
 from tests.parts import require

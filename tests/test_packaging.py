@@ -42,7 +42,7 @@ from perfloom.config import Settings
 if sys.argv[1] == "wsgi":
     from wsgi import app
 else:
-    from perfloom.web import create_app
+    from perfloom.web.app import create_app
     settings = Settings.load()
     settings.prepare()
     app = create_app(settings)

@@ -14,9 +14,12 @@ from celery.platforms import SecurityWarning
 
 from perfloom.config import Settings
 from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, TARGET_QUEUE, celery_app
-from perfloom.workers import processes, read_spare, secrets, tasks, warming
-from perfloom.workers.facts_probe import host_name
-from perfloom.workers.logs import set_up_logging
+from perfloom.workers import tasks
+from perfloom.workers.local import processes
+from perfloom.workers.local.facts_probe import host_name
+from perfloom.workers.read import spare, warming
+from perfloom.workers.serve import secrets
+from perfloom.workers.serve.logs import set_up_logging
 
 QUEUES = {"launch": LAUNCH_QUEUE, "target": TARGET_QUEUE, "read": READ_QUEUE}
 
@@ -27,10 +30,10 @@ def work(settings: Settings, queue: str, count: int) -> int:
     tasks.register(app, settings)
     app.finalize()
     if queue == "read":
-        importlib.import_module("perfloom.workers.reading")
+        importlib.import_module("perfloom.workers.read.reading")
         warming.begin()
         # What is read first waits for nothing to be loaded.
-        read_spare.begin()
+        spare.begin()
     worker: Any = Worker(
         app=app,
         hostname=f"{queue}-{os.getpid()}@{host_name()}",

@@ -18,18 +18,20 @@ from typing import BinaryIO
 from perfloom.config import Settings
 from perfloom.domain.errors import PerfloomError, TooLarge, UnreadableInput
 from perfloom.domain.jobs import JobSpec, JobState
+from perfloom.ingest.compression import HOLE, only_a_hole
 from perfloom.queue import Queue
-from perfloom.readers.compression import HOLE, only_a_hole
 from perfloom.store import Store, open_store
-from perfloom.store.disk import disk_errors, remove_tree, safe_name
+from perfloom.store.files.disk import disk_errors, remove_tree, safe_name
 from perfloom.store.ids import new_id
 from perfloom.store.jobs import Job
-from perfloom.workers import read_spare, refusing, steps, supervised
-from perfloom.workers.facts_probe import host_name
-from perfloom.workers.jobfiles import JobFiles, keep_environment
-from perfloom.workers.prompting import Courier, Typed
+from perfloom.workers import refusing, steps
+from perfloom.workers.local import supervised
+from perfloom.workers.local.facts_probe import host_name
+from perfloom.workers.local.jobfiles import JobFiles, keep_environment
+from perfloom.workers.read import spare
 from perfloom.workers.refusing import Say
 from perfloom.workers.road import Road, open_road
+from perfloom.workers.serve.prompting import Courier, Typed
 from perfloom.workers.transports.base import Secrets, no_secrets
 
 _PIECE_BYTES = 4 << 20
@@ -138,7 +140,7 @@ def bring_in(settings: Settings, files: Sequence[str], name: str, watch: Callabl
         job_files = JobFiles(store.jobs.directory(id))
         by_worker = queue.worker_there(host_name())
         if by_worker:
-            read_spare.end()
+            spare.end()
         try:
             kept = _keep(settings, job_files, files, copy=by_worker)
         except BaseException:

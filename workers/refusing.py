@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.jobs import JobSpec
-from perfloom.forms.judge import answered, as_asked, at_fields, judge
-from perfloom.recorders.preflight import Finding, Level
+from perfloom.recording.fields.judge import answered, as_asked, at_fields, judge
+from perfloom.recording.recorders.preflight import Finding, Level
 from perfloom.store import StoredTarget
-from perfloom.workers import checks
+from perfloom.workers.local import checks
 from perfloom.workers.road import Road
 
 Say = Callable[[Finding], None]

@@ -12,8 +12,8 @@ from perfloom.domain.jobs import JobState
 from perfloom.queue import Queue
 from perfloom.store import Store
 from perfloom.store.jobs import Job
-from perfloom.workers import processes
-from perfloom.workers.facts_probe import host_name, probe
+from perfloom.workers.local import processes
+from perfloom.workers.local.facts_probe import host_name, probe
 from perfloom.workers.transports.base import Secrets
 
 AGAIN_S = 5.0

@@ -11,7 +11,7 @@ from pathlib import Path
 from perfloom.config import Settings
 from perfloom.domain.errors import PerfloomError
 from perfloom.store import Store, open_store
-from perfloom.workers import processes
+from perfloom.workers.local import processes
 
 LARGE_BYTES, MANY_SAMPLES = 64 << 20, 500_000
 """With larger originals, or more samples, it takes seconds."""

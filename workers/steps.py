@@ -10,8 +10,6 @@ The program is started at most once: see `launching`. A planned job is laid down
 started from there: what is done for it between queued and reading is in `targeted`.
 """
 
-import gzip
-import io
 import logging
 import shlex
 import time
@@ -20,35 +18,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import zstandard
 from sqlalchemy.exc import SQLAlchemyError
 
-from perfloom.domain.errors import InvalidRequest, NotFound, PerfloomError, Unavailable, UnreadableInput
+from perfloom.domain.errors import InvalidRequest, PerfloomError, Unavailable, UnreadableInput
 from perfloom.domain.jobs import JobState, Outcome
 from perfloom.queue import LAUNCH_TASK, POLL_TASK, READ_TASK, TARGET_TASK, task_of
-from perfloom.recorders import perf_record, recorder_of
-from perfloom.store.disk import remove_tree, unavailable
+from perfloom.recording.recorders import perf_record, recorder_of
+from perfloom.store.files.disk import remove_tree, unavailable
 from perfloom.store.jobs import Job
-from perfloom.workers import launching, outcomes, settling, supervised
-from perfloom.workers.jobfiles import JobFiles, forget_environment
-from perfloom.workers.perf_tool import HEADING_EDGE
-from perfloom.workers.read_places import Take, long_places
+from perfloom.workers import settling
+from perfloom.workers.local import launching, outcomes, supervised
+from perfloom.workers.local.jobfiles import JobFiles
+from perfloom.workers.read.places import Take, long_places
 from perfloom.workers.road import AGAIN_S, Progress, Road, Stopped, done, reporter
+from perfloom.workers.states import NO_SAMPLE, Step, drop, elsewhere, end, ended_badly, holds_anything, try_again
 
-TRIES = 3
-"""How often a step that fails for a passing reason (a full disk, say) is tried."""
-PAUSE_S = 2.0
 READING_TRIES = 5
 """How often reading is begun when its worker is killed each time."""
-HOST_SILENT_S = 180.0
-"""A host whose worker was not heard of for so long is taken to be gone, with what ran on it."""
-LINE_BYTES = 1 << 20
-"""So much of a line is held: what is packed small may be endless."""
-
-NO_SAMPLE = "No sample was taken: the command used too little time on the CPU, or what was asked for never happened."
-
 log = logging.getLogger(__name__)
-Step = Callable[[Road, Job, JobFiles], None]
 ALL = (LAUNCH_TASK, TARGET_TASK, POLL_TASK, READ_TASK)
 
 
@@ -118,9 +105,9 @@ def drive(road: Road, job_id: str, watch: Callable[[Job], None] = lambda job: No
 def _steps_of(job: Job) -> Mapping[JobState, Step]:
     if not job.planned:
         return STEPS
-    from perfloom.workers import targeted  # Brings the ways to other machines.
+    from perfloom.workers.remote.steps import STEPS as AT_TARGETS  # Brings the ways to other machines.
 
-    return STEPS | targeted.STEPS
+    return STEPS | AT_TARGETS
 
 
 def _step(road: Road, job: Job, files: JobFiles) -> None:
@@ -156,54 +143,11 @@ def _noted(road: Road, job: Job) -> Job:
     return job if present is None else replace(job, details=present.details)
 
 
-def try_again(road: Road, job: Job, reason: str) -> None:
-    failures = int(job.details.get("failures", 0)) + 1
-    if failures >= TRIES:
-        end(road, job, JobFiles(road.store.jobs.directory(job.id)), JobState.FAILED, reason)
-        return
-    log.warning("job %s: %s (try %d of %d)", job.id, reason, failures, TRIES)
-    due = time.time() + PAUSE_S * failures
-    details = job.details | {"failures": failures}
-    road.store.jobs.update(
-        job.id, expected=job.state, details=details, due_at=due, progress_text=f"Tries again. {reason}"
-    )
-
-
-def end(
-    road: Road,
-    job: Job,
-    files: JobFiles,
-    state: JobState,
-    reason: str | None,
-    outcome: Outcome | None = None,
-    **columns: Any,
-) -> None:
-    """Move a job to its final state; nothing of it is left at its target."""
-    forget_environment(files)
-    if job.planned and not job.details.get("left"):
-        from perfloom.workers.targeted import leaving
-
-        leaving.leave(road, job)
-    if job.planned:
-        road.store.credentials.delete(f"job:{job.id}")
-    if outcome is not None:
-        columns["outcome"] = outcome
-    if road.store.jobs.move(job.id, job.state, state, reason=reason, **columns):
-        log.info("job %s: %s%s", job.id, state, f": {reason}" if reason else "")
-
-
 def _stopped(road: Road, job: Job, files: JobFiles) -> None:
     """A step was broken off: because a person asked for the end, or because somebody else has moved the job on."""
     job = road.store.jobs.get(job.id)
     if not done(job) and job.cancel_requested:
         drop(road, job, files)
-
-
-def drop(road: Road, job: Job, files: JobFiles) -> None:
-    """End a job because a person asked for it while a step was at work; what that did is dropped."""
-    outcome = job.outcome or Outcome(cancelled=True, reasons=("It was cancelled.",))
-    end(road, job, files, JobState.CANCELLED, f"It was cancelled while {job.state}.", outcome=outcome)
-    remove_tree(files.artefacts)
 
 
 def _queued(road: Road, job: Job, files: JobFiles) -> None:
@@ -284,7 +228,7 @@ def _collecting(road: Road, job: Job, files: JobFiles) -> None:
     if expected[0].name not in there:
         nothing(road, job, files)
         return
-    from perfloom.workers import reading  # Brings the readers, which a step of another sort does not need.
+    from perfloom.workers.read import reading  # Brings the readers, which a step of another sort does not need.
 
     report = reporter(road, job)
     report(None, "Looks up names of functions")
@@ -308,28 +252,6 @@ def _collecting(road: Road, job: Job, files: JobFiles) -> None:
     details = job.details | {"short": [*job.details.get("short", ()), *([why] if empty else [])]}
     due = time.time() + AGAIN_S
     road.store.jobs.move(job.id, JobState.COLLECTING, JobState.READING, due_at=due, details=details)
-
-
-def holds_anything(text: Path) -> bool:
-    """Whether there is anything below the heading. text: as perf prints it, or compressed (.zst, .gz)."""
-    openers: dict[str, Callable[..., Any]] = {".zst": zstandard.open, ".gz": gzip.open}
-    with openers.get(text.suffix, open)(text, "rb") as stream:
-        lines = io.BufferedReader(stream)
-        if lines.peek(len(HEADING_EDGE)).startswith(HEADING_EDGE):
-            lines.readline()
-            # The command line in a heading may hold line breaks.
-            while (line := lines.readline(LINE_BYTES)) and line != HEADING_EDGE:
-                pass
-        while line := lines.readline(LINE_BYTES):
-            if line.strip() and not line.startswith(b"#"):
-                return True
-        return False
-
-
-def ended_badly(job: Job) -> bool:
-    """Whether the program did not come to a good end, or to the end that was planned."""
-    outcome = job.outcome or Outcome()
-    return bool(outcome.exit_status or outcome.signal or outcome.cancelled or job.details.get("vanished"))
 
 
 def _cut_short(job: Job) -> bool:
@@ -408,7 +330,7 @@ def _leaving_a_place(road: Road, report: Progress, take: Take) -> Progress:
 
 
 def _read(road: Road, job: Job, files: JobFiles, take: Take) -> None:
-    from perfloom.workers import reading
+    from perfloom.workers.read import reading
 
     report = _leaving_a_place(road, reporter(road, job), take)
     short = tuple(job.details.get("short") or ())
@@ -429,7 +351,7 @@ def _read(road: Road, job: Job, files: JobFiles, take: Take) -> None:
     except UnreadableInput:
         if not (job.planned and ended_badly(job)):
             raise
-        from perfloom.workers.targeted import collecting
+        from perfloom.workers.remote import collecting
 
         # How it ended says more than that there is nothing to read.
         collecting.nothing(road, job, files)
@@ -461,23 +383,6 @@ def _tidy_up(road: Road, job: Job, files: JobFiles) -> None:
         settling.settle_beside(road.settings, road.store, job.id)
     else:
         settling.settle(road.store, job.id)
-
-
-def elsewhere(road: Road, job: Job) -> bool:
-    """Whether the program is another host's and that host's worker sees to it.
-
-    Where that worker was not heard of for long, what the job left is taken over here as it lies.
-    """
-    if job.host in (None, road.host):
-        return False
-    try:
-        seen = road.store.hosts.get(str(job.host)).seen
-    except NotFound:
-        seen = 0.0
-    if time.time() - seen > HOST_SILENT_S:
-        return False
-    road.store.jobs.update(job.id, expected=job.state, due_at=time.time() + AGAIN_S)
-    return True
 
 
 STEPS: dict[JobState, Step] = {

@@ -13,10 +13,10 @@ from perfloom.domain.errors import PerfloomError
 from perfloom.domain.facts import HostFacts
 from perfloom.queue import Queue
 from perfloom.store import Store, open_store
-from perfloom.workers.facts_probe import host_name, probe, quick, renewed
-from perfloom.workers.job_user import with_job_user
+from perfloom.workers.local.facts_probe import host_name, probe, quick, renewed
+from perfloom.workers.local.job_user import with_job_user
+from perfloom.workers.remote import leaving
 from perfloom.workers.road import AGAIN_S, worker_lives, worker_name
-from perfloom.workers.targeted import leaving
 
 LEASE = "sweep"
 LEASE_S = 8.0
@@ -35,8 +35,9 @@ log = logging.getLogger(__name__)
 class Sweeper:
     """Sweeps, and tells the catalogue that this host's worker lives and what its host can do.
 
-    working: whether there are processes that take what is rung for; nothing is done while not. announce: whether this
-    host is one that programs are recorded on.
+    working: whether there are processes that take what is rung for; nothing is done while not. It is asked before each
+    round, in the sweep's thread, and may raise PerfloomError. announce: whether this host is one that programs are
+    recorded on.
     """
 
     def __init__(

@@ -18,8 +18,10 @@ from perfloom.queue import (
     Queue,
 )
 from perfloom.store import open_store
-from perfloom.workers import processes, read_spare, steps
-from perfloom.workers.checks import check_json
+from perfloom.workers import steps
+from perfloom.workers.local import processes
+from perfloom.workers.local.checks import check_json
+from perfloom.workers.read import spare
 from perfloom.workers.road import Road, open_road
 from perfloom.workers.tidying import tidy
 
@@ -43,19 +45,19 @@ def register(app: Celery, settings: Settings) -> None:
         try:
             steps.advance(road(), job_id, (READ_TASK,))
         finally:
-            read_spare.begin()
+            spare.begin()
             processes.give_memory_back()
 
     @app.task(name=TARGET_TASK)
     def at_target(job_id: str) -> None:
-        from perfloom.workers.targeted import access
+        from perfloom.workers.remote import access
 
         steps.advance(road(), job_id, (TARGET_TASK,))
         access.close_ended(road())
 
     @app.task(name=POLL_TASK)
     def poll(target: str) -> None:
-        from perfloom.workers.targeted import access, polling  # Brings the ways to other machines.
+        from perfloom.workers.remote import access, polling  # Brings the ways to other machines.
 
         polling.poll(road(), target)
         access.close_ended(road())
@@ -71,9 +73,9 @@ def register(app: Celery, settings: Settings) -> None:
 
     @app.task(name=TARGET_CHECK_TASK)
     def check_target(check_id: str) -> None:
-        from perfloom.workers import target_checks  # Brings the ways to other machines.
+        from perfloom.workers.remote import checks  # Brings the ways to other machines.
 
-        target_checks.answer(road().store, check_id)
+        checks.answer(road().store, check_id)
 
     @app.task(name=TIDY_TASK)
     def tidy_task() -> None:

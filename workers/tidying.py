@@ -6,9 +6,9 @@ import time
 
 from perfloom.domain.errors import NotFound, PerfloomError
 from perfloom.domain.jobs import JobState
-from perfloom.store.disk import remove_tree
+from perfloom.store.files.disk import remove_tree
 from perfloom.store.ids import is_id
-from perfloom.workers.jobfiles import JobFiles
+from perfloom.workers.local.jobfiles import JobFiles
 from perfloom.workers.road import Road
 
 OWNERLESS_S = 24 * 3600.0

@@ -13,15 +13,15 @@ from typing import Any, get_args, get_origin, get_type_hints
 import numpy as np
 
 from ..domain.profile import Profile
-from .advice import remember_whole, told_of_whole
-from .critical_path import Path, Savings, path_of, savings_of
-from .launches import Waits, waits_of
-from .operators import Calls, calls_of
-from .picking import samples_of
-from .piles import MANY, Blocks, blocks_of
-from .remember import remembered
-from .roles import RankTime, rank_times
-from .slices import device_before
+from .advice.findings import remember_whole, told_of_whole
+from .core.picking import samples_of
+from .core.piles import MANY, Blocks, blocks_of
+from .core.remember import remembered
+from .core.slices import device_before
+from .distributed.critical_path import Path, Savings, path_of, savings_of
+from .ml.launches import Waits, waits_of
+from .ml.operators import Calls, calls_of
+from .ml.roles import RankTime, rank_times
 
 Array = np.ndarray[Any, Any]
 FINDINGS = "findings"
@@ -48,7 +48,7 @@ def version() -> str:
     """What differs where the analyses do: what another version kept is of no use."""
     digest = hashlib.sha256()
     folder = File(__file__).parent
-    for path in sorted((*folder.glob("*.py"), folder.parent / "domain" / "tables.py")):
+    for path in sorted((*folder.rglob("*.py"), folder.parent / "domain" / "tables.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -1,30 +1,13 @@
 """The tables of a profile: what `perfloom report`, the API and the pages show. Rows are never cut."""
 
-from . import (
-    advice,
-    communication,
-    count_metrics,
-    counting,
-    critical_path,
-    devices,
-    graphs,
-    hotspots,
-    idle,
-    kernels,
-    launches,
-    memory,
-    memory_blocks,
-    memory_curves,
-    modules,
-    nsight,
-    nsight_source,
-    operators,
-    ranks,
-    sequences,
-    skew,
-    steps,
-)
-from .schema import Column, Table, records
+from .advice import findings
+from .core.schema import Column, Table, records
+from .counts import count_metrics, counting, ranks
+from .distributed import communication, critical_path, skew
+from .memory import allocations, blocks, curves
+from .ml import devices, graphs, idle, kernels, launches, modules, operators, sequences, steps
+from .nsight import reports, source
+from .stacks import hotspots
 
 __all__ = ["TABLES", "Column", "Table", "records"]
 
@@ -51,27 +34,27 @@ TABLES: dict[str, Table] = {
         Table("devices", "Devices", devices.DEVICES, devices.devices),
         Table("utilization", "Utilization over time", devices.UTILIZATION, devices.utilization),
         Table("idle", "Idle time of devices", idle.IDLE, idle.idle),
-        Table("memory", "Memory", memory.MEMORY, memory.memory),
-        Table("memory-operators", "Memory by operator", memory.OPERATORS, memory.memory_operators),
-        Table("memory-live", "Memory live at the peak", memory.LIVE, memory.memory_live, by=memory.BY),
-        Table("memory-events", "Failed allocations and retries", memory.EVENTS, memory.memory_events),
-        Table("memory-curves", "Memory over time", memory_curves.CURVES, memory_curves.memory_curves),
-        Table("allocations", "Allocations", memory_blocks.ALLOCATIONS, memory_blocks.allocations),
+        Table("memory", "Memory", allocations.MEMORY, allocations.memory),
+        Table("memory-operators", "Memory by operator", allocations.OPERATORS, allocations.memory_operators),
+        Table("memory-live", "Memory live at the peak", allocations.LIVE, allocations.memory_live, by=allocations.BY),
+        Table("memory-events", "Failed allocations and retries", allocations.EVENTS, allocations.memory_events),
+        Table("memory-curves", "Memory over time", curves.CURVES, curves.memory_curves),
+        Table("allocations", "Allocations", blocks.ALLOCATIONS, blocks.allocations),
         Table("communication", "Communication", communication.COMMUNICATION, communication.communication),
         Table("clocks", "Clocks of ranks", skew.CLOCKS, skew.clocks),
-        Table("advice", "Advice", advice.COLUMNS, advice.advice),
+        Table("advice", "Advice", findings.COLUMNS, findings.advice),
         Table(
             "critical-path", "Critical path", critical_path.COLUMNS, critical_path.critical_path, by=critical_path.BY
         ),
         Table("collectives", "Collectives", communication.COLLECTIVES, communication.collectives),
-        Table("nsight", "Nsight Compute", nsight.LAUNCHES, nsight.nsight, selected=False),
-        Table("nsight-metrics", "Metrics of Nsight Compute", nsight.METRICS, nsight.nsight_metrics, selected=False),
-        Table("nsight-hints", "Hints of Nsight Compute", nsight.HINTS, nsight.nsight_hints, selected=False),
+        Table("nsight", "Nsight Compute", reports.LAUNCHES, reports.nsight, selected=False),
+        Table("nsight-metrics", "Metrics of Nsight Compute", reports.METRICS, reports.nsight_metrics, selected=False),
+        Table("nsight-hints", "Hints of Nsight Compute", reports.HINTS, reports.nsight_hints, selected=False),
         Table(
             "nsight-source",
             "Instructions by Nsight Compute",
-            nsight_source.SOURCE,
-            nsight_source.nsight_source,
+            source.SOURCE,
+            source.nsight_source,
             selected=False,
         ),
         Table("stragglers", "Stragglers", communication.STRAGGLERS, communication.stragglers),

@@ -14,15 +14,15 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from ..analysis.counting import measured_values
-from ..analysis.functions import KIND_WORDS, functions_of, last_part
-from ..analysis.grouping import Group, groups_of
-from ..analysis.hotspots import kinds_of
-from ..analysis.measured import counted as counts_of
-from ..analysis.measured import guessed_events
-from ..analysis.picking import event_id, event_names, samples_kept, sums_on
-from ..analysis.piles import piles_kept, piles_of
-from ..analysis.reshaping import call_tree
+from ..analysis.core.functions import KIND_WORDS, functions_of, last_part
+from ..analysis.core.grouping import Group, groups_of
+from ..analysis.core.measured import counted as counts_of
+from ..analysis.core.measured import guessed_events
+from ..analysis.core.picking import event_id, event_names, samples_kept, sums_on
+from ..analysis.core.piles import piles_kept, piles_of
+from ..analysis.counts.counting import measured_values
+from ..analysis.stacks.hotspots import kinds_of
+from ..analysis.stacks.reshaping import call_tree
 from ..domain.errors import InvalidRequest
 from ..domain.event_names import SAMPLED_ONLY
 from ..domain.profile import Profile

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from ..analysis.memory_curves import Curve, at, stepped
+from ..analysis.memory.curves import Curve, at, stepped
 from .bars import clean, element
 
 Array = np.ndarray[Any, Any]

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.flamegraph import FlameTree, Group, Order, flame_diff, flame_tree
-from ..analysis.functions import KIND_WORDS, functions_of
+from ..analysis.core.functions import KIND_WORDS, functions_of
+from ..analysis.stacks.flamegraph import FlameTree, Group, Order, flame_diff, flame_tree
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 

@@ -18,7 +18,7 @@ WEAKEST = 0.08
 @dataclass(frozen=True)
 class Cell:
     """A stretch from start to end with a share (0–1), None where it is not known. second: another share, a line in an
-    area. url: where it leads; empty for nowhere."""
+    area. url: where it leads; empty for nowhere. unsure: it is drawn as an outline."""
 
     start: float
     end: float
@@ -26,6 +26,7 @@ class Cell:
     words: str
     second: float | None = None
     url: str = ""
+    unsure: bool = False
 
 
 def area(title: str, cells: Sequence[Cell], start: float, end: float) -> str:
@@ -57,7 +58,8 @@ def strip(title: str, cells: Sequence[Cell], start: float, end: float) -> str:
         if cell.share is None:
             continue
         strength = 0.0 if cell.share <= 0 else WEAKEST + (1 - WEAKEST) * min(1.0, cell.share)
-        shown = {"class": "strips-cell", "fill-opacity": f"{strength:.3f}"}
+        css = "strips-cell strips-unsure" if cell.unsure else "strips-cell"
+        shown = {"class": css, "fill-opacity": f"{strength:.3f}"}
         _cell(svg, cell, (cell.start - start) * scale, (cell.end - cell.start) * scale, shown)
     return ElementTree.tostring(svg, encoding="unicode")
 

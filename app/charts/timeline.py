@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import orjson
 
-from ..analysis.devices import devices_of
-from ..analysis.functions import functions_of
-from ..analysis.picking import calls_kept, samples_of
-from ..analysis.remember import remembered
+from ..analysis.core.functions import functions_of
+from ..analysis.core.picking import calls_kept, samples_of
+from ..analysis.core.remember import remembered
+from ..analysis.ml.devices import devices_of
 from ..analysis.timeline.levels import Items, Level, Stretch, alone, joined
 from ..analysis.timeline.series import Values, share, values
 from ..analysis.timeline.sources import KINDS, NOTHING, Timeline, code_names
@@ -28,8 +28,8 @@ from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import column
 from ..domain.units import duration, percent
-from ..exporters.palette import SHADES, fnv1a
 from .flamegraph import shortened
+from .palette import SHADES, fnv1a
 
 Array = np.ndarray[Any, Any]
 WIRE_BYTES = 96_000

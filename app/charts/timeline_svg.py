@@ -1,6 +1,6 @@
 """A timeline as one still picture: SVG without scripts, for a page where none run.
 
-Names are hostile: they only ever become text between tags, as `exporters.svg` escapes it.
+Names are hostile: they only ever become text between tags, as `charts.flamegraph_svg` escapes it.
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from ..analysis.timeline.tracks import Track
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.units import axis_texts
-from ..exporters import palette
-from ..exporters.svg import escape, label
+from . import palette
+from .flamegraph_svg import escape, label
 from .timeline import clipped_text, parse_bands, viewport
 
 HEAD, ROW, GAP, LEFT, LINE = 26, 16, 6, 170, 32

@@ -61,7 +61,7 @@ def _hide_secrets() -> None:
     is that of its start. So it is started anew, in the same process, with the secrets in a descriptor."""
     from ..config import SECRETS
     from ..handed_secrets import HANDLE, hand_over
-    from ..workers import processes
+    from ..workers.local import processes
 
     processes.hide()
     given = {name: value for name in SECRETS if (value := os.environ.get(name))}

@@ -16,7 +16,7 @@ from .output import STANDARD, note_sampled, put_rows, refuse_terminal
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..analysis.schema import Column
+    from ..analysis.core.schema import Column
     from ..domain.profile import Profile
     from ..domain.selection import Selection
 
@@ -69,21 +69,21 @@ def diff(
     neither has anything else. --by kind, tensor, layer and device are of operators.
     """
     expect((a,))
-    from ..analysis import compare, compare_counts, differing
-    from ..analysis.operator_parts import PARTS
-    from ..analysis.schema import records
+    from ..analysis.compare import counts, functions, tables
+    from ..analysis.core.schema import records
+    from ..analysis.ml.operator_parts import PARTS
 
     if a == b == STANDARD:
         raise InvalidRequest("Standard input can be read only once; give - one time.")
     if by in PARTS:
         table = table or "operators"
-    if table and table not in (*differing.COMPARED, COUNTS):
-        known = ", ".join((*differing.COMPARED, COUNTS))
+    if table and table not in (*tables.COMPARED, COUNTS):
+        known = ", ".join((*tables.COMPARED, COUNTS))
         raise click.UsageError(f"There is no comparison of {table!r}; there is one of {known}.")
     if table == COUNTS and (by or of):
         raise click.UsageError(f"--{'by' if by else 'of'} means nothing for {COUNTS}; leave it out.")
-    if not table and by and by not in compare.BY:
-        raise click.UsageError(f"--by is one of {', '.join((*compare.BY, *PARTS))}, not {by[:40]!r}.")
+    if not table and by and by not in functions.BY:
+        raise click.UsageError(f"--by is one of {', '.join((*functions.BY, *PARTS))}, not {by[:40]!r}.")
     for word, given in () if table == COUNTS else (("event", words["event"]),) if table else (("of", of),):
         if given is not None:
             raise click.UsageError(f"--{word} means nothing for {table or 'functions and stacks'}; leave it out.")
@@ -91,25 +91,25 @@ def diff(
     selection = selection_of(words)
     settings = settings_of(data)
     base, other = open_sources(settings, [a]), open_sources(settings, [b])
-    if not table and all(compare_counts.only_counted(profile) for profile in (base, other)):
+    if not table and all(counts.only_counted(profile) for profile in (base, other)):
         if by or absolute:
             raise InvalidRequest(
                 "Both were counted (perf stat): counts have no functions, and are compared as they are."
             )
         table = COUNTS
-    columns: tuple[Column, ...] = differing.COLUMNS if table else compare.COLUMNS
+    columns: tuple[Column, ...] = tables.COLUMNS if table else functions.COLUMNS
     if table == COUNTS:
         found, growths = _of_counts(base, other, selection)
-        columns = compare_counts.COLUMNS
+        columns = counts.COLUMNS
     elif table:
         found, growths = _of_table(base, other, selection, table, by or "", of or "", absolute)
     else:
         by = by or "function"
-        found = compare.differences(base, other, selection, selection, by=by, normalise=not absolute)
+        found = functions.differences(base, other, selection, selection, by=by, normalise=not absolute)
         note_sampled(found, "delta_total")
         if fail_above is not None:
             _tell_few(found, fail_above)
-        growths = [(row["name"], _growth(row)) for row in records(found) if row["status"] != compare.FEW_SAMPLES]
+        growths = [(row["name"], _growth(row)) for row in records(found) if row["status"] != functions.FEW_SAMPLES]
     put_rows("Comparison", columns, found, form, output, selection)
     return 0 if fail_above is None else _gate(growths, fail_above)
 
@@ -118,8 +118,8 @@ def _of_counts(
     base: "Profile", other: "Profile", selection: "Selection"
 ) -> "tuple[pd.DataFrame, list[tuple[str, float]]]":
     """The comparison of counts, and by how many percent of its own value each grew, by more than its spread."""
-    from ..analysis.compare_counts import NOT_COMPARED, count_differences, has_counts
-    from ..analysis.schema import records
+    from ..analysis.compare.counts import NOT_COMPARED, count_differences, has_counts
+    from ..analysis.core.schema import records
 
     if not (has_counts(base) or has_counts(other)):
         raise InvalidRequest("Neither of these has counts of perf stat; compare their functions.")
@@ -140,8 +140,8 @@ def _of_table(
 ) -> "tuple[pd.DataFrame, list[tuple[str, float]]]":
     """The comparison of a table, and by how many percent each row grew: of all that the base has where rows add up
     to that, else of its own value in the base."""
-    from ..analysis.differing import COMPARED, by_of, differing, has, measure_of, measures_of
-    from ..analysis.schema import records
+    from ..analysis.compare.tables import COMPARED, by_of, differing, has, measure_of, measures_of
+    from ..analysis.core.schema import records
 
     if not any(has(profile, table) for profile in (base, other)):
         raise InvalidRequest(f"Neither of these has {COMPARED[table].title.lower()}; compare their functions.")
@@ -160,9 +160,9 @@ def _of_table(
 def _tell_few(found: "pd.DataFrame", most: float) -> None:
     """Say what the gate passes over: growth in fewer than 30 samples on both sides, which may be chance. Raises
     InvalidRequest where nothing else is left, which is no verdict."""
-    from ..analysis.compare import FEW_SAMPLES
-    from ..analysis.sampled import FEW
-    from ..analysis.schema import records
+    from ..analysis.compare.functions import FEW_SAMPLES
+    from ..analysis.core.sampled import FEW
+    from ..analysis.core.schema import records
 
     few = [row for row in records(found) if row["status"] == FEW_SAMPLES]
     grown = [row for row in few if _growth(row) > most]

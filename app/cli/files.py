@@ -14,11 +14,12 @@ from ..domain.errors import InvalidRequest, JobFailed, NotFound, Unavailable, Un
 from ..domain.selection import Selection
 from ..domain.units import TIME_UNITS, utc_iso
 from .options import data_option, format_option, opened, output_option, rows_format_option, settings_of
-from .output import STANDARD, note_sampled, put_rows, refuse_terminal, write_rows, writing
+from .output import STANDARD, note_sampled, note_shares, put_rows, refuse_terminal, write_rows, writing
 
 if TYPE_CHECKING:
     from ..config import Settings
     from ..domain.profile import Profile
+    from ..exporters import Exporter
 
 F = TypeVar("F", bound=Callable[..., Any])
 SWITCHES = {
@@ -103,23 +104,23 @@ def _told() -> Iterator[Callable[[float | None, str], None]]:
 
 def expect(sources: Sequence[str]) -> None:
     """Have a reader begun for what will be asked to be read, before this process loads what it needs for the rest."""
-    from ..workers import read_spare
+    from ..workers.read import spare
 
     if sources and all(os.path.isfile(source) for source in sources):
-        read_spare.begin()
+        spare.begin()
 
 
 @contextmanager
 def _reader_ahead(files: Sequence[str]) -> Iterator[None]:
     """Have the process that reads files load what it needs while this one does."""
-    from ..workers import read_spare
+    from ..workers.read import spare
 
     if files and STANDARD not in files:
-        read_spare.begin()
+        spare.begin()
     try:
         yield
     finally:
-        read_spare.end()
+        spare.end()
 
 
 def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
@@ -134,12 +135,12 @@ def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
     if list(sources).count(STANDARD) > 1:
         raise InvalidRequest("Standard input can be read only once; give - one time.")
     with _reader_ahead(sources if all(are_files) else ()), _told() as progress:
-        from ..workers import reading
+        from ..workers.read import reading
 
         if all(are_files):
             return reading.read_profile(settings, sources, progress)
-        from ..analysis.clocks import Alignment
-        from ..readers.merge import merge
+        from ..analysis.distributed.clocks import Alignment
+        from ..ingest.merge import merge
 
         return merge(
             [
@@ -243,7 +244,7 @@ def list_(search: str, tags: tuple[str, ...], form: str, data: Path | None) -> i
 def delete(data: Path | None, ids: tuple[str, ...]) -> int:
     """Delete stored results with their files."""
     from ..store.deleting import any_begun, free_by_name
-    from ..store.disk import no_room
+    from ..store.files.disk import no_room
 
     settings = settings_of(data)
     try:
@@ -289,8 +290,8 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
     """
     *sources, name = arguments
     expect(sources)
-    from ..analysis.advice import withheld
-    from ..analysis.affected import SAYS_SO, affected
+    from ..analysis.advice.findings import withheld
+    from ..analysis.core.affected import SAYS_SO, affected
     from ..analysis.tables import TABLES
 
     table = TABLES.get(name)
@@ -304,7 +305,7 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
     found = table.rows(profile, selection, by)
     state = affected(profile)
     if state and name != "losses":
-        click.echo(f"perfloom: {state.note} See the table losses.", err=True)
+        click.echo(f"perfloom: {state.note}{' See the table losses.' if state.losses else ''}", err=True)
     if name == "hotspots":
         note_sampled(found, "total")
     if name == "advice" and (why := withheld(profile)):
@@ -351,6 +352,8 @@ def convert(to: str | None, output: str, data: Path | None, sources: tuple[str, 
     profile = open_sources(settings_of(data), sources)
     if not form.every_event:
         _name_other_events(profile, selection, form.name)
+    if not form.as_recorded:
+        _note_shares(profile, selection, form)
     with writing(output, packed=form.media_type == "application/gzip") as file:
         for piece in form.write(profile, selection, switches):
             file.write(piece)
@@ -358,13 +361,27 @@ def convert(to: str | None, output: str, data: Path | None, sources: tuple[str, 
 
 
 def _name_other_events(profile: "Profile", selection: Selection, form: str) -> None:
-    from ..exporters.collapsed import default_event
-
     names = profile.events.column("name").to_pylist()
     if selection.event is None and len(names) > 1:
-        written = default_event(profile) if form == "collapsed" else profile.meta.main_event
+        written = _written(profile, form)
         others = ", ".join(name for name in names if name != written)
         click.echo(f"perfloom: This is {written}; --event takes also: {others}", err=True)
+
+
+def _note_shares(profile: "Profile", selection: Selection, form: "Exporter") -> None:
+    from ..analysis.core.measured import guessed_events
+    from ..analysis.core.picking import event_names, events_selected
+
+    names, guessed = event_names(profile), guessed_events(profile)
+    only = selection if form.every_event else selection.only(event=selection.event or _written(profile, form.name))
+    note_shares(names[event] for event in events_selected(profile, only) if event in guessed)
+
+
+def _written(profile: "Profile", form: str) -> str | None:
+    """The event that a form for one event holds where none is selected."""
+    from ..exporters.collapsed import default_event
+
+    return default_event(profile) if form == "collapsed" else profile.meta.main_event
 
 
 commands: list[click.Command] = [import_, list_, delete, report, convert]

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
@@ -17,12 +17,12 @@ import click
 
 from ..domain.csv_cells import csv_cell
 from ..domain.errors import Unavailable
-from ..domain.event_names import SAMPLED_ONLY
+from ..domain.event_names import SHARES_ALONE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..analysis.schema import Column
+    from ..analysis.core.schema import Column
     from ..domain.selection import Selection
 
 STANDARD = "-"
@@ -35,8 +35,13 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u20
 
 def note_sampled(data: "pd.DataFrame", value: str) -> None:
     """Say on standard error of which events samples tell shares and no absolute values: those without any `value`."""
-    for event in dict.fromkeys(data["event"][data[value].isna()]):
-        click.echo(f"perfloom: {event}: {SAMPLED_ONLY}; its samples tell shares, and no totals.", err=True)
+    note_shares(dict.fromkeys(data["event"][data[value].isna()]))
+
+
+def note_shares(events: Iterable[str]) -> None:
+    """Say on standard error that samples of these events tell shares and no absolute values."""
+    for event in events:
+        click.echo(f"perfloom: {event}: {SHARES_ALONE}", err=True)
 
 
 def put_rows(
@@ -52,8 +57,8 @@ def put_rows(
 ) -> None:
     """Write the rows of a table to `output` as `form`. affected: something of the recording was not read, which each
     object of JSON then says. Raises Unavailable where that cannot be written."""
-    from ..analysis.affected import marked
-    from ..analysis.schema import records
+    from ..analysis.core.affected import marked
+    from ..analysis.core.schema import records
 
     affected = affected and form == "json"
 

@@ -12,12 +12,12 @@ from ..config import Settings
 from ..domain.errors import InvalidRequest, NotFound
 from ..domain.jobs import CallGraph, JobSpec, Mpi, MpiFlavour, RecorderName, Scope, Splitting
 from ..domain.targets import LOCAL, Target
-from ..forms.check import check
-from ..forms.events import one_by_one
-from ..forms.preset_file import from_file, to_file
-from ..forms.relevance import BATCH_FIELDS, MPI_FIELDS, PYTORCH_FIELDS, relevant
-from ..forms.values import wall_time
-from ..schedulers import scheduler_of
+from ..recording.fields.check import check
+from ..recording.fields.events import one_by_one
+from ..recording.fields.preset_file import from_file, to_file
+from ..recording.fields.relevance import BATCH_FIELDS, MPI_FIELDS, PYTORCH_FIELDS, relevant
+from ..recording.fields.values import wall_time
+from ..recording.schedulers import scheduler_of
 from ..store import Store, open_store
 from .options import pairs
 

@@ -13,7 +13,7 @@ from .grouped import GroupedCommand, in_group
 from .options import data_option, settings_of
 
 if TYPE_CHECKING:
-    from ..recorders.preflight import Finding
+    from ..recording.recorders.preflight import Finding
     from ..store.jobs import Job
 
 _positive = click.IntRange(min=1)
@@ -135,7 +135,7 @@ def record(context: click.Context, /, data: Path | None, command: tuple[str, ...
             return 0
     spec = record_spec.from_here(spec)
     from ..workers import following
-    from ..workers.secrets import ask_on_terminal
+    from ..workers.serve.secrets import ask_on_terminal
 
     with Progress() as progress:
         name = spec.name or default_name(spec)

@@ -45,7 +45,7 @@ def serve(host: str | None, port: int | None, run_as: str | None, data: Path | N
 
     Nothing else needs to run: the catalogue is a file, and a private Redis is started beside it.
     """
-    from ..workers import server
+    from ..workers.serve import server
 
     _log(verbose)
     with server.running(settings_of(data, host=host, port=port, run_as=run_as)) as here:
@@ -61,7 +61,7 @@ def serve(host: str | None, port: int | None, run_as: str | None, data: Path | N
 def demo(host: str | None, port: int | None, data: Path | None, verbose: bool) -> None:
     """Serve, record a small bundled program, and print the address of its flame graph."""
     from .. import workload
-    from ..workers import server
+    from ..workers.serve import server
 
     def watch(job: "Job") -> None:
         if not job.state.final:
@@ -98,7 +98,7 @@ def demo(host: str | None, port: int | None, data: Path | None, verbose: bool) -
 @_verbose
 def worker(queues: tuple[str, ...], run_as: str | None, data: Path | None, verbose: bool) -> None:
     """Work on jobs of this data directory, until Ctrl-C. The programs are recorded on this machine."""
-    from ..workers import server
+    from ..workers.serve import server
 
     _log(verbose)
 
@@ -116,7 +116,7 @@ def worker(queues: tuple[str, ...], run_as: str | None, data: Path | None, verbo
 def web(host: str | None, port: int | None, processes: int, data: Path | None, verbose: bool) -> None:
     """Serve the pages alone, until Ctrl-C. Jobs wait until a `perfloom worker` takes them."""
     from ..store import open_store
-    from ..workers import server, web_server
+    from ..workers.serve import server, web_server
 
     settings = settings_of(data, host=host, port=port)
     server.refuse_open_door(settings)
@@ -137,7 +137,7 @@ def _say_chosen(settings: "Settings") -> None:
 
 
 def _log(verbose: bool) -> None:
-    from ..workers.logs import set_up_logging
+    from ..workers.serve.logs import set_up_logging
 
     if verbose:
         os.environ["PERFLOOM_VERBOSE"] = "1"

@@ -17,8 +17,8 @@ from .options import data_option, format_option, opened, pairs
 from .output import STANDARD, clean, write_rows
 
 if TYPE_CHECKING:
+    from ..recording.probe.questions import Answer
     from ..store import Store, StoredTarget
-    from ..targets.questions import Answer
 
 SIGNS = {Light.GOOD: "ok", Light.NOTE: "note", Light.BAD: "TO DO"}
 NOT_GOOD = 4
@@ -36,7 +36,7 @@ def target() -> None:
 @data_option
 def list_(form: str, data: Path | None) -> int:
     """All targets, with the lights of their last check."""
-    from ..targets.words import where
+    from ..recording.probe.words import where
 
     with opened(data) as store:
         active = store.jobs.active_by_target(kind="record")
@@ -76,7 +76,7 @@ def show(form: str, data: Path | None, name: str) -> int:
     elif form == "csv":
         write_rows(("title", "light", "text", "advice"), [vars(line) for line in stored.lines], form)
     else:
-        from ..forms.target_file import to_file
+        from ..recording.fields.target_file import to_file
 
         click.echo(clean(to_file(stored.target, "toml"), lines=True), nl=False)
         _print_lines(stored)
@@ -126,7 +126,7 @@ def show(form: str, data: Path | None, name: str) -> int:
 @click.argument("name")
 def add(name: str, anew: bool, data: Path | None, **words: Any) -> int:
     """Add a target NAME, reached over SSH, or this machine with a batch system."""
-    from ..targets.validity import checked
+    from ..recording.fields.target_validity import checked
 
     made = checked(_made(name, words))
     with opened(data) as store:
@@ -154,10 +154,13 @@ def check(name: str, probe: bool, queue: str, project: str, arguments: tuple[str
         stored = store.targets.get(name)
         if probe and stored.target.scheduler is SchedulerName.NONE:
             raise InvalidRequest("This target has no batch system that a probe job could be given to.", "probe")
+        from ..workers.remote import checks
+
         batch = Batch(queue=queue, project=project, arguments=arguments) if probe else None
         try:
             answer = _checked(store, name, batch)
         except HostKeyUnknown as error:
+            checks.note_unknown_key(store, name, error)
             raise InvalidRequest(f"{error.message} Do so with: perfloom target accept {shlex.quote(name)}") from None
         stored = store.targets.get(name)
     _print_lines(stored)
@@ -172,7 +175,7 @@ def check(name: str, probe: bool, queue: str, project: str, arguments: tuple[str
 @click.argument("name")
 def accept(name: str, fingerprint: str | None, data: Path | None) -> int:
     """Show the fingerprints of keys on the way to NAME that nobody accepted yet, and ask whether they are right."""
-    from ..targets.words import fingerprint as fingerprint_of
+    from ..recording.probe.words import fingerprint as fingerprint_of
 
     with opened(data) as store:
         accepted = 0
@@ -220,8 +223,8 @@ def delete(data: Path | None, names: tuple[str, ...]) -> int:
 @click.argument("name")
 def export(name: str, form: str, output: str, data: Path | None) -> int:
     """Write NAME as a file to exchange, without secrets and without keys of hosts."""
-    from ..forms.target_file import to_file
     from ..places import reason
+    from ..recording.fields.target_file import to_file
 
     with opened(data) as store:
         text = to_file(store.targets.get(name).target, form)
@@ -242,9 +245,9 @@ def export(name: str, form: str, output: str, data: Path | None) -> int:
 @click.argument("file")
 def import_(file: str, name: str | None, anew: bool, data: Path | None) -> int:
     """Add the target in FILE (TOML or JSON; - is standard input) and print its name."""
-    from ..forms.exchange import LIMIT_BYTES
-    from ..forms.target_file import from_file
     from ..places import reason
+    from ..recording.fields.exchange import LIMIT_BYTES
+    from ..recording.fields.target_file import from_file
 
     try:
         if file == STANDARD:
@@ -309,7 +312,7 @@ def _save(store: "Store", made: Target, anew: bool) -> None:
 
 def _unknown_key(place: Target) -> HostKeyUnknown | None:
     """A key on the way there that nobody has accepted yet."""
-    from ..workers.secrets import ask_on_terminal
+    from ..workers.serve.secrets import ask_on_terminal
     from ..workers.transports import open_transport
 
     try:
@@ -322,12 +325,12 @@ def _unknown_key(place: Target) -> HostKeyUnknown | None:
 
 def _checked(store: "Store", name: str, batch: Batch | None) -> "Answer":
     """Check it here and now, and wait for a probe job."""
-    from ..targets.questions import Question, again
-    from ..workers import target_checks
-    from ..workers.secrets import ask_on_terminal
+    from ..recording.probe.questions import Question, again
+    from ..workers.remote import checks
+    from ..workers.serve.secrets import ask_on_terminal
 
     question = Question(name, batch)
-    answer = target_checks.carry_out(store, question, ask_on_terminal)
+    answer = checks.carry_out(store, question, ask_on_terminal)
     shown = ""
     try:
         while (following := again(question, answer)) is not None:
@@ -338,11 +341,11 @@ def _checked(store: "Store", name: str, batch: Batch | None) -> "Answer":
                 click.echo(clean(text), err=True)
                 shown = text
             time.sleep(LOOK_AGAIN_S)
-            answer = target_checks.carry_out(store, following, ask_on_terminal)
+            answer = checks.carry_out(store, following, ask_on_terminal)
     except KeyboardInterrupt:
         if (following := again(question, answer)) is not None:
             click.echo("perfloom: The probe job is cancelled.", err=True)
-            target_checks.carry_out(store, replace(following, cancel=True), ask_on_terminal)
+            checks.carry_out(store, replace(following, cancel=True), ask_on_terminal)
         raise
     return answer
 

@@ -52,18 +52,27 @@ CYCLES = frozenset({"cycles", "cpu-cycles"})
 
 SAMPLED_ONLY = "sampled, not counted"
 """In place of a total that samples do not tell."""
+NOT_SEEN = "not seen from user space"
+"""The status of what happens in the kernel where that was not observed: perf counts 0 of it, whatever happened."""
+SHARES_ALONE = f"{SAMPLED_ONLY}; its samples tell shares, and no totals."
+"""The same as the end of a sentence that begins with the event."""
 FIRST_EVENT = "first event"
 """The fact that tells which event a text of perf script begins with, as stackcollapse-perf.pl would choose it."""
 
 SAMPLING_TERMS = frozenset(
     (
         *("freq", "period", "name", "call-graph", "stack-size", "max-stack", "time", "branch_type", "nr"),
-        *("overwrite", "no-overwrite", "metric-id", "aux-sample-size"),
+        *("overwrite", "no-overwrite", "metric-id", "aux-sample-size", "aux-output", "percore", "inherit"),
     )
 )
-"""Terms that say how an event is sampled and what it is called, and not what is measured."""
+"""Terms that say how an event is sampled and what it is called, and not what is measured. With no-inherit less is
+measured: a thread without those that it starts."""
 _TERMS = re.compile(r"(?P<event>[^/\s]+)/(?P<terms>[^/]*)/(?P<modifiers>[A-Za-z]*)")
 _TRACEPOINT = re.compile(r"[\w*?.-]+:[\w*?.-]+")
+_SWITCHES = frozenset({"context-switches", "cs", "cpu-migrations", "migrations", "cgroup-switches"})
+"""Software events that the scheduler counts."""
+_OF_PROGRAMS = re.compile(r"(syscalls|user_events|uprobes|probe_\w+|sdt_\w+):.*")
+"""Tracepoints that the kernel counts as user space: they tell where a program was when it came in."""
 _STAT_NS = re.compile(r"sched:sched_stat_(wait|sleep|iowait|blocked|runtime)")
 """Tracepoints that count nanoseconds (`__perf_count(delay)` in include/trace/events/sched.h)."""
 _CONFIGS = {
@@ -77,6 +86,7 @@ _CONFIGS = {
     ),
 }
 """Events by type (hardware, software) and config."""
+_WHOLE = re.compile(r"config=(0x[0-9a-fA-F]{1,8}|[0-9]{1,9})", re.ASCII)
 _TYPE = re.compile(r"\btype = (\d+)\b")
 _CONFIG = re.compile(r"\bconfig = (0x[0-9a-f]+|\d+)\b")
 
@@ -99,21 +109,42 @@ def by_name(name: str) -> bool:
     return name in HARDWARE or name in SOFTWARE or CACHE.fullmatch(name) is not None or ":" in name
 
 
+def base(event: str) -> str:
+    """The event alone, without modifiers and terms: `page-faults/no-inherit/u` is page-faults. What is a name only with
+    its terms is left whole, as in a PMU: `cpu/event=0x3c/`."""
+    name = split(plain(event)[0])[0]
+    head = name.partition("/")[0]
+    return head if by_name(head) and not name.startswith("mem:") else name
+
+
 def plain(event: str) -> tuple[str, str]:
     """An event as typed → what is measured, and how it is sampled.
 
-    `cpu-clock/freq=997/u` → ("cpu-clock:u", "freq=997"); `cpu/event=0x3c,period=9/` → ("cpu/event=0x3c/", "period=9").
+    `cpu-clock/freq=997/u` → ("cpu-clock:u", "freq=997"); `cpu/event=0x3c,period=9/` → ("cpu/event=0x3c/", "period=9");
+    `software/config=2/` → ("page-faults", "").
     """
     found = _TERMS.fullmatch(event)
     if found is None or event.startswith("mem:"):
         return event, ""
     terms = [term.strip() for term in found["terms"].split(",") if term.strip()]
     sampling = [term for term in terms if term.partition("=")[0] in SAMPLING_TERMS]
-    rest = ",".join(term for term in terms if term not in sampling)
+    measured = [term for term in terms if term not in sampling]
     name, modifiers = found["event"], found["modifiers"]
+    if known := _by_config(name, measured):
+        name, measured = known, [term for term in measured if term.partition("=")[0] != "config"]
+    rest = ",".join(measured)
     if rest or not by_name(name):
         return f"{name}/{rest}/{modifiers}", ",".join(sampling)
     return f"{name}:{modifiers}" if modifiers else name, ",".join(sampling)
+
+
+def _by_config(name: str, terms: Sequence[str]) -> str | None:
+    """The software event that a term config names; it goes before the name that stands in front."""
+    configs = [_WHOLE.fullmatch(term) for term in terms if term.partition("=")[0] == "config"]
+    if not configs or configs[-1] is None or (name != "software" and name not in SOFTWARE):
+        return None
+    number = int(configs[-1][1], 16 if configs[-1][1].startswith("0x") else 10)
+    return _CONFIGS["1"][number] if number < len(_CONFIGS["1"]) else None
 
 
 def terms(event: str) -> dict[str, str]:
@@ -165,13 +196,13 @@ def _named_by_user(name: str, about: str) -> str | None:
 def unit_of(event: str, weighted: bool = True) -> str:
     """What a period, or a count, of an event of perf is: the kernel's clock events count nanoseconds, and so do the
     tracepoints sched_stat_*. weighted: whether its periods are known; else every sample counts 1."""
-    name = split(plain(event)[0])[0]
+    name = base(event)
     return "ns" if weighted and (name in CLOCKS or _STAT_NS.fullmatch(name)) else "count"
 
 
 def tells_time(event: str) -> bool:
     """Whether an event is a clock or the cycles of a CPU: then its samples show where time goes."""
-    name = split(plain(event)[0])[0]
+    name = base(event)
     inside = re.fullmatch(r"cpu(?:_core|_atom)?/(.*)/", name)
     return (inside[1] if inside else name) in CLOCKS | CYCLES
 
@@ -179,8 +210,34 @@ def tells_time(event: str) -> bool:
 def occurs(event: str) -> bool:
     """Whether an event of perf is something that happens now and then, as page faults do and tracepoints: software
     events but clocks. perf guesses their periods from the last few, so that their sum is no total."""
-    name = split(plain(event)[0])[0]
+    name = base(event)
     return (name in SOFTWARE and name not in CLOCKS) or _TRACEPOINT.fullmatch(name) is not None
+
+
+def in_kernel(event: str) -> bool:
+    """Whether an event happens in the kernel alone: the scheduler's, and most tracepoints."""
+    name = base(event)
+    return name in _SWITCHES or (_TRACEPOINT.fullmatch(name) is not None and not _OF_PROGRAMS.fullmatch(name))
+
+
+def unseen(event: str, about: str = "") -> bool:
+    """Whether an event happens in the kernel, while user space alone was observed: then it never occurs.
+
+    about: what perf tells of it; the names of tracepoints do not tell. A person who wrote u asked for that; perf
+    adds u to the modifiers of others who may not see the kernel.
+    """
+    modifiers = split(plain(event)[0])[1]
+    added = modifiers.endswith("u") and "u" in modifiers[:-1]
+    user_only = bool({"u", "h"} & {*modifiers}) and ("k" not in modifiers or added)
+    return (user_only or "exclude_kernel = 1" in about) and in_kernel(event)
+
+
+def why_unseen(event: str) -> str:
+    """Why there is no value of such an event, and what to do."""
+    return (
+        f"{event}: user space only was observed, and the event happens in the kernel. Set kernel.perf_event_paranoid "
+        "to 1 or less, or give perf CAP_PERFMON, and record it without :u."
+    )
 
 
 def main_of(names: Sequence[str], asked_first: str | None = None) -> str | None:

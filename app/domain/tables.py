@@ -193,8 +193,9 @@ SCHEMAS: dict[str, pa.Schema] = {
         weight=pa.int64(),
     ),
     # What a counter counted (perf stat), not sampled. thread, cpu: -1 for all. start_ns, end_ns: the interval, null
-    # for the whole run. value null where status is not "ok" ("not supported", "not counted"); where the command was
-    # run several times, their mean, with its standard deviation in deviation_percent (null: run once).
+    # for the whole run. value null where status is not "ok" ("not supported", "not counted", "not seen from user
+    # space"); where the command was run several times, their mean, with its standard deviation in deviation_percent
+    # (null: run once).
     "counts": _schema(
         run=pa.int32(),
         host=pa.string(),

@@ -179,11 +179,12 @@ class TargetFacts:
     a probe job was there (null: not asked, or the same).
 
     starters: the program of each MPI flavour found; versions: what it says it is. schedulers: batch systems whose
-    programs are there, whether the target uses them or not. directory: the directory of jobs in full; file_system: what
-    lies below it; runs_programs: whether programs may be started from it. shared: whether the hosts that run jobs see
-    it too. scratch: the scratch directory in full. clock_ns: how far its clock is ahead of ours, give or take
-    clock_error_ns. packers: programs for packing there. missing: programs of the batch system and others that were
-    looked for in vain. problems: what does not work, by its subject (as "directory"), in the words of the target.
+    programs are there, whether the target uses them or not. directory: the directory of jobs in full; file_system:
+    what lies below it; runs_programs: whether programs may be started from it. shared: whether the hosts that run
+    jobs see it too. scratch: the scratch directory in full. clock_ns: how far its clock is ahead of ours, give or
+    take clock_error_ns. module_command: whether there is a command "module" where jobs run. packers: programs for
+    packing there. missing: programs of the batch system and others that were looked for in vain. problems: what does
+    not work, by its subject (as "directory"), in the words of the target.
     """
 
     host: HostFacts
@@ -203,6 +204,7 @@ class TargetFacts:
     clock_ns: int | None = None
     clock_error_ns: int | None = None
     sudo: bool | None = None
+    module_command: bool | None = None
     packers: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     problems: dict[str, str] = field(default_factory=dict)

@@ -63,7 +63,7 @@ class Scale:
         if value and abs(shown) < smallest / 2:
             text = f"<{smallest:.{self.decimals}f}" if value > 0 else f">−{smallest:.{self.decimals}f}"
         else:
-            text = _signed(f"{shown:,.{self.decimals}f}")
+            text = signed(f"{shown:,.{self.decimals}f}")
         return Quantity(value, text, exact(value, self.unit))
 
 
@@ -133,7 +133,7 @@ def axis_texts(values: Sequence[float | int], unit: str) -> tuple[str, ...]:
     if decimals is None or round(least / divisor * 10**decimals) >= 1000:
         decimals = max(0, 2 - math.floor(math.log10(largest / divisor))) if largest else 0
     suffix = f"{NO_BREAK}{label}" if label else ""
-    return tuple(_signed(f"{one:,.{min(decimals, most)}f}") + suffix if one else "0" for one in shown)
+    return tuple(signed(f"{one:,.{min(decimals, most)}f}") + suffix if one else "0" for one in shown)
 
 
 def exact(value: float | int, unit: str) -> str:
@@ -141,7 +141,7 @@ def exact(value: float | int, unit: str) -> str:
     digits = f"{value:,}" if isinstance(value, int) or float(value).is_integer() else f"{value:,.6f}".rstrip("0")
     if isinstance(value, float) and value.is_integer():
         digits = f"{int(value):,}"
-    return _signed(digits) + (f"{NO_BREAK}%" if unit == "percent" else _suffix(unit))
+    return signed(digits) + (f"{NO_BREAK}%" if unit == "percent" else _suffix(unit))
 
 
 def _suffix(unit: str) -> str:
@@ -203,7 +203,7 @@ def percent(value: float | int | None) -> str:
         return MISSING
     if 0 < abs(value) < 0.005:
         return f"{'<' if value > 0 else '>−'}0.01{NO_BREAK}%"
-    return _signed(f"{value:.2f}" if value else "0") + f"{NO_BREAK}%"
+    return signed(f"{value:.2f}" if value else "0") + f"{NO_BREAK}%"
 
 
 def utc_text(epoch_s: float) -> str:
@@ -233,6 +233,6 @@ def _three(value: float | int) -> str:
     return f"{rounded:,.{decimals}f}"
 
 
-def _signed(digits: str) -> str:
+def signed(digits: str) -> str:
     """A minus sign instead of a hyphen, so that it is as wide as a digit."""
     return "−" + digits[1:] if digits.startswith("-") else digits

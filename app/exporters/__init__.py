@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ..analysis.picking import check
-from ..analysis.slices import has_times
+from ..analysis.core.picking import check
+from ..analysis.core.slices import has_times
+from ..charts import flamegraph_svg
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from . import collapsed, html, perfetto, pprof, speedscope, stored, svg
+from . import collapsed, html, perfetto, pprof, speedscope, stored
 
 Options = Mapping[str, bool]
 Write = Callable[[Profile, Selection, Options], Iterator[bytes]]
@@ -137,8 +138,8 @@ EXPORTERS: dict[str, Exporter] = {
             "The flame graph as a picture that zooms and searches by itself.",
             ".svg",
             "image/svg+xml; charset=utf-8",
-            svg.export,
-            svg.OPTIONS,
+            flamegraph_svg.export,
+            flamegraph_svg.OPTIONS,
             has_data=_sampled,
         ),
     )

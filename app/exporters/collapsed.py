@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.functions import functions_matching
-from ..analysis.grouping import Group, groups_of
-from ..analysis.picking import event_id, samples_kept, weights_in
-from ..analysis.trees import nearest_above
+from ..analysis.core.functions import functions_matching
+from ..analysis.core.grouping import Group, groups_of
+from ..analysis.core.picking import event_id, samples_kept, weights_in
+from ..analysis.core.trees import nearest_above
 from ..domain.calltree import merge_children
 from ..domain.event_names import FIRST_EVENT
 from ..domain.profile import Profile

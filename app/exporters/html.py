@@ -12,18 +12,18 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from ..analysis.collectives import communicates
-from ..analysis.picking import check, with_event_name
-from ..analysis.schema import Column, Table, records
+from ..analysis.core.picking import check, with_event_name
+from ..analysis.core.schema import Column, Table, records
+from ..analysis.distributed.collectives import communicates
 from ..analysis.tables import TABLES
+from ..charts.flamegraph_svg import escape
+from ..charts.flamegraph_svg import export as draw_flamegraph
 from ..domain.errors import PerfloomError
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import DEVICE_TIME, texts
 from ..domain.units import exact, quantity, utc_text
 from ..readers import READERS
-from . import svg
-from .svg import escape
 
 OPTIONS: Mapping[str, str] = {}
 MOST_ROWS = 200
@@ -103,7 +103,7 @@ def _graphs(profile: Profile, selection: Selection) -> Iterator[tuple[str, bytes
     events = [main] if selection.event else list(dict.fromkeys([main, DEVICE_TIME]))
     for event in events:
         if event in texts(profile.events, "name"):
-            yield f"Flame graph: {event}", b"".join(svg.export(profile, selection.only(event=event), {}, event))
+            yield f"Flame graph: {event}", b"".join(draw_flamegraph(profile, selection.only(event=event), {}, event))
 
 
 def _rows(table: Table, profile: Profile, selection: Selection) -> list[dict[str, Any]]:

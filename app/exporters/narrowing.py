@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..analysis.measured import counts_selected
-from ..analysis.picking import event_id, samples_kept, weights_in, with_event_name
-from ..analysis.slices import slices_selected, work_of, work_selected
+from ..analysis.core.measured import counts_selected
+from ..analysis.core.picking import event_id, samples_kept, weights_in, with_event_name
+from ..analysis.core.slices import slices_selected, work_of, work_selected
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, SCHEMAS, column, empty

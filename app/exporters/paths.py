@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.functions import functions_matching
-from ..analysis.grouped import ranked
-from ..analysis.picking import event_id, samples_kept, samples_of, weights_in, weights_on
-from ..analysis.trees import nearest_above
+from ..analysis.core.functions import functions_matching
+from ..analysis.core.grouped import ranked
+from ..analysis.core.picking import event_id, samples_kept, samples_of, weights_in, weights_on
+from ..analysis.core.trees import nearest_above
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, ROOT, column

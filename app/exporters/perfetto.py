@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..analysis.picking import event_id
+from ..analysis.core.measured import event_title
+from ..analysis.core.picking import event_id
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, NUMBERED, ROOT, FlowKind, column, texts
@@ -321,7 +322,8 @@ def _samples(profile: Profile, places: _Places, chosen: Array) -> Iterator[pa.Ar
     names = texts(profile.functions, "display")
     function = column(profile.frames, "function")
     frame, parent = (column(profile.stacks, name).tolist() for name in ("frame", "parent"))
-    events = [f',"cat":{event},' for event in _quoted(texts(profile.events, "name"))]
+    titles = [event_title(profile, each) for each in range(profile.events.num_rows)]
+    events = [f',"cat":{title},' for title in _quoted(titles)]
     time, thread, event, stack, weight = (
         column(profile.samples, name)[chosen] for name in ("time_ns", "thread", "event", "stack", "weight")
     )

@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.grouped import ranked
-from ..analysis.picking import samples_of
-from ..analysis.slices import work_of
+from ..analysis.core.grouped import ranked
+from ..analysis.core.measured import guessed_events
+from ..analysis.core.picking import samples_of
+from ..analysis.core.slices import work_of
+from ..domain.event_names import SHARES_ALONE
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, ROOT, column, texts
-from ..domain.wire import chunk, message, number, packed, varint
+from ..ingest.wire import chunk, message, number, packed, varint
 from .paths import Weighed, chains, weighed
 
 Array = np.ndarray[Any, Any]
@@ -81,6 +83,7 @@ def _parts(profile: Profile, selection: Selection) -> Iterator[bytes]:
         yield number(_DEFAULT, type_number)
     told = [f"Exported by Perfloom from {meta.format}."] + ([f"Command: {meta.command}"] if meta.command else [])
     told += [f"Not complete: {reason}" for reason in meta.reasons]
+    told += [f"{names[event]}: {SHARES_ALONE}" for event in found.events if event in guessed_events(profile)]
     told += [f"Selected: {word}={value}" for word, value in selection.to_query()]
     yield packed(_COMMENT, [strings.of(text) for text in told])
     yield from strings.written()

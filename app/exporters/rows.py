@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..analysis.schema import Column, records
+from ..analysis.core.schema import Column, records
 from ..domain.csv_cells import csv_cell
 
 PIECE_ROWS = 2_000

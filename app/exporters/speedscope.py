@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..analysis.picking import samples_kept, samples_of, threads_of, weights_in
+from ..analysis.core.measured import event_title
+from ..analysis.core.picking import samples_kept, samples_of, threads_of, weights_in
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import DEVICE_TIME, HOST_TIME, ROOT, column, texts
@@ -129,7 +130,7 @@ def _profile(
         if threads.tid[thread] is not None and str(threads.tid[thread]) not in of_thread
         else ""
     )
-    name = json.dumps(f"{rank}{of_thread}{number} · {names[event]}")
+    name = json.dumps(f"{rank}{of_thread}{number} · {event_title(profile, event)}")
     lasting = names[event] in (HOST_TIME, DEVICE_TIME)
     # What overlaps cannot be told by beginnings and ends.
     if lasting and (time[1:] >= (time + weight)[:-1]).all():

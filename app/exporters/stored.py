@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..domain import archive
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.stored import FOLDER, MANIFEST, NOTHING, TableFile, digest, encode, file_name, manifest_json
+from ..ingest import archive
+from ..ingest.stored import FOLDER, MANIFEST, NOTHING, TableFile, digest, encode, file_name, manifest_json
 from .narrowing import narrowed
 
 OPTIONS: Mapping[str, str] = {}

@@ -6,7 +6,6 @@ names, _[k] (kernel), _[j] (compiled at run time) and _[i] (inlined) give the fr
 """
 
 import re
-from collections.abc import Iterator
 from typing import BinaryIO
 
 import numpy as np
@@ -16,17 +15,13 @@ from ..domain.builder import ProfileBuilder
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
 from ..domain.tables import FrameKind
-from .grammar_share import judged
-from .perf_script.blocks import calling_tree
-from .perf_script.grammar import shown, text
+from ..ingest.grammar_share import judged
+from ..ingest.perf_text.blocks import calling_tree
+from ..ingest.perf_text.grammar import shown, text
+from ..ingest.text_lines import MAX_WEIGHT, NO_STACK, blocks, is_binary
 
 FORMAT = "collapsed"
-CHUNK_BYTES = 8 << 20
-LONGEST_BYTES = 64 << 20
-MAX_WEIGHT = 2**62
-MOST_ZEROS = 0.1
 EVENT = "samples"
-NO_STACK = "line that is no stack with a weight"
 FRACTION = "weight with a fraction, rounded"
 
 _LINE = re.compile(rb"(.*\S)[ \t]+(\d+)(\.\d*)?[ \t]*")
@@ -45,11 +40,6 @@ def sniff(head: bytes) -> bool:
     found = [_LINE.fullmatch(line) is not None for line in lines]
     stacks = sum(b";" in line for line, good in zip(lines, found, strict=True) if good)
     return bool(lines) and (all(found) or (stacks > 0 and sum(found) > len(lines) / 2))
-
-
-def is_binary(head: bytes) -> bool:
-    """Whether there are more zero bytes in `head` than a name that was cut off in a text may leave."""
-    return head.count(b"\0") > MOST_ZEROS * len(head)
 
 
 @judged("collapsed stacks", NO_STACK)
@@ -129,23 +119,3 @@ class _Reading:
             )
         self._builder.run()
         return self._builder.finish(Meta(FORMAT, complete=defect is None, reasons=(defect,) if defect else ()))
-
-
-def blocks(stream: BinaryIO, begin: bytes = b"") -> Iterator[tuple[list[bytes], int]]:
-    """Lines in lists, each with the number of its first. A line beyond all measure comes in pieces.
-
-    begin: what was read of the stream already.
-    """
-    rest, number = begin, 1
-    while data := stream.read(CHUNK_BYTES):
-        data = rest + data
-        end = data.rfind(b"\n") + 1
-        if not end and len(data) < LONGEST_BYTES:
-            rest = data
-            continue
-        rest = data[end:] if end else b""
-        lines = data[:end].split(b"\n")[:-1] if end else [data]
-        yield lines, number
-        number += len(lines)
-    if rest:
-        yield [rest], number

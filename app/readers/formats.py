@@ -6,11 +6,13 @@ from typing import BinaryIO
 
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Profile
+from ..ingest.endings import whole
 from . import (
     austin,
     callgrind,
     chrome,
     collapsed,
+    cpuprofile,
     ftrace,
     llama_trace,
     memory_snapshot,
@@ -30,9 +32,7 @@ from . import (
     pytorch,
     speedscope,
     stored,
-    v8_profile,
 )
-from .endings import whole
 from .not_read import advice
 
 HEAD_BYTES = 256 << 10
@@ -111,7 +111,7 @@ READERS: dict[str, Reader] = {
             compiled=True,
             by_lines=True,
         ),
-        Reader(v8_profile.FORMAT, "a .cpuprofile of Node or Chrome", v8_profile.sniff, v8_profile.read),
+        Reader(cpuprofile.FORMAT, "a .cpuprofile of Node or Chrome", cpuprofile.sniff, cpuprofile.read),
         Reader(
             *(perfetto_trace.FORMAT, "a trace of Perfetto", perfetto_trace.sniff, perfetto_trace.read), compiled=True
         ),

@@ -17,7 +17,7 @@ from ..domain.builder import ProfileBuilder
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
 from ..domain.tables import FrameKind
-from .grammar_share import judged
+from ..ingest.grammar_share import judged
 
 FORMAT = "memray"
 HEAD = ("allocator", "num_allocations", "size", "tid", "thread_name", "stack_trace")

@@ -1,16 +1,15 @@
 """perf's own recording, perf.data: recognized here, and read by way of perf script's text.
 
 What perf writes depends on its version and on the machine that was recorded; perf itself knows it best. So the shell
-side runs `perf script` (workers/perf_tool.py) and hands its text to the reader of that: perf_sched or perf_lock where
-nothing but the events of these was recorded, else perf_script.
+side runs `perf script` (workers/read/perf_tool.py) and hands its text to the reader of that: perf_sched or perf_lock
+where nothing but the events of these was recorded, else perf_script.
 """
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from ..domain.event_names import FIRST_EVENT
-from ..recorders.perf_script import SCHEDULER, TELLING
+from ..ingest.perf_text.heading import HEAD_BYTES
 
 if TYPE_CHECKING:
     from ..domain.profile import Profile
@@ -19,11 +18,6 @@ FORMAT = "perf-data"
 MAGIC = b"PERFILE2"
 SWAPPED_MAGIC = b"2ELIFREP"
 PIPE_HEADER_BYTES = 16
-HEAD_BYTES = 256 << 10
-_EVENT = re.compile(rb"^# event : name = ([^,\n]{1,200}),", re.MULTILINE)
-_EVENT_LINE = re.compile(rb"^# event : name = [^\n]*+", re.MULTILINE)
-_SILENT = ("dummy", "dummy:")
-"""Events that never occur: perf records other things with them."""
 
 
 def sniff(head: bytes) -> bool:
@@ -34,22 +28,6 @@ def sniff(head: bytes) -> bool:
 def is_piped(head: bytes) -> bool:
     """Whether it was written by `perf record -o -`: then it has a header of 16 bytes, which is its own size."""
     return int.from_bytes(head[8:16], "little" if head.startswith(MAGIC) else "big") == PIPE_HEADER_BYTES
-
-
-def told_by(text: bytes) -> str | None:
-    """SCHEDULER or LOCKS, where the heading in what `perf script --header` printed names events of that group and no
-    others; empty where it names others, None where it names none."""
-    names = [name for raw in _EVENT.findall(text) if not (name := raw.decode(errors="replace")).startswith(_SILENT)]
-    if not names:
-        return None
-    return next((g for g, one in TELLING.items() if one in names and all(name.startswith(g) for name in names)), "")
-
-
-def tells_switches(text: bytes) -> bool:
-    """Whether the heading names switches of the scheduler among other events, and call stacks for all tracepoints: then
-    what they tell can be printed, and no address is mixed up with that."""
-    points = [line for line in _EVENT_LINE.findall(text) if b" type = 2," in line]
-    return TELLING[SCHEDULER].encode() in _EVENT.findall(text) and all(b"|CALLCHAIN" in line for line in points)
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> "Profile":

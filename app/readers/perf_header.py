@@ -78,7 +78,7 @@ def repair(data: Data) -> Repair | None:
         words[_FEATURES_AT // 8] = 1 << _COMPRESSED
         content = struct.pack(f"{order}5I", *_ZSTD, -(-(room + _BESIDE) // _PAGE) * _PAGE)
         features = struct.pack(f"{order}2Q", end + 16, len(content)) + content
-    cut = f"The recording was cut short: its last {missing:,} bytes are missing."
+    cut = f"The recording was cut short: at least {missing:,} bytes at its end are missing."
     # The magic is text, and no number in the order of the machine.
     header = bytes(data[:8]) + struct.pack(f"{order}{HEADER_BYTES // 8}Q", *words)[8:]
     return Repair(header, end, features, cut if finished else UNFINISHED)

@@ -8,13 +8,13 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from ..domain import archive
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Profile
-from ..domain.renewal import renewed
-from ..domain.stored import FOLDER, MANIFEST, MANIFEST_LIMIT_BYTES, Manifest, decode, digest, file_name, parse_manifest
 from ..domain.tables import SCHEMAS
 from ..domain.validity import fault
+from ..ingest import archive
+from ..ingest.renewal import renewed
+from ..ingest.stored import FOLDER, MANIFEST, MANIFEST_LIMIT_BYTES, Manifest, decode, digest, file_name, parse_manifest
 
 FORMAT = "profile"
 AGAIN = "Export it again."

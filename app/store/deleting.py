@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..domain.errors import NotFound
-from .disk import disk_errors, remove_tree, sync_directory
+from .files.disk import disk_errors, remove_tree, sync_directory
 from .ids import checked_id, is_id
 
 ABOUT = "result.json"

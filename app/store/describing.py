@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..analysis.measured import guessed_events
+from ..analysis.core.measured import guessed_events
 from ..domain.profile import Profile
 from ..domain.tables import column, texts
 from .result import EventTotal

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from ..config import Settings
 from .credentials import Credentials, Sealed
 from .database import Database
+from .files.originals import Original
 from .hosts import Check, Checks, Host, Hosts
 from .jobs import Job, JobKind, Jobs
 from .leases import Leases
-from .originals import Original
 from .presets import Preset, Presets
 from .result import EventTotal, OriginalFile, Result
 from .results import SORTS, Results
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .timelines import Timelines
+    from .files.timelines import Timelines
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class Store:
     def timelines(self) -> "Timelines":
         """The timelines of the results."""
         # Here, as only pages show them: nobody else needs the libraries of tables.
-        from .timelines import Timelines
+        from .files.timelines import Timelines
 
         return Timelines(self.results.cache)
 

@@ -16,7 +16,7 @@ from ..domain.errors import Conflict, NotFound, Prompt, Unavailable
 from ..domain.jobs import JobSpec, JobState, Outcome
 from ..domain.targets import LOCAL
 from .database import Database
-from .disk import disk_errors, remove_tree
+from .files.disk import disk_errors, remove_tree
 from .ids import checked_id, new_id
 from .models import JobRow
 

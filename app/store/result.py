@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ..domain.errors import InvalidRequest
+from ..domain.event_names import unseen
 from ..domain.meta import Meta
-from ..domain.renewal import of_perf, plain_names, with_main_event
+from ..ingest.renewal import of_perf, plain_names, with_main_event
 from .models import ResultRow, storable
 
 MAX_NAME = 300
@@ -115,7 +116,10 @@ def result(row: ResultRow, tags: Iterable[str]) -> Result:
     if of_perf(meta):
         # It may have been written by an earlier version.
         names = [name for name, _ in plain_names(meta, [event.name for event in events])]
-        events = tuple(replace(each, name=name) for each, name in zip(events, names, strict=True))
+        events = tuple(
+            replace(each, name=name, total=None if not each.total and unseen(name) else each.total)
+            for each, name in zip(events, names, strict=True)
+        )
         meta = with_main_event(meta, names)
     return Result(
         id=row.id,

@@ -21,14 +21,15 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from ..domain.errors import InvalidRequest, NotFound, Unavailable
-from . import deleting, originals
+from . import deleting
 from .database import Database
 from .deleting import ABOUT, read_about
-from .disk import bytes_below, disk_errors, remove_tree, sync_directory
+from .files import originals
+from .files.disk import bytes_below, disk_errors, remove_tree, sync_directory
+from .files.opened import OpenProfiles
+from .files.originals import Original
 from .ids import checked_id
 from .models import JobRow, ResultRow, TagRow
-from .opened import OpenProfiles
-from .originals import Original
 from .result import (
     OriginalFile,
     Result,
@@ -111,7 +112,8 @@ class Results:
             return known
         about = read_about(directory)
         # Here, as who only lists results or sees to jobs does not need them, nor what they import.
-        from . import columns, describing
+        from . import describing
+        from .files import columns
 
         described = describing.describe(columns.read(directory))
         if described["recorded"] is None:
@@ -158,7 +160,7 @@ class Results:
 
     def derive(self, id: str) -> None:
         """Prepare what the tables of a large result need. Raises NotFound, Unavailable, UnreadableInput."""
-        from . import columns, derived
+        from .files import columns, derived
 
         # A profile of its own: with it goes what is made on the way.
         derived.keep(self.cache(id), columns.read(self.path(id)))
@@ -309,7 +311,7 @@ class Results:
 
     def _complete(self, staged: Path, name: str, files: Sequence[Path], job_id: str | None) -> None:
         """Add to a staged directory what makes it a whole result, and flush it."""
-        from . import columns
+        from .files import columns
 
         manifest = columns.read_manifest(staged)
         try:

@@ -11,7 +11,7 @@ from sqlalchemy import select, update
 from ..domain.errors import PerfloomError
 from .database import Database
 from .deleting import TRASH, empty
-from .disk import bytes_below, disk_errors, remove_tree
+from .files.disk import bytes_below, disk_errors, remove_tree
 from .ids import is_id
 from .jobs import ACTIVE
 from .models import JobRow, ResultRow

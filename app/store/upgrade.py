@@ -11,7 +11,7 @@ from sqlalchemy import Connection, inspect, text
 from ..config import Settings
 from ..domain.errors import Unavailable
 from .database import Database, database_errors
-from .disk import disk_errors
+from .files.disk import disk_errors
 from .models import Base
 
 MIGRATIONS = Path(__file__).parent / "migrations"

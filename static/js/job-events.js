@@ -6,7 +6,7 @@ import { getJSON } from './http.js';
 const TYPING_MS = 120;
 const NEAR_END_PX = 200;
 
-/** The events of a text: one a line or with commas between, but not inside pmu/…/ or {…}. As app/forms/events.py. */
+/** The events of a text: one a line or with commas between, but not inside pmu/…/ or {…}. As app/recording/fields/events.py. */
 export function splitEvents(text) {
   const events = [];
   for (const line of text.split(/\r?\n/)) {

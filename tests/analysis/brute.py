@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from perfloom.analysis.flamegraph import Group
+from perfloom.analysis.stacks.flamegraph import Group
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection, thread_key
 from perfloom.domain.tables import DEVICE_TIME, HOST_TIME

@@ -2,14 +2,14 @@
 
 import pytest
 
-from perfloom.analysis.advice import advice, advices, thresholds_of
-from perfloom.analysis.advice_rules import RULES
-from perfloom.analysis.schema import records
+from perfloom.analysis.advice.findings import advice, advices, thresholds_of
+from perfloom.analysis.advice.rules import RULES
+from perfloom.analysis.core.schema import records
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.selection import Selection
-from perfloom.pages import RESULT_PAGES
+from perfloom.web.pages import RESULT_PAGES
 
 from ..store.making import small_profile
 from ..traced import Trace
@@ -122,3 +122,8 @@ def test_below_the_threshold_the_worst_is_the_least() -> None:
     (idle,) = [one for one in advices(several_ranks(), Selection(), {"gpu-utilization": 101}) if one.rule.below]
     assert idle.finding.rank == 11 and idle.ranks == "0–11"
     assert idle.finding.measured == min(one.measured for one in (idle.finding, *idle.others))
+
+
+def test_no_advice_repeats_the_word_that_stands_before_it() -> None:
+    # The page puts "Try:" before it.
+    assert [rule.key for rule in RULES if rule.advice.startswith("Try")] == []

@@ -14,16 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from perfloom.analysis.advice import advices
-from perfloom.analysis.clocks import Alignment, Clock, Ends, clocks_of
-from perfloom.analysis.collectives import collectives_of
-from perfloom.analysis.schema import records
-from perfloom.analysis.skew import State, skew_of
+from perfloom.analysis.advice.findings import advices
+from perfloom.analysis.core.schema import records
+from perfloom.analysis.distributed.clocks import Alignment, Clock, Ends, clocks_of
+from perfloom.analysis.distributed.collectives import collectives_of
+from perfloom.analysis.distributed.skew import State, skew_of
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
+from perfloom.domain.tables import DeviceWorkKind
+from perfloom.ingest.merge import merge
 from perfloom.readers import pytorch, stored
-from perfloom.readers.merge import merge
+from tests.analysis.stepped import Trace
 from tests.real_traces import FOLDER, here
 
 SCHEMA_4 = Path(__file__).parents[1] / "data" / "stored" / "schema-4.perfloom"
@@ -235,6 +237,62 @@ def test_sequence_numbers_tell_which_is_which_where_counts_differ() -> None:
     assert len(set(collectives_of(merge([rank_of_job(0), late])).match.tolist()) - {-1}) == 6
 
 
+def without_steps(
+    lacks: tuple[tuple[int, int], tuple[int, int]], by_us: float = 0, *, regular: bool = False, numbered: bool = False
+) -> list[Profile]:
+    """Two ranks that run the same 31 all-reduces, without steps. lacks: how many of the first and of the last ones each
+    recording lacks. by_us: how far the clock of the second is ahead. regular: there is one every 400 µs."""
+    gaps, profiles = random.Random(3), []
+    times = np.cumsum([400 if regular else gaps.uniform(250, 550) for _ in range(31)]).tolist()
+    for rank, (first, last) in enumerate(lacks):
+        events, noise = [], random.Random(rank)
+        for number in range(first, 31 - last):
+            at, place = times[number], {"pid": 100 + rank, "tid": 1}
+            told = KNOWN | ({"Seq": number} if numbered else {})
+            told |= {"Process Group Name": "0", "Group size": 2}
+            of = {"correlation": number + 1}
+            call = {"name": "cudaLaunchKernelExC", "cat": "cuda_runtime", "ts": at + 2, "dur": 5, "args": of}
+            around = {"name": "record_param_comms", "cat": "cpu_op", "ts": at, "dur": 20, "args": told}
+            events += [{"ph": "X", **place, **around}, {"ph": "X", **place, **call}]
+            kernel = {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "cat": "kernel", "pid": rank, "tid": 20}
+            kernel |= {"ts": at + 30, "dur": 60 + noise.uniform(0, 4), "args": of | {"device": rank, "stream": 20}}
+            events.append({"ph": "X", **kernel})
+        document = {
+            "schemaVersion": 1,
+            "baseTimeNanoseconds": 1_790_000_000_000_000_000 + round(by_us * US * rank),
+            "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 2},
+            "traceEvents": events,
+        }
+        profiles.append(pytorch.read(io.BytesIO(json.dumps(document).encode())))
+    return profiles
+
+
+@pytest.mark.parametrize("by_us", [0, 200_000, -405])
+@pytest.mark.parametrize(
+    ("lacks", "shared"),
+    [(((0, 1), (1, 0)), 29), (((0, 0), (0, 0)), 31), (((0, 0), (2, 0)), 29), (((0, 0), (1, 2)), 28)],
+)
+def test_a_rank_without_the_first_ones_is_told_by_the_intervals(
+    lacks: tuple[tuple[int, int], tuple[int, int]], shared: int, by_us: float
+) -> None:
+    profile = merge(without_steps(lacks, by_us), Alignment())
+    first, second = rows(profile, "clocks")
+    assert second["shift_us"] - first["shift_us"] == pytest.approx(-by_us, abs=4)
+    assert residual_us(profile) < 5
+    assert [row["collectives"] for row in (first, second)] == [shared, shared]
+    assert [row["matched_by"] for row in (first, second)] == ["order", "order"]
+
+
+def test_where_nothing_tells_which_is_the_first_clocks_are_left_alone() -> None:
+    alike = merge(without_steps(((0, 0), (1, 0)), 50_000, regular=True), Alignment())
+    assert [(row["state"], row["matched_by"]) for row in rows(alike, "clocks")] == [("not aligned", "nothing")] * 2
+    many = merge(without_steps(((0, 0), (9, 0))), Alignment())
+    assert [row["state"] for row in rows(many, "clocks")] == ["not aligned"] * 2
+    numbered = merge(without_steps(((0, 0), (9, 0)), 50_000, numbered=True), Alignment())
+    assert rows(numbered, "clocks")[1]["shift_us"] == pytest.approx(-50_000, abs=4)
+    assert [row["matched_by"] for row in rows(numbered, "clocks")] == ["sequence number"] * 2
+
+
 def test_groups_of_one_name_but_other_ranks_are_not_the_same() -> None:
     def renamed(profile: Profile) -> Profile:
         table = profile.argument_sets
@@ -269,6 +327,13 @@ def test_a_drift_is_told() -> None:
     assert residual_us(drifting) > 10 * residual_us(steady)
 
 
+def test_the_clock_that_drifts_is_told_from_those_that_do_not() -> None:
+    drifts = (0, 0, 500, 0)
+    ranks = [rank_of_job(n, ranks=4, steps=60, drift_ppm=drift) for n, drift in enumerate(drifts)]
+    found = [row["drift_ppm"] for row in rows(merge(ranks, Alignment()), "clocks")]
+    assert found[2] == pytest.approx(500, rel=0.1) and found[0] is found[1] is found[3] is None
+
+
 def test_what_is_shorter_than_the_skew_is_marked_and_no_advice() -> None:
     # Both wait for less than the ends of the same collective are apart.
     profile = merge([rank_of_job(0), rank_of_job(1)], Alignment())
@@ -279,6 +344,48 @@ def test_what_is_shorter_than_the_skew_is_marked_and_no_advice() -> None:
     assert {row["uncertain"] for row in by_step} >= {True}
     assert [row["uncertain"] for row in rows(profile, "collectives")] == [True]
     assert not [one for one in advices(profile, Selection(), {"stragglers": 0}) if one.rule.key == "stragglers"]
+
+
+def jittered(waits_us: tuple[float, float] = (0, 0), count: int = 20) -> Profile:
+    """Two ranks, whose all-reduces end up to 400 µs apart. waits_us: by how much the first begins earlier in the first
+    three, and the second in the others."""
+    made, noise = Trace(), random.Random(5)
+    for rank in (0, 1):
+        host, stream = made.thread(rank), made.stream(20, rank)
+        for number in range(count):
+            at = 2_000.0 * number
+            made.step(host, number, at, 1_900, rank)
+            made.slice(host, "record_param_comms", at + 10, 20, arguments=KNOWN | {"Seq": number})
+            call = made.slice(host, "cudaLaunchKernel", at + 12, 2, "runtime")
+            early = waits_us[rank] if rank == (number >= 3) else 0
+            begin, end = at + 1_000 - early, at + 1_200 + noise.uniform(0, 400)
+            made.work(stream, "ncclDevKernel_AllReduce", begin, end - begin, call, DeviceWorkKind.COMMUNICATION)
+    return made.finish()
+
+
+def test_each_figure_is_marked_by_its_own_mean() -> None:
+    profile = jittered(waits_us=(900, 200))
+    limit = residual_us(profile)
+    first, second = sorted(rows(profile, "stragglers"), key=lambda row: row["rank"])
+    for row, other in ((first, second), (second, first)):
+        # Of two ranks one waits as long as the other holds it up, but by how many waits differs.
+        assert row["waiting_us"] == pytest.approx(other["held_up_us"])
+        assert row["uncertain"] == (row["waiting_us"] / row["collectives"] < limit)
+        assert row["held_up_uncertain"] == (row["held_up_us"] / row["last"] < limit)
+    assert first["uncertain"] and not second["held_up_uncertain"]
+    (kind,) = rows(profile, "collectives")
+    (advice,) = [one for one in advices(profile, Selection(), {"stragglers": 0}) if one.rule.key == "stragglers"]
+    assert kind["uncertain"] and "less than the residual skew of" in advice.evidence
+    assert advice.evidence.count("not certain") == 1 and "in all, each time on average less" in advice.evidence
+    assert advice.finding.rank == 1
+
+
+def test_what_holds_up_several_is_judged_by_each_wait() -> None:
+    profile = merge([rank_of_job(n, ranks=8) for n in range(8)], Alignment())
+    limit = residual_us(profile)
+    held = [row for row in rows(profile, "stragglers") if row["last"]]
+    assert any(row["held_up_us"] / row["last"] > limit for row in held)
+    assert {row["held_up_uncertain"] for row in held} == {True}
 
 
 def test_results_stored_before_clocks_were_aligned_say_so() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from perfloom.analysis.collective_calls import plain_name
-from perfloom.analysis.collectives import bus_factor
-from perfloom.analysis.schema import records
+from perfloom.analysis.core.schema import records
+from perfloom.analysis.distributed.collective_calls import plain_name
+from perfloom.analysis.distributed.collectives import bus_factor
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.compare import COLUMNS, differences
-from perfloom.analysis.flamegraph import Group, Order, flame_diff, flame_tree
-from perfloom.analysis.functions import functions_of
+from perfloom.analysis.compare.functions import COLUMNS, differences
+from perfloom.analysis.core.functions import functions_of
+from perfloom.analysis.stacks.flamegraph import Group, Order, flame_diff, flame_tree
 from perfloom.charts.flamegraph import difference_payload
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
@@ -20,7 +20,7 @@ from tests.analysis.test_flamegraph import GROUPS, PATTERNS, check_shape, paths_
 from tests.profiles import profile_of, profiles
 from tests.traced import Trace
 
-FEW = "perfloom.analysis.compare.FEW"
+FEW = "perfloom.analysis.compare.functions.FEW"
 
 
 @st.composite

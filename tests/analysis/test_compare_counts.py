@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from perfloom.analysis.compare import differences
-from perfloom.analysis.compare_counts import count_differences
-from perfloom.analysis.count_metrics import count_metrics
-from perfloom.analysis.counting import counts
-from perfloom.analysis.schema import records
+from perfloom.analysis.compare.counts import count_differences
+from perfloom.analysis.compare.functions import differences
+from perfloom.analysis.core.schema import records
+from perfloom.analysis.counts.count_metrics import count_metrics
+from perfloom.analysis.counts.counting import counts
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
@@ -119,7 +119,7 @@ def test_metrics_follow_the_selection() -> None:
 
 
 def threads_key(profile: Profile) -> str:
-    from perfloom.analysis.picking import threads_of
+    from perfloom.analysis.core.picking import threads_of
 
     return threads_of(profile).key[0]
 

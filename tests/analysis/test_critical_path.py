@@ -3,9 +3,9 @@
 import numpy as np
 from hypothesis import given, settings
 
-from perfloom.analysis.critical_path import KINDS, critical_path, path_of, selected_path
-from perfloom.analysis.replay import length, saved_ns
-from perfloom.analysis.schema import records
+from perfloom.analysis.core.schema import records
+from perfloom.analysis.distributed.critical_path import KINDS, critical_path, path_of, selected_path
+from perfloom.analysis.distributed.replay import length, saved_ns
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import NO_ID, texts

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.flamegraph import FlameTree, Group, Order, flame_diff, flame_tree, sandwich, search
+from perfloom.analysis.stacks.flamegraph import FlameTree, Group, Order, flame_diff, flame_tree, sandwich, search
 from perfloom.domain.errors import InvalidRequest, NotFound
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.selection import Selection

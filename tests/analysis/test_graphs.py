@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from perfloom.analysis.advice import advices
-from perfloom.analysis.graphs import has_graphs
-from perfloom.analysis.launches import waits_of
-from perfloom.analysis.schema import records
+from perfloom.analysis.advice.findings import advices
+from perfloom.analysis.core.schema import records
+from perfloom.analysis.ml.graphs import has_graphs
+from perfloom.analysis.ml.launches import waits_of
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection

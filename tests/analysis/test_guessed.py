@@ -2,14 +2,16 @@
 
 import pytest
 
-from perfloom.analysis.compare import differences
-from perfloom.analysis.flamegraph import flame_diff, flame_tree
-from perfloom.analysis.measured import guessed_events
-from perfloom.analysis.schema import records
+from perfloom.analysis.compare.functions import differences
+from perfloom.analysis.core.measured import guessed_events
+from perfloom.analysis.core.schema import records
+from perfloom.analysis.stacks.flamegraph import flame_diff, flame_tree
 from perfloom.analysis.tables import TABLES
+from perfloom.analysis.timeline.details import samples_in
 from perfloom.analysis.timeline.sources import opened, prepared
 from perfloom.analysis.timeline.strip import strips
-from perfloom.analysis.timeline.tracks import extent
+from perfloom.analysis.timeline.tracks import extent, tracks
+from perfloom.charts import flamegraph_svg
 from perfloom.charts.bars import count_bars, draw
 from perfloom.charts.flamegraph import flame_payload
 from perfloom.domain.builder import ProfileBuilder
@@ -18,9 +20,8 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.rank_notes import THROTTLING
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import FrameKind
-from perfloom.exporters import svg
-from perfloom.readers.counted import with_counts
-from perfloom.readers.perf_script.chains import LOST_IN_KERNEL
+from perfloom.ingest.counted import with_counts
+from perfloom.ingest.perf_text.chains import LOST_IN_KERNEL
 from perfloom.store.describing import event_totals
 
 WEIGHTS = (10, 500, 3)
@@ -177,12 +178,20 @@ def test_the_strip_shows_samples_of_a_guess() -> None:
     assert float(strip.values.sum()) * strip.bin_ns / 1e9 == pytest.approx(6)
 
 
+def test_tracks_of_a_guess_have_no_total() -> None:
+    profile = made("page-faults", "frequency")
+    timeline = opened(profile, prepared(profile))
+    assert {track.unit for track in tracks(profile, timeline, Selection())[0]} == {SAMPLED_ONLY}
+    inside = samples_in(profile, timeline, 0, 0, 0, 1000)
+    assert inside["samples"] == 3 and inside["unit"] == SAMPLED_ONLY
+
+
 def test_a_flame_graph_of_a_guess_has_shares_alone() -> None:
     base = stacked("frequency", ("main", 30), ("other", 10))
     faults, clock = Selection(event="page-faults"), Selection(event="cpu-clock")
     assert flame_payload(base, clock)["unit"] == "ns"
     assert flame_payload(base, faults)["unit"] == SAMPLED_ONLY
-    picture = svg.write(flame_tree(base, faults), base, title="Faults")
+    picture = flamegraph_svg.write(flame_tree(base, faults), base, title="Faults")
     assert f"page-faults: {SAMPLED_ONLY}" in picture and f"total 75.00\N{NO-BREAK SPACE}% ({SAMPLED_ONLY})" in picture
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.analysis import intervals
-from perfloom.analysis.intervals import Cover, cover, together
+from perfloom.analysis.core import intervals
+from perfloom.analysis.core.intervals import Cover, cover, together
 
 ROWS = st.lists(st.tuples(st.integers(-20, 60), st.integers(-3, 25)), max_size=12)
 

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfloom.analysis import kept, remember
-from perfloom.analysis.advice import advices
-from perfloom.analysis.critical_path import path_of, savings_of
-from perfloom.analysis.operators import calls_of
-from perfloom.analysis.piles import blocks_of
-from perfloom.analysis.roles import rank_times
+from perfloom.analysis import kept
+from perfloom.analysis.advice.findings import advices
+from perfloom.analysis.core import remember
+from perfloom.analysis.core.piles import blocks_of
+from perfloom.analysis.distributed.critical_path import path_of, savings_of
+from perfloom.analysis.ml.operators import calls_of
+from perfloom.analysis.ml.roles import rank_times
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
+from perfloom.ingest.compression import open_plain
 from perfloom.readers import pytorch
-from perfloom.readers.compression import open_plain
-from perfloom.store import derived
+from perfloom.store.files import derived
 
 TRACE = Path(__file__).parent.parent / "data" / "pytorch" / "training.pt.trace.json.gz"
 

@@ -13,18 +13,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from perfloom.analysis.memory import live_by
-from perfloom.analysis.memory_blocks import in_order, picked, searched
-from perfloom.analysis.memory_curves import Curve, place_of, stepped
-from perfloom.analysis.schema import records
+from perfloom.analysis.core.schema import records
+from perfloom.analysis.memory.allocations import live_by
+from perfloom.analysis.memory.blocks import in_order, picked, searched
+from perfloom.analysis.memory.curves import Curve, place_of, stepped
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import SCHEMAS
 from perfloom.domain.validity import fault
+from perfloom.ingest.merge import merge
 from perfloom.readers import memory_snapshot, memory_timeline, pytorch
-from perfloom.readers.merge import merge
 
 from ..real_traces import here, trace
 from ..traced import Trace

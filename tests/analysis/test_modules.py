@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from perfloom.analysis.modules import has_modules
-from perfloom.analysis.schema import records
+from perfloom.analysis.core.schema import records
+from perfloom.analysis.ml.modules import has_modules
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection

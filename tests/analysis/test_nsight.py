@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
-from perfloom.analysis import advice, devices, idle
-from perfloom.analysis.nsight import metrics_of, nsight, nsight_hints
-from perfloom.analysis.nsight_match import BY_FUNCTION, BY_LAUNCH, BY_NAME, matched, sides_of
-from perfloom.analysis.nsight_source import nsight_source, source_of
-from perfloom.analysis.schema import records
-from perfloom.analysis.slices import has_clock
+from perfloom.analysis.advice import findings
+from perfloom.analysis.core.schema import records
+from perfloom.analysis.core.slices import has_clock
+from perfloom.analysis.ml import devices, idle
+from perfloom.analysis.nsight.matching import BY_FUNCTION, BY_LAUNCH, BY_NAME, matched, sides_of
+from perfloom.analysis.nsight.reports import metrics_of, nsight, nsight_hints
+from perfloom.analysis.nsight.source import nsight_source, source_of
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
+from perfloom.ingest.merge import merge
 from perfloom.readers import nsight_compute
-from perfloom.readers.merge import merge
 from tests.traced import Trace
 
 DATA = Path(__file__).parent.parent / "data" / "nsight"
@@ -158,7 +159,7 @@ def test_counters_of_any_size() -> None:
 def test_nothing_is_told_that_would_need_a_clock() -> None:
     profile = read("raw", "details")
     assert not has_clock(profile)
-    assert advice.advices(profile, ALL) == [] and not len(idle.idle(profile, ALL))
+    assert findings.advices(profile, ALL) == [] and not len(idle.idle(profile, ALL))
     device = records(devices.devices(profile, ALL))[0]
     assert (device["name"], device["utilization_percent"]) == ("NVIDIA A100-SXM4-40GB", None)
     # A trace read together with it has one.

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfloom.analysis.details import kernel_detail, operator_detail
-from perfloom.analysis.differing import bys, differing
-from perfloom.analysis.grouped import groups_by, picked
-from perfloom.analysis.operator_parts import parts_of
-from perfloom.analysis.schema import records
-from perfloom.analysis.sequences import sequences
+from perfloom.analysis.compare.tables import bys, differing
+from perfloom.analysis.core.grouped import groups_by, picked
+from perfloom.analysis.core.schema import records
+from perfloom.analysis.ml.details import kernel_detail, operator_detail
+from perfloom.analysis.ml.operator_parts import parts_of
+from perfloom.analysis.ml.sequences import sequences
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile

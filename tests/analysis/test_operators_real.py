@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from perfloom.analysis.kernels import kernels
-from perfloom.analysis.operators import operators
-from perfloom.analysis.schema import records
+from perfloom.analysis.core.schema import records
+from perfloom.analysis.ml.kernels import kernels
+from perfloom.analysis.ml.operators import operators
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import column, texts

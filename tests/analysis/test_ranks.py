@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perfloom.analysis.schema import records
+from perfloom.analysis.core.schema import records
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from perfloom.analysis import remember
-from perfloom.analysis.flamegraph import flame_tree
-from perfloom.analysis.remember import remembered, size_of
-from perfloom.analysis.shapes import shape_of
+from perfloom.analysis.core import remember
+from perfloom.analysis.core.remember import remembered, size_of
+from perfloom.analysis.stacks.flamegraph import flame_tree
+from perfloom.analysis.stacks.shapes import shape_of
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.selection import Selection
 from tests.profiles import profile_of

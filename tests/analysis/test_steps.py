@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.schema import records
+from perfloom.analysis.core.schema import records
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile

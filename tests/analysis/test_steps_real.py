@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from perfloom.analysis.communication import communication
-from perfloom.analysis.devices import devices
-from perfloom.analysis.idle import idle
-from perfloom.analysis.schema import records
-from perfloom.analysis.steps import steps
+from perfloom.analysis.core.schema import records
+from perfloom.analysis.distributed.communication import communication
+from perfloom.analysis.ml.devices import devices
+from perfloom.analysis.ml.idle import idle
+from perfloom.analysis.ml.steps import steps
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import column

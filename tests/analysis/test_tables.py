@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.hotspots import BY, COLUMNS, hotspots
-from perfloom.analysis.schema import records
+from perfloom.analysis.core.schema import records
+from perfloom.analysis.stacks.hotspots import BY, COLUMNS, hotspots
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest, UnreadableInput

@@ -8,15 +8,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from perfloom.analysis.kernel_names import short_kernel_name
-from perfloom.analysis.schema import records
-from perfloom.analysis.tables import TABLES
-from perfloom.analysis.tensor_cores import (
+from perfloom.analysis.core.schema import records
+from perfloom.analysis.ml.kernel_names import short_kernel_name
+from perfloom.analysis.ml.tensor_cores import (
     has_tensor_cores,
     may_use_tensor_cores,
     tensor_cores_there,
     uses_tensor_cores,
 )
+from perfloom.analysis.tables import TABLES
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import SCHEMAS
@@ -131,7 +131,21 @@ def test_short_names() -> None:
         ("Tesla T4", "7.5", 32, True),
         ("NVIDIA GeForce GTX 1080 Ti", "6.1", 32, False),
         ("Tesla P100-PCIE-16GB", "6.0", 32, False),
-        ("NVIDIA A100", None, None, None),
+        ("NVIDIA A100", None, None, True),
+        ("NVIDIA A100-SXM4-80GB", None, None, True),
+        ("NVIDIA H100 80GB HBM3", None, None, True),
+        ("NVIDIA GH200 480GB", None, 32, True),
+        ("NVIDIA L40S", None, None, True),
+        ("NVIDIA A10G", None, None, True),
+        ("Tesla T4", None, None, True),
+        ("NVIDIA GeForce RTX 4090", None, None, True),
+        ("NVIDIA TITAN V", None, None, True),
+        ("NVIDIA GeForce GTX 1660 Ti", None, None, False),
+        ("NVIDIA T1000 8GB", None, None, False),
+        ("Tesla P100-PCIE-16GB", None, None, False),
+        ("Tesla K80", None, None, False),
+        ("NVIDIA A1000", None, None, None),
+        ("GPU 0", None, None, None),
         ("A device", "many", None, None),
         (None, "8.6", None, True),
         ("AMD Instinct MI250X / MI250", "9.0", 64, True),

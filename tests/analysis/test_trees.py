@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis import spread
-from perfloom.analysis.flamegraph import Group, Order, flame_tree
-from perfloom.analysis.picking import sums_on, weights_on
-from perfloom.analysis.shapes import Levels
-from perfloom.analysis.trees import covered, nearest_above, outermost, parents_among, path_sums
+from perfloom.analysis.core.picking import sums_on, weights_on
+from perfloom.analysis.core.trees import covered, nearest_above, outermost, parents_among, path_sums
+from perfloom.analysis.stacks import spread
+from perfloom.analysis.stacks.flamegraph import Group, Order, flame_tree
+from perfloom.analysis.stacks.shapes import Levels
 from perfloom.domain.calltree import preorder
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection

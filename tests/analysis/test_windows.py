@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis import piles
-from perfloom.analysis.compare import differences
-from perfloom.analysis.flamegraph import Group, Order, flame_tree
-from perfloom.analysis.hotspots import hotspots
-from perfloom.analysis.picking import event_id, picked, weights_in
-from perfloom.analysis.piles import call_weights
+from perfloom.analysis.compare.functions import differences
+from perfloom.analysis.core import piles
+from perfloom.analysis.core.picking import event_id, picked, weights_in
+from perfloom.analysis.core.piles import call_weights
+from perfloom.analysis.stacks.flamegraph import Group, Order, flame_tree
+from perfloom.analysis.stacks.hotspots import hotspots
 from perfloom.analysis.tables import TABLES, records
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.grouping import Group
+from perfloom.analysis.core.grouping import Group
 from perfloom.charts.bars import BY, NARROW, WIDE, BarData, Room, clean, count_bars, draw, width_em
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest

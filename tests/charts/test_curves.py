@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from perfloom.analysis.memory_curves import Curve
+from perfloom.analysis.memory.curves import Curve
 from perfloom.charts.curves import COLUMNS, Line, Mark, draw, sampled
 from tests.web.conftest import HOSTILE
 

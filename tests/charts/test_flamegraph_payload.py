@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.flamegraph import Group, Order, flame_tree, sandwich
+from perfloom.analysis.stacks.flamegraph import Group, Order, flame_tree, sandwich
 from perfloom.charts.flamegraph import WIRE_BYTES, flame_payload, payload, shortened
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.profile import Profile

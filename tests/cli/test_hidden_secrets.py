@@ -13,7 +13,8 @@ import pytest
 from perfloom import handed_secrets
 from perfloom.config import SECRETS, Settings
 from perfloom.domain.errors import InvalidRequest
-from perfloom.workers import processes, services
+from perfloom.workers.local import processes
+from perfloom.workers.serve import services
 from tests.parts import require
 from tests.servers import OrdinaryUser, RedisServer
 from tests.workers.running import PERFLOOM, environment

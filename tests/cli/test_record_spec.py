@@ -13,7 +13,7 @@ from perfloom import cli
 from perfloom.config import Settings
 from perfloom.domain.jobs import Batch, JobSpec, JobState, Mpi, MpiFlavour, PyTorch, RecorderName, Scope, Splitting
 from perfloom.domain.targets import SchedulerName, Ssh, Target
-from perfloom.forms.preset_file import to_file
+from perfloom.recording.fields.preset_file import to_file
 from perfloom.store import open_store
 from perfloom.workers import following
 

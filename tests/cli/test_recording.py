@@ -14,11 +14,13 @@ import pytest
 
 from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
+from perfloom.ingest.counted import UNREAD
 from perfloom.queue import Queue
-from perfloom.readers.counted import UNREAD
 from perfloom.store import open_store
-from perfloom.workers import facts_probe, following, processes, services
-from perfloom.workers.facts_probe import host_name
+from perfloom.workers import following
+from perfloom.workers.local import facts_probe, processes
+from perfloom.workers.local.facts_probe import host_name
+from perfloom.workers.serve import services
 from tests.cli.conftest import Run
 from tests.jobspecs import spec_of
 from tests.parts import missing, require

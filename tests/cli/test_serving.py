@@ -1,5 +1,6 @@
 """serve, demo, web and worker as a user starts them: what they print, what they run, what is left when they end."""
 
+import contextlib
 import dataclasses
 import re
 import shlex
@@ -13,16 +14,20 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from perfloom import workload
 from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
 from perfloom.queue import Queue
-from perfloom.store import Store, columns, open_store
+from perfloom.store import Store, open_store
+from perfloom.store.files import columns
 from perfloom.store.jobs import Job
-from perfloom.workers import processes, services
-from perfloom.workers.facts_probe import host_name
+from perfloom.workers.local import processes
+from perfloom.workers.local.facts_probe import host_name
+from perfloom.workers.serve import services
+from tests import servers
 from tests.jobspecs import spec_of
 from tests.parts import require
 from tests.servers import OrdinaryUser, RedisServer
@@ -159,6 +164,39 @@ def test_a_killed_serve_takes_all_with_it_but_recordings(server: Kept) -> None:
     server.store.jobs.request_cancel(job.id)
     assert ended(server.store, job.id).state is JobState.CANCELLED
     assert not processes.marked("PERFLOOM_JOB", job.id)
+
+
+def test_serve_ends_when_another_server_took_its_database(
+    settings: Settings, postgres_url: str, tmp_path: Path
+) -> None:
+    """And no sooner: what the database ends meanwhile it gets back. What it records goes on for the next one."""
+    with servers.postgres_database(postgres_url, "taken") as url, contextlib.ExitStack() as stack:
+        settings = dataclasses.replace(settings, database_url=url)
+        store = stack.enter_context(contextlib.closing(open_store(settings)))
+        one = stack.enter_context(running(settings, tmp_path / "one", "serve"))
+        link(one)
+        where = f"host={postgres_url.partition('?host=')[2]} user=app dbname=taken"
+        other = stack.enter_context(psycopg.connect(where, autocommit=True))
+        ours = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        other.execute(f"SELECT pg_terminate_backend(pid, 5000) {ours}")
+        until(lambda: "the lock is taken again" in one.said(), "it has the lock again")
+        job = store.jobs.create("record", spec_of(*ENDLESS).to_json(), "endless")
+        stack.callback(lambda: processes.end_marked("PERFLOOM_JOB", job.id, grace_s=0))
+        reached(store, job.id, JobState.RUNNING)
+        until(lambda: len(processes.marked("PERFLOOM_JOB", job.id)) == 2, "perf and the program run")
+        holder = "(SELECT pid FROM pg_locks WHERE locktype = 'advisory')"
+        other.execute(f"SELECT pg_terminate_backend(pid, 5000) {ours} AND pid IN {holder}")
+        taken = other.execute("SELECT pg_try_advisory_lock(%s)", [services.CATALOGUE_LOCK]).fetchone()
+        assert taken == (True,)
+        assert one.process.wait(30) == 2
+        assert "took over the database" in one.said() and "Traceback" not in one.said()
+        assert len(processes.marked("PERFLOOM_JOB", job.id)) == 2
+        other.close()
+        with running(settings, tmp_path / "two", "serve") as two:
+            link(two)
+            assert store.jobs.get(job.id).state is JobState.RUNNING
+            store.jobs.request_cancel(job.id)
+            assert ended(store, job.id).state is JobState.CANCELLED
 
 
 def test_what_is_killed_inside_is_started_again(server: Kept) -> None:

@@ -18,9 +18,10 @@ from perfloom import cli
 from perfloom.config import Settings
 from perfloom.domain.jobs import MpiFlavour
 from perfloom.domain.targets import SchedulerName, Ssh, Target
+from perfloom.recording.probe.questions import KIND
+from perfloom.recording.probe.words import fingerprint
 from perfloom.store import Store, open_store
-from perfloom.targets.words import fingerprint
-from perfloom.workers import services
+from perfloom.workers.serve import services
 from perfloom.workers.transports import close_all
 from tests import sshd as servers
 from tests.batch import LsfDouble
@@ -205,6 +206,9 @@ def test_a_key_is_shown_and_accepted(perfloom: Command, store: Store, perf: str)
         mark = fingerprint(server.known)
         done = perfloom("target", "check", "far host")
         assert done.returncode == 2 and mark in done.stderr and "perfloom target accept 'far host'" in done.stderr
+        # Its page offers to accept it, too.
+        asked = store.checks.latest(KIND, "far host")
+        assert asked is not None and mark in str(asked.answer)
         for answer in ("", "n\n"):
             done = perfloom("target", "accept", "far host", input=answer)
             assert done.returncode != 0 and mark in done.stderr

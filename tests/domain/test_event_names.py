@@ -4,8 +4,23 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.domain.event_names import FIRST_EVENT, distinct, main_of, place_of, plain, tells_time, term, unit_of
+from perfloom.domain.builder import ProfileBuilder
+from perfloom.domain.event_names import (
+    FIRST_EVENT,
+    NOT_SEEN,
+    base,
+    distinct,
+    main_of,
+    place_of,
+    plain,
+    tells_time,
+    term,
+    unit_of,
+    unseen,
+)
 from perfloom.domain.profile import Profile
+from perfloom.ingest.renewal import renewed
+from perfloom.ingest.stored import SCHEMA_VERSION
 from perfloom.readers import perf_script, stored
 from perfloom.store.models import ResultRow
 from perfloom.store.result import result
@@ -24,7 +39,14 @@ DATA = Path(__file__).parent.parent / "data" / "perf"
         ("L1-dcache-load-misses/period=1000/", "L1-dcache-load-misses", "period=1000"),
         ("cpu/event=0x3c,umask=1,period=9/u", "cpu/event=0x3c,umask=1/u", "period=9"),
         ("intel_pt//", "intel_pt//", ""),
-        ("cpu-clock/percore/", "cpu-clock/percore/", ""),
+        ("cpu-clock/percore/", "cpu-clock", "percore"),
+        ("cpu-clock/aux-output,overwrite,time=0,inherit/", "cpu-clock", "aux-output,overwrite,time=0,inherit"),
+        ("cpu-clock/no-inherit,nr=3/u", "cpu-clock/no-inherit/u", "nr=3"),
+        ("software/config=0/", "cpu-clock", ""),
+        ("software/config=0x2,period=9/u", "page-faults:u", "period=9"),
+        ("cpu-clock/config=3,percore/", "context-switches", "percore"),
+        ("software/config=99/", "software/config=99/", ""),
+        ("bpf-output/no-inherit=1,name=evt/", "bpf-output/no-inherit=1/", "name=evt"),
         ("sched:sched_switch", "sched:sched_switch", ""),
         ("mem:0x1000/4:rw", "mem:0x1000/4:rw", ""),
         ("cycles:ppp", "cycles:ppp", ""),
@@ -35,6 +57,71 @@ DATA = Path(__file__).parent.parent / "data" / "perf"
 def test_terms_of_sampling_are_attributes(typed: str, name: str, attributes: str) -> None:
     assert plain(typed) == (name, attributes)
     assert plain(name) == (name, "")
+
+
+@pytest.mark.parametrize(
+    ("event", "name"),
+    [
+        ("page-faults/no-inherit/u", "page-faults"),
+        ("cpu-clock:u", "cpu-clock"),
+        ("sched:sched_switch/nr=3/u", "sched:sched_switch"),
+        ("cpu/event=0x3c/u", "cpu/event=0x3c/"),
+        ("cpu-clock/config=3/", "context-switches"),
+        ("mem:0x1000/4:rw", "mem:0x1000/4:rw"),
+    ],
+)
+def test_an_event_without_what_stands_beside_its_name(event: str, name: str) -> None:
+    assert base(event) == name
+
+
+@pytest.mark.parametrize(
+    ("event", "about", "expected"),
+    [
+        ("context-switches:u", "", True),
+        ("cs/period=1/u", "", True),
+        ("context-switches/percore/u", "", True),
+        ("migrations:uh", "", True),
+        # perf added the last u.
+        ("cs:uku", "", True),
+        ("cgroup-switches:Pu", "", True),
+        ("cs:h", "", True),
+        ("cs", "", False),
+        ("cs:uk", "", False),
+        ("cs:ku", "", False),
+        ("cs:k", "", False),
+        ("cs:P", "", False),
+        ("page-faults:u", "", False),
+        ("cycles:u", "exclude_kernel = 1", False),
+        ("sched:sched_switch:u", "", True),
+        ("sched:sched_switch", "disabled = 1, exclude_kernel = 1, exclude_hv = 1", True),
+        ("sched:sched_switch", "disabled = 1", False),
+        ("raw_syscalls:sys_enter:u", "", True),
+        ("syscalls:sys_enter_read:u", "", False),
+        ("probe_bash:main:u", "", False),
+    ],
+)
+def test_what_happens_in_the_kernel_is_unseen_from_user_space(event: str, about: str, expected: bool) -> None:
+    assert unseen(event, about) is expected
+
+
+def stored_before(value: float) -> Profile:
+    builder = ProfileBuilder("perf-stat")
+    run = builder.run()
+    for name in ("context-switches:u", "page-faults:u"):
+        which = builder.event(name, "count")
+        builder.count(run=run, thread=-1, cpu=-1, event=which, value=value, status="ok")
+    return builder.finish()
+
+
+def test_a_stored_zero_of_what_was_not_seen_is_none() -> None:
+    profile = renewed(stored_before(0.0), SCHEMA_VERSION)
+    assert [(row["value"], row["status"]) for row in profile.counts.to_pylist()] == [(None, NOT_SEEN), (0.0, "ok")]
+    (loss,) = profile.losses.to_pylist()
+    assert loss["reason"].endswith(NOT_SEEN) and "kernel.perf_event_paranoid" in loss["example"]
+    again = renewed(profile, SCHEMA_VERSION)
+    assert again.counts.equals(profile.counts) and again.losses.equals(profile.losses)
+    seen = stored_before(5.0)
+    assert renewed(seen, SCHEMA_VERSION).counts.equals(seen.counts)
 
 
 def test_one_recording_never_adds_up_one_event_twice() -> None:
@@ -59,6 +146,7 @@ def test_a_name_that_a_person_gave_is_an_attribute() -> None:
     ("event", "unit"),
     [
         ("cpu-clock/freq=99/u", "ns"),
+        ("cpu-clock/no-inherit/u", "ns"),
         ("task-clock:u", "ns"),
         ("sched:sched_stat_runtime", "ns"),
         ("sched:sched_stat_iowait", "ns"),

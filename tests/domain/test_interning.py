@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.domain.interning import Numbers
+from perfloom.ingest.interning import Numbers
 
 
 @given(st.lists(st.lists(st.integers(0, 40) | st.integers(0, 2**63 - 1), max_size=60), max_size=8))

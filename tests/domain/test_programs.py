@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfloom.analysis.grouping import Group, groups_of
+from perfloom.analysis.core.grouping import Group, groups_of
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.profile import Profile
 from perfloom.domain.programs import program_of

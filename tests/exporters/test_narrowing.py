@@ -3,14 +3,14 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.piles import call_weights
-from perfloom.analysis.slices import slices_of, slices_selected, work_of, work_selected
+from perfloom.analysis.core.piles import call_weights
+from perfloom.analysis.core.slices import slices_of, slices_selected, work_of, work_selected
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import column
 from perfloom.domain.validity import fault
 from perfloom.exporters.narrowing import narrowed
-from perfloom.readers.merge import merge
+from perfloom.ingest.merge import merge
 
 from ..traced import traces
 

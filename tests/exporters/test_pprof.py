@@ -13,14 +13,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.picking import event_id
-from perfloom.analysis.piles import call_weights
-from perfloom.domain import wire
+from perfloom.analysis.core.picking import event_id
+from perfloom.analysis.core.piles import call_weights
 from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.losses import LABELS
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import ROOT, FrameKind, column, texts
 from perfloom.exporters import exporter
+from perfloom.ingest import wire
 from perfloom.readers import pprof, recognise
 from tests.parts import require
 from tests.profiles import profile_of, profiles
@@ -103,7 +104,7 @@ def test_a_file_that_is_cut_off() -> None:
     good = gzip.decompress(written(profile_of([(f"a;b{n}", n) for n in range(1, 50)])))
     found = read(good[:-3])
     assert found.samples.num_rows == 2 * 49
-    assert [row["reason"] for row in found.losses.to_pylist()] == [pprof.CUT_OFF]
+    assert [row["reason"] for row in found.losses.to_pylist()] == [pprof.format.CUT_OFF]
 
 
 def test_what_other_tools_say() -> None:
@@ -180,10 +181,10 @@ def test_what_other_tools_say() -> None:
     assert sorted(found.frames.column("kind").to_pylist()) == [FrameKind.USER, FrameKind.INLINED, FrameKind.UNKNOWN]
     lost = {row["reason"]: (row["count"], row["example"]) for row in found.losses.to_pylist()}
     assert lost == {
-        pprof.NEGATIVE: (1, "-1 of cpu"),
-        pprof.LABELS: (1, "colour=red"),
-        pprof.NO_LOCATION: (1, "location 99"),
-        pprof.NO_VALUES: (1, "1 of 2"),
+        pprof.format.NEGATIVE: (1, "-1 of cpu"),
+        LABELS: (1, "colour=red"),
+        pprof.format.NO_LOCATION: (1, "location 99"),
+        pprof.format.NO_VALUES: (1, "1 of 2"),
     }
 
 

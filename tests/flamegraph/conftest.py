@@ -19,7 +19,8 @@ from playwright.sync_api import Error
 
 from perfloom.config import Settings
 from perfloom.domain.profile import Profile
-from perfloom.store import columns, open_store
+from perfloom.store import open_store
+from perfloom.store.files import columns
 from tests.flamegraph import making
 from tests.servers import running
 from tests.signing import sign_in

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from perfloom.analysis.hotspots import hotspots
+from perfloom.analysis.stacks.hotspots import hotspots
 from perfloom.domain.selection import Selection
 from tests.flamegraph import making
 from tests.flamegraph.conftest import Graph

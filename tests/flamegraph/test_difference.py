@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from perfloom.analysis.flamegraph import Group, flame_diff
+from perfloom.analysis.stacks.flamegraph import Group, flame_diff
+from perfloom.charts import flamegraph_svg, palette
 from perfloom.domain.selection import Selection
-from perfloom.exporters import palette, svg
 from tests.flamegraph import making
 from tests.flamegraph.conftest import Graph, Server
 from tests.flamegraph.test_page import pixel
@@ -177,7 +177,7 @@ def test_hostile_names_beside_hostile_names(compare: Callable[..., Graph]) -> No
 def test_the_svg_tells_and_colours_the_same(reverse: bool) -> None:
     base, other = making.small(making.OFTEN), making.changed(making.OFTEN)
     tree = flame_diff(base, other, Selection(), Selection(), group=Group.NONE, normalise=False, reverse=reverse)
-    document = svg.write(tree, base if reverse else other, title="", look=svg.Look(theme="light"))
+    document = flamegraph_svg.write(tree, base if reverse else other, title="", look=flamegraph_svg.Look(theme="light"))
     root = ElementTree.fromstring(document.encode())
     space = "{http://www.w3.org/2000/svg}"
     style = root.findtext(f"{space}style") or ""

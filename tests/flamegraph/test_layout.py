@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from perfloom.charts import palette
 from perfloom.charts.flamegraph import flame_payload
 from perfloom.domain.selection import Selection
-from perfloom.exporters import palette
 from tests.flamegraph import making
 from tests.flamegraph.conftest import Server
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perfloom.exporters import palette
+from perfloom.charts import palette
 from tests.accessible import faults_in_both_schemes
 from tests.flamegraph.conftest import Graph
 from tests.flamegraph.test_page import pixel

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perfloom.analysis.flamegraph import flame_tree, sandwich, search
+from perfloom.analysis.stacks.flamegraph import flame_tree, sandwich, search
 from perfloom.domain.selection import Selection
 from tests.flamegraph import making
 from tests.flamegraph.conftest import Server

@@ -9,8 +9,9 @@ import pytest
 from perfloom.domain.facts import HostFacts
 from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour
 from perfloom.domain.targets import Queue, SchedulerName, Ssh, Target, TargetFacts
-from perfloom.forms.at_target import at_target
-from perfloom.recorders.preflight import Level
+from perfloom.recording.fields.at_target import at_target
+from perfloom.recording.fields.judge import judge
+from perfloom.recording.recorders.preflight import Level
 
 CLUSTER = Target("cluster", ssh=Ssh("login"), scheduler=SchedulerName.SLURM, sudo=True)
 FACTS = TargetFacts(
@@ -82,6 +83,26 @@ def test_an_mpi_that_was_not_found() -> None:
     assert said(spec, target=replace(CLUSTER, starters={"intel": "/opt/mpiexec"})) == {}
 
 
+def test_modules_without_a_module_command() -> None:
+    none = replace(FACTS, module_command=False)
+    own = replace(CLUSTER, modules=("intel",))
+    assert "the module gcc/12 cannot be loaded" in said(replace(SPEC, modules=("gcc/12",)), none)["warning modules"]
+    assert "the module intel cannot be loaded" in said(SPEC, none, own)["warning target"]
+    unknown = replace(FACTS, module_command=True, problems={"modules": "No module intel."})
+    assert said(SPEC, unknown, own)["warning target"].endswith("was checked: No module intel.")
+    assert said(SPEC, none) == said(SPEC, unknown) == {}
+    for facts in (replace(none, module_command=None), replace(none, module_command=True)):
+        assert said(replace(SPEC, modules=("gcc/12",)), facts, own) == {}
+
+
+@pytest.mark.parametrize("name", ["PERFLOOM_JOB", "PERFLOOM_OF_LATER", "pl_id"])
+def test_a_variable_of_ours_is_said_before_the_job_is_submitted(name: str) -> None:
+    found = judge(replace(SPEC, environment={name: "x"}), CLUSTER, None, FACTS).findings
+    assert [one.field for one in found if one.level is Level.ERROR] == ["environment"]
+    found = judge(SPEC, replace(CLUSTER, environment={name: "x"}), None, FACTS).findings
+    assert [one.field for one in found if one.level is Level.ERROR] == ["target"]
+
+
 def test_the_directory_and_what_is_missing() -> None:
     assert list(said(SPEC, replace(FACTS, compute=None))) == ["hint target"]
     assert "not the same" in said(SPEC, replace(FACTS, shared=False))["warning target"]
@@ -92,7 +113,8 @@ def test_the_directory_and_what_is_missing() -> None:
 
 def test_everything_says_what_to_do() -> None:
     bad = replace(FACTS, compute=None, shared=False, missing=("sbatch",), free_bytes=1, sudo=False, starters={})
-    spec = replace(SPEC, mpi=Mpi(MpiFlavour.SRUN, 4), batch=Batch("gone"), sudo=True)
+    bad = replace(bad, module_command=False)
+    spec = replace(SPEC, mpi=Mpi(MpiFlavour.SRUN, 4), batch=Batch("gone"), sudo=True, modules=("gcc",))
     found = at_target(spec, CLUSTER, bad)
-    assert len(found) == 6
+    assert len(found) == 7
     assert all(one.advice and one.message[-1] == "." and one.level is not Level.ERROR for one in found)

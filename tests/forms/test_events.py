@@ -6,9 +6,9 @@ import pytest
 
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.facts import PerfEvent
-from perfloom.forms.events import EventIndex, event_problem, one_by_one, split_events
-from perfloom.forms.job_json import read_json
-from perfloom.recorders.events import parts
+from perfloom.recording.fields.events import EventIndex, event_problem, one_by_one, split_events
+from perfloom.recording.fields.job_json import read_json
+from perfloom.recording.recorders.events import parts
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.jobs import JobSpec, Mpi, MpiFlavour
 from perfloom.domain.targets import Ssh, Target
-from perfloom.forms import exchange
+from perfloom.recording.fields import exchange
 
 HOSTILE = "$(touch /tmp/x) `id` 'a' \"b\" \\ \n\t\x00\x7f\u2028 é 🙂"
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from perfloom.domain.jobs import Batch, CallGraph, JobSpec, Mpi, MpiFlavour, PyTorch, RecorderName, Scope, Splitting
 from perfloom.domain.targets import SchedulerName, Ssh, Target
-from perfloom.forms.check import check
-from perfloom.forms.job import JobFields, parse, to_fields
-from perfloom.forms.job_json import from_json
-from perfloom.forms.relevance import MADE_BY_FORM, hidden_by, made, normalised, relevant
+from perfloom.recording.fields.check import check
+from perfloom.recording.fields.job import JobFields, parse, to_fields
+from perfloom.recording.fields.job_json import from_json
+from perfloom.recording.fields.relevance import MADE_BY_FORM, hidden_by, made, normalised, relevant
 
 ANY = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=10)
 NAME = st.text(st.characters(categories=("L", "N", "P", "S")) | st.just(" "), max_size=20).map(str.strip)

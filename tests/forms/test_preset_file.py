@@ -9,7 +9,7 @@ from hypothesis import given
 
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour, PyTorch, RecorderName, Splitting
-from perfloom.forms.preset_file import FORMATS, from_file, secrets_in, to_file
+from perfloom.recording.fields.preset_file import FORMATS, from_file, secrets_in, to_file
 from tests.forms.test_job import SPECS
 
 HOSTILE = "$(touch /tmp/x) `id` 'a' \"b\" \\ \n\t é 🙂"

@@ -7,8 +7,8 @@ import pytest
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.jobs import MpiFlavour
 from perfloom.domain.targets import LOCAL, SchedulerName, Ssh, Target
-from perfloom.forms.target import TargetFields, parse, to_fields
-from perfloom.forms.target_file import from_file, to_file
+from perfloom.recording.fields.target import TargetFields, parse, to_fields
+from perfloom.recording.fields.target_file import from_file, to_file
 
 FULL = Target(
     "big one",

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.forms import words
+from perfloom.recording.fields import words
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 ARGV = st.lists(TEXT, max_size=6).map(tuple)

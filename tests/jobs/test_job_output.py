@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.views import job_output
-from perfloom.views.job_output import harmless, last_piece, overwritten, piece_after
-from perfloom.workers.capture import Capture
+from perfloom.web.views.jobs import output
+from perfloom.web.views.jobs.output import harmless, last_piece, overwritten, piece_after
+from perfloom.workers.local.capture import Capture
 
 PIECES = [
     b"plain\n",
@@ -76,7 +76,7 @@ def test_the_end_of_a_huge_output_is_cheap_and_starts_with_a_line(tmp_path: Path
     assert piece.size == piece.next == path.stat().st_size
     behind = piece_after(path, 17, START)
     assert behind == piece
-    assert len(piece.text) <= job_output.PIECE_BYTES
+    assert len(piece.text) <= output.PIECE_BYTES
 
 
 def test_one_endless_line_is_shown_too(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from perfloom.domain.jobs import JobState, Outcome
 from perfloom.store.jobs import Job
-from perfloom.views.job_stages import LABELS, Status, advice, elapsed, outcome_text, stages
+from perfloom.web.views.jobs.stages import LABELS, Status, advice, elapsed, outcome_text, stages
 
 JOB = Job(
     id="abc123def456",

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from perfloom.domain.facts import HostFacts
 from perfloom.domain.jobs import JobSpec
-from perfloom.domain.progress import RankSight, Sight
 from perfloom.domain.targets import Target, TargetFacts
-from perfloom.launchers import plan as plans
+from perfloom.recording.plan import plan as plans
+from perfloom.recording.progress import RankSight, Sight
 
 HERE = Target("far", sudo=True)
 LIMIT_S = 90.0

@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 from perfloom.domain.targets import Target
-from perfloom.launchers.around import surrounded
+from perfloom.recording.plan.around import surrounded
 
 
 def run(

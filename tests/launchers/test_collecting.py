@@ -9,7 +9,7 @@ import pytest
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.jobs import CallGraph
-from perfloom.launchers import plan as plans
+from perfloom.recording.plan import plan as plans
 from tests.launchers.conftest import MakeJob
 from tests.parts import require
 

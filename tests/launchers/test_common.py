@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import perfloom.launchers.plan
+import perfloom.recording.plan.plan
 from tests.launchers.jobs import marked
 
-COMMON = Path(perfloom.launchers.plan.__file__).parent / "common.sh"
+COMMON = Path(perfloom.recording.plan.plan.__file__).parent / "common.sh"
 
 
 def until(text: str, count: int) -> None:

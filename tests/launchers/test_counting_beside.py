@@ -12,8 +12,8 @@ import pytest
 
 from perfloom.domain.event_names import split
 from perfloom.domain.jobs import CallGraph, Scope
-from perfloom.launchers import plan as plans
-from perfloom.workers import processes
+from perfloom.recording.plan import plan as plans
+from perfloom.workers.local import processes
 from tests.launchers.conftest import MakeJob
 from tests.launchers.jobs import PlannedJob
 from tests.parts import require

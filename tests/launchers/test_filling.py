@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.launchers.filling import filled, variables
+from perfloom.recording.plan.filling import filled, variables
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/home/a b", "SCRATCH": "/scr/$HOME", "X": "*", "EMPTY": ""}
 

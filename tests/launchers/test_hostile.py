@@ -14,7 +14,7 @@ from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.facts import HostFacts
 from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour, Splitting
 from perfloom.domain.targets import SchedulerName, Ssh, Target, TargetFacts
-from perfloom.launchers import plan as plans
+from perfloom.recording.plan import plan as plans
 from tests.launchers.conftest import MakeJob
 from tests.parts import require
 
@@ -155,6 +155,17 @@ def test_what_cannot_be_done_is_refused(change: dict[str, object], field: str | 
     with pytest.raises(InvalidRequest) as refused:
         plans.plan(spec, Target("t"), None, "x" * 12, "/d/x")
     assert refused.value.field == field
+    # Before it is submitted, too.
+    with pytest.raises(InvalidRequest) as refused:
+        plans.preview(spec, Target("t"), None)
+    assert refused.value.field == field
+
+
+def test_a_variable_of_ours_in_the_target_is_its_own_to_correct() -> None:
+    target = Target("t", environment={"PERFLOOM_JOB": "b"})
+    with pytest.raises(InvalidRequest, match="target t sets the variable PERFLOOM_JOB") as refused:
+        plans.preview(JobSpec(command=("x",)), target, None)
+    assert refused.value.field == "target"
 
 
 @pytest.mark.parametrize("directory", ["relative", "/", "/a/../b", ""])

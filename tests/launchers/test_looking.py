@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.domain.progress import Sight, SubmissionSight
 from perfloom.domain.targets import BatchState, BatchStatus
-from perfloom.launchers.looking import Followed, Found, look_script, looked, with_batch
+from perfloom.recording.plan.looking import Followed, Found, look_script, looked, with_batch
+from perfloom.recording.progress import Sight, SubmissionSight
 
 BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 HOSTILE = b"job bbbbbbbbbbbb\nthere\nstates 0\n\noutput 5 5\nhello\nend\n\0\xff\x1b[2J" + b"x" * 2000

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perfloom.domain.jobs import Mpi, MpiFlavour, RecorderName
-from perfloom.domain.progress import Sight
+from perfloom.recording.progress import Sight
 from tests.launchers.conftest import MakeJob
 from tests.launchers.jobs import PlannedJob
 from tests.mpi_programs import MpiProgram

@@ -12,10 +12,10 @@ from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.facts import HostFacts
 from perfloom.domain.jobs import CallGraph, JobSpec, Mpi, MpiFlavour, RecorderName, Scope, Splitting
 from perfloom.domain.targets import SchedulerName, Ssh, Target, TargetFacts
-from perfloom.launchers import plan as plans
-from perfloom.launchers.plan_text import chosen, recorded, recording
-from perfloom.launchers.preview import MOST_RUNS
-from perfloom.launchers.quoting import join
+from perfloom.recording.plan import plan as plans
+from perfloom.recording.plan.plan_text import chosen, recorded, recording
+from perfloom.recording.plan.preview import MOST_RUNS
+from perfloom.recording.plan.quoting import join
 from tests.parts import require
 
 LAUNCHERS = Path(plans.__file__).parent

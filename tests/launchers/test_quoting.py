@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.launchers.quoting import Shell, join, quote
+from perfloom.recording.plan.quoting import Shell, join, quote
 
 HOSTILE = (
     "",

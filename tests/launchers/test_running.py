@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from perfloom.domain.jobs import CallGraph, RecorderName, Scope, Splitting
-from perfloom.launchers import plan as plans
+from perfloom.recording.plan import plan as plans
 from tests.launchers.conftest import MakeJob
 from tests.launchers.jobs import HERE
 from tests.parts import own_mounts, require
@@ -66,7 +66,7 @@ def test_a_start_that_nobody_knows_the_end_of_is_told_apart(make_job: MakeJob, m
     job = make_job("true")
     job.lay_down()
     (job.directory / "sub0.ran").mkdir()
-    monkeypatch.setattr("perfloom.launchers.starting.ID_WAIT_S", 0)
+    monkeypatch.setattr("perfloom.recording.plan.starting.ID_WAIT_S", 0)
     assert job.begin() == ""
 
 

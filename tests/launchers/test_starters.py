@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.facts import HostFacts
 from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour
 from perfloom.domain.targets import Target, TargetFacts
-from perfloom.launchers import plan as plans
-from perfloom.launchers.base import programs
-from perfloom.launchers.hydra import LOCALHOST
-from perfloom.launchers.mpi import STARTERS, starter_of
-from perfloom.launchers.quoting import join
+from perfloom.recording.mpi.base import programs
+from perfloom.recording.mpi.hydra import LOCALHOST
+from perfloom.recording.mpi.registry import STARTERS, starter_of
+from perfloom.recording.plan import plan as plans
+from perfloom.recording.plan.quoting import join
 from tests.parts import require
 
 NO_BATCH = Batch()
@@ -281,3 +283,75 @@ def test_real_libraries_are_known(tmp_path: Path) -> None:
         script = functions(tmp_path, Mpi(MpiFlavour.SRUN)) + "pl_starter=true\n"
         done = sh(f'{script}pl_check_program {name}; echo "$pl_linked"')
         assert done.stdout.strip() == linked
+
+
+@pytest.mark.parametrize(
+    ("flavour", "arguments", "option"),
+    [
+        *[(MpiFlavour.OPENMPI, words, words[-1]) for words in (("--hostfile",), ("-H",), ("--tag-output", "-x"))],
+        (MpiFlavour.OPENMPI, ("--bind-to", "core", "--mca", "btl"), "--mca"),
+        (MpiFlavour.SPECTRUM, ("-x", "A", "-x"), "-x"),
+        (MpiFlavour.MPICH, ("-genv", "A"), "-genv"),
+        (MpiFlavour.MPICH, ("--hosts",), "--hosts"),
+        (MpiFlavour.INTEL, ("-print-rank-map", "-perhost"), "-perhost"),
+        (MpiFlavour.PLATFORM, ("-prot", "-e"), "-e"),
+        *[
+            (MpiFlavour.SRUN, words, words[-1])
+            for words in (("--dependency",), ("--depend",), ("-w",), ("-lw",), ("--label", "--cpu-bind"), ("--wait",))
+        ],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("field", ["mpi_arguments", "rank_arguments"])
+def test_an_option_without_its_value(flavour: MpiFlavour, arguments: tuple[str, ...], option: str, field: str) -> None:
+    """A word of ours would be taken for it: the number of ranks, or what each of them runs."""
+    name = field.removeprefix("mpi_")
+    spec = JobSpec(command=("x",), mpi=replace(Mpi(flavour, 2), **{name: arguments}))
+    with pytest.raises(InvalidRequest, match=f"'{option}' .* needs") as refused:
+        plans.check(spec, Target("t"))
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("flavour", "arguments"),
+    [
+        (MpiFlavour.OPENMPI, ("--mca", "btl", "self,vader", "-x", "LC_ALL", "--tag-output")),
+        (MpiFlavour.OPENMPI, ("--host", "--host")),
+        (MpiFlavour.OPENMPI, ("--of-later",)),
+        (MpiFlavour.MPICH, ("-genv", "A", "-f", "-prepend-rank")),
+        (MpiFlavour.PLATFORM, ("-e", "A=b", "-prot")),
+        (MpiFlavour.SRUN, ("-w", "n1", "-wn1", "-l", "-K", "--pty", "--cpu-bind=none", "--kill-on-bad-exit", "-ul")),
+    ],
+    ids=str,
+)
+def test_values_of_options_are_taken(flavour: MpiFlavour, arguments: tuple[str, ...]) -> None:
+    plans.check(JobSpec(command=("x",), mpi=Mpi(flavour, 2, arguments=arguments)), Target("t"))
+
+
+def _values(text: str, pattern: str, value: str) -> dict[str, int]:
+    """The options of a starter's help with the number of their values."""
+    found = {}
+    for names, values in re.findall(pattern, text, re.M):
+        found |= dict.fromkeys(re.split(r"[|/]", names), len(re.findall(value, values)))
+    return found
+
+
+def test_values_are_those_that_open_mpi_tells() -> None:
+    program = require("mpirun.openmpi")
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = subprocess.run([program, "--help", "all"], env={**os.environ, **root}, capture_output=True, text=True)
+    if "unknown option" in done.stdout + done.stderr:
+        pytest.skip("Open MPI 5 lists no options in its help")
+    told = _values(done.stdout + done.stderr, r"^ +(-[-|\w]+)((?: <arg\d>)*)", r"<arg\d>")
+    assert len(told) > 50 and 2 in told.values()
+    starter = starter_of(MpiFlavour.OPENMPI)
+    assert {option: starter.values(option) for option in told} == told
+
+
+def test_values_are_those_that_hydra_tells() -> None:
+    """Where it tells them; of its own options it does not."""
+    done = subprocess.run([require("mpiexec.hydra"), "--help"], capture_output=True, text=True)
+    told = _values(done.stdout, r"^ +(-[-/\w]+)((?: \{[^}]*\})+)", r"\{")
+    assert len(told) > 6 and 2 in told.values()
+    starter = starter_of(MpiFlavour.MPICH)
+    assert {option: starter.values(option) for option in told} == told

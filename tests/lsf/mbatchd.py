@@ -40,11 +40,15 @@ SETTINGS = {
     "version": "10.1",  # 9.1: bjobs has no -json and no pend_reason
 }
 QUEUES = ("normal", "short", "closed")
-WITHOUT_VALUE = ("x", "rn", "rnn", "r", "K", "H", "N", "B", "I", "Ip", "Is", "h", "V")
+WITHOUT_VALUE = (
+    *("ar", "x", "rn", "r", "K", "H", "N", "Ne", "B", "I", "Ip", "Is", "ul", "hl", "tty", "ti", "XF", "datachk"),
+    *("h", "V"),
+)
 WITH_VALUE = (
     *("J", "Jd", "o", "oo", "e", "eo", "q", "P", "W", "We", "n", "R", "M", "v", "cwd", "env", "m", "g"),
     *("G", "app", "b", "t", "L", "sla", "U", "w", "c", "C", "D", "F", "S", "T", "p"),
-    *("sp", "i", "u", "E", "Ep", "f", "gpu", "a", "outdir"),
+    *("sp", "i", "u", "E", "Ep", "f", "gpu", "a", "outdir", "k", "s", "Q", "Lp", "mig", "wa", "wt", "ext", "rnc"),
+    *("hostfile", "network", "clusters", "freq", "data", "stage", "eptl", "ptl", "rcacct", "notify", "jobaff"),
 )
 
 

@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.losses import ASYNC_TASKS
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind
 from perfloom.domain.validity import fault
-from perfloom.readers import austin, collapsed, recognise
+from perfloom.ingest import text_lines
+from perfloom.readers import austin, recognise
 from perfloom.readers.austin import mojo as austin_mojo
 from perfloom.readers.austin import samples as austin_samples
 from tests.readers.samples import losses_of, samples_of
@@ -165,7 +167,7 @@ def test_what_later_versions_add() -> None:
         *(("wall time", 50_000, 70_000, 255, later), ("CPU time", 0, 70_000, 255, later)),
         ("memory allocated", 64, 70_000, 255, later),
     ]
-    assert set(losses_of(profile)) == {austin_mojo.TASKS, austin_mojo.UNSAID}
+    assert set(losses_of(profile)) == {ASYNC_TASKS, austin_mojo.UNSAID}
     assert "of interpreter 1" in profile.thread_names.column("name").to_pylist()[0]
 
 
@@ -182,7 +184,7 @@ def test_cut_at_every_place() -> None:
 
 def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = {name: stacks(read((DATA / name).read_bytes())) for name in ("austin.wall", "austin.mojo")}
-    for module in (collapsed, austin_mojo):
+    for module in (text_lines, austin_mojo):
         monkeypatch.setattr(module, "CHUNK_BYTES", 7)
     assert {name: stacks(read((DATA / name).read_bytes())) for name in whole} == whole
 

@@ -23,7 +23,7 @@ from perfloom.readers.callgrind import assembly as callgrind_assembly
 from perfloom.readers.callgrind import lines as callgrind_lines
 from perfloom.readers.callgrind import tree as callgrind_tree
 from perfloom.readers.callgrind.tree import Graph, tree_of
-from perfloom.views.run_notes import stack_notes
+from perfloom.web.views.results.run_notes import stack_notes
 from tests.readers.samples import losses_of, samples_of
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "callgrind"
@@ -153,7 +153,7 @@ def test_a_file_of_xdebug() -> None:
     assert own(profile, "Time") == {"{main}": 20_000, "func1": 10_000, "func2": 8_000, "php::strrev": 4_000}
     # The call that lacks its file is of the only func2 there is.
     assert inclusive(profile, "Time") == {"{main}": 42_000, "func1": 22_000, "func2": 12_000, "php::strrev": 4_000}
-    assert losses_of(profile) == {callgrind.BELOW_ZERO: (1, "line 23")}
+    assert losses_of(profile) == {callgrind.format.BELOW_ZERO: (1, "line 23")}
     for event, creator, wanted in (
         ("Time", "xdebug 2.9.8", ("Time", "ns", 1000)),
         ("Time", "xdebug 3.0", ("Time", "ns", 10)),
@@ -180,7 +180,7 @@ def test_events_that_are_sums_of_others() -> None:
     profile = read(head + "events: Ir Dr\nfn=f\n1 10 1\ncfn=g\ncalls=1 1\n1 5 5\nfn=g\n1 5 5\n")
     assert own(profile, "Sum") == {"f": 12, "g": 15} and own(profile, "More") == {"f": 42, "g": 30}
     assert profile.meta.facts["event Ir"] == "Fetched"
-    assert losses_of(profile) == {callgrind.NO_FORMULA: (1, "Bad = 1 Nothing + 1 Ir")}
+    assert losses_of(profile) == {callgrind.format.NO_FORMULA: (1, "Bad = 1 Nothing + 1 Ir")}
 
 
 def test_recursion_ends() -> None:
@@ -238,8 +238,8 @@ def test_what_cannot_be_read_is_listed() -> None:
     assert own(profile, "Ir") == {"f": 5, "???": 2}
     assert losses_of(profile) == {
         callgrind.NO_LINE: (7, "line 4: what is this"),
-        callgrind.NOT_NAMED: (1, "line 8"),
-        callgrind.OTHER_SUM: (1, "line 13: Ir: 8 told, 7 found"),
+        callgrind.format.NOT_NAMED: (1, "line 8"),
+        callgrind.format.OTHER_SUM: (1, "line 13: Ir: 8 told, 7 found"),
     }
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
+from perfloom.ingest.trace.slices import LONE_END, NEVER_ENDED
 from perfloom.readers import chrome, pytorch, recognise
-from perfloom.readers.trace.slices import LONE_END, NEVER_ENDED
 from tests.readers.trace_json import kernel, slice_
 
 

@@ -15,6 +15,7 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import FrameKind
 from perfloom.exporters import exporter
+from perfloom.ingest import text_lines
 from perfloom.readers import collapsed, recognise
 from tests.readers.samples import losses_of, samples_of
 
@@ -124,7 +125,7 @@ def test_very_long_and_very_deep() -> None:
 def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "".join(f"a;b{i};c{i % 7} {i}\n" for i in range(500))
     whole = stacks(read(text))
-    monkeypatch.setattr(collapsed, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(text_lines, "CHUNK_BYTES", 100)
     assert stacks(read(text)) == whole
 
 

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from perfloom.readers.loops import cache as compiled_cache
-from perfloom.readers.trace import read as trace_read
+from perfloom.ingest.loops import cache as compiled_cache
+from perfloom.ingest.trace_json import read as trace_read
 from tests.readers.trace_texts import EVENT, listed
 
 DATA = Path(__file__).parents[1] / "data"
@@ -21,10 +21,10 @@ COVERED = """
 import gzip, io, sys
 from pathlib import Path
 from perfloom.readers import llama_trace, memory_snapshot, pytorch
-from perfloom.readers.loops import ready as compiling
+from perfloom.readers import ready as compiling
 
 def made():
-    modules = [module for name, module in sys.modules.items() if name.startswith("perfloom.readers.")]
+    modules = [module for name, module in sys.modules.items() if name.startswith(("perfloom.ingest.", "perfloom.readers."))]
     loops = {id(one): one for module in modules for one in vars(module).values() if hasattr(one, "signatures")}
     return {(one.py_func.__module__, one.py_func.__name__, str(kind)) for one in loops.values() for kind in one.signatures}
 

@@ -15,7 +15,7 @@ import pytest
 import zstandard
 
 from perfloom.domain.errors import TooLarge, UnreadableInput
-from perfloom.readers.compression import open_plain, packed_as
+from perfloom.ingest.compression import open_plain, packed_as
 
 TEXT = b"".join(b"a;b;%d 1\n" % i for i in range(60_000))
 PACKERS: dict[str, Callable[[bytes], bytes]] = {

@@ -11,11 +11,11 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
+from perfloom.ingest.trace.scheduling import BY_WAKER, NOT_THERE, RUNNABLE, RUNNING, SLEEPING, SWITCHES
+from perfloom.ingest.trace.slices import NEVER_ENDED
 from perfloom.readers import ftrace, recognise
 from perfloom.readers.ftrace.assembly import LOST, NO_LINE, NOT_UNDERSTOOD, OVERWRITTEN
 from perfloom.readers.ftrace.calls import LONE_CALL
-from perfloom.readers.trace.scheduling import BY_WAKER, NOT_THERE, RUNNABLE, RUNNING, SLEEPING, SWITCHES
-from perfloom.readers.trace.slices import NEVER_ENDED
 from tests.readers.made import events_of, losses, slices
 
 HEAD = "# tracer: nop\n#\n# entries-in-buffer/entries-written: 9/12   #P:2\n#\n"

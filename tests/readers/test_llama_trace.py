@@ -17,6 +17,7 @@ from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
 from perfloom.readers import llama_trace, recognise
 from perfloom.readers.llama_trace import assembly as llama_assembly
+from perfloom.readers.llama_trace import columns as llama_columns
 from perfloom.readers.llama_trace import lines as llama_lines
 from perfloom.readers.llama_trace.names import told_by
 from tests.parts import require
@@ -204,10 +205,10 @@ def test_compiled_loops_see_what_a_look_at_each_line_sees(pieces: list[str], chu
     data = (WHOLE + "".join(pieces) + "\n" + WHOLE).encode("latin-1")
     seen = []
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(llama_lines, "CHUNK_BYTES", chunk)
-        patched.setattr(llama_lines, "LONGEST_LINE", 100)
+        patched.setattr(llama_columns, "CHUNK_BYTES", chunk)
+        patched.setattr(llama_columns, "LONGEST_LINE", 100)
         for compiled in (True, False):
-            lines = llama_lines.read_lines(io.BytesIO(data), compiled)
+            lines = llama_columns.read_lines(io.BytesIO(data), compiled)
             columns = {"thread": lines.thread, "name": lines.name}
             told = {name: [lines.texts[place] for place in column.tolist()] for name, column in columns.items()}
             counters = (lines.kind == llama_lines.COUNTER).tolist()
@@ -222,7 +223,7 @@ def test_compiled_loops_see_what_a_look_at_each_line_sees(pieces: list[str], chu
 
 def test_a_line_without_end_takes_no_time() -> None:
     """Of more than memory should hold: it is told, and what follows is read."""
-    data = b"start_time: 5\n" + b"x" * (3 * llama_lines.CHUNK_BYTES) + b"\n" + WHOLE.encode()
+    data = b"start_time: 5\n" + b"x" * (3 * llama_columns.CHUNK_BYTES) + b"\n" + WHOLE.encode()
     found = llama_trace.read(io.BytesIO(data))
     assert found.slices.num_rows == 4 and losses(found)[llama_trace.NO_LINE][0] == 1
 

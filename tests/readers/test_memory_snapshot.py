@@ -16,10 +16,10 @@ from perfloom.domain.memory import MISSING
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind, column, texts
 from perfloom.domain.validity import fault
+from perfloom.ingest.trace import allocator
+from perfloom.ingest.trace.allocator import History, Segment, State, segments_of
 from perfloom.readers import memory_snapshot
 from perfloom.readers.memory_snapshot import rows as snapshot_rows
-from perfloom.readers.trace import allocator
-from perfloom.readers.trace.allocator import History, Segment, State, segments_of
 
 DATA = Path(__file__).parent.parent / "data" / "pytorch-memory"
 MIB = 1 << 20

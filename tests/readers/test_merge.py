@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from perfloom.domain.profile import Profile
+from perfloom.ingest.merge import merge
 from perfloom.readers import collapsed, perf_script
-from perfloom.readers.merge import merge
 from tests.readers.samples import Sample, losses_of, samples_of
 
 DATA = Path(__file__).parent.parent / "data" / "perf"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.operators import operators
+from perfloom.analysis.ml.operators import operators
 from perfloom.analysis.tables import TABLES, records
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile

@@ -10,8 +10,8 @@ from perfloom.domain.selection import Selection
 from perfloom.domain.tables import column, texts
 from perfloom.domain.validity import fault
 from perfloom.exporters.narrowing import narrowed
+from perfloom.ingest.merge import merge
 from perfloom.readers import nsight_compute
-from perfloom.readers.merge import merge
 
 DATA = Path(__file__).parent.parent / "data" / "nsight"
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.nsight import nsight, nsight_metrics
-from perfloom.analysis.nsight_source import nsight_source
+from perfloom.analysis.nsight.reports import nsight, nsight_metrics
+from perfloom.analysis.nsight.source import nsight_source
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import column, texts
 from perfloom.domain.validity import fault
-from perfloom.domain.wire import chunk, message, varint
+from perfloom.ingest.wire import chunk, message, varint
 from perfloom.readers import nsight_compute, recognise
 from perfloom.readers.nsight_compute import report as nsight_report
 from perfloom.readers.nsight_compute.units import unit_of

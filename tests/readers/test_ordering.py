@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.domain.pieces import Spill
-from perfloom.readers.loops.ordering import STEP, Run, in_order
+from perfloom.ingest.loops.ordering import STEP, Run, in_order
+from perfloom.ingest.pieces import Spill
 
 
 def put(spill: Spill, run: int, time_ns: list[int]) -> Run:

@@ -78,7 +78,7 @@ def test_what_is_missing_is_counted() -> None:
     plan = repair(made(record(16) + record(16)[:9], 64))
     assert plan is not None and (plan.end, plan.defect) == (
         120,
-        "The recording was cut short: its last 39 bytes are missing.",
+        "The recording was cut short: at least 39 bytes at its end are missing.",
     )
 
 
@@ -87,7 +87,7 @@ def test_features_that_are_cut_off_are_left_out(spin: bytes) -> None:
     for missing in (1, 100, len(spin) - start - size):
         plan = repair(spin[: len(spin) - missing])
         assert plan is not None and plan.end == start + size
-        assert missing > 100 or f"its last {missing} bytes are missing" in plan.defect
+        assert missing > 100 or f"at least {missing} bytes at its end are missing" in plan.defect
 
 
 def test_who_wrote_it(spin: bytes) -> None:

@@ -9,14 +9,15 @@ import pytest
 from perfloom.analysis.tables import TABLES, records
 from perfloom.config import Settings
 from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.losses import UNUSED_STACK
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
+from perfloom.ingest.perf_text.scheduling import NO_LINE, NOT_UNDERSTOOD, SKIPPED
+from perfloom.ingest.trace.scheduling import BY_WAKER, RUNNABLE, RUNNING, SINCE_WHEN, SLEEPING, SWITCHES, WHERE
 from perfloom.readers import perf_data, perf_sched, perf_script, recognise
-from perfloom.readers.perf_sched.assembly import NO_LINE, NOT_UNDERSTOOD, SKIPPED, UNUSED_STACK
-from perfloom.readers.trace.scheduling import BY_WAKER, RUNNABLE, RUNNING, SINCE_WHEN, SLEEPING, SWITCHES, WHERE
-from perfloom.workers import reading
+from perfloom.workers.read import reading
 from tests.parts import require
 from tests.readers.made import events_of, losses, slices
 from tests.readers.samples import samples_of

@@ -314,6 +314,13 @@ def test_times_are_exact() -> None:
     assert profile.meta.duration_ns == 876543212
 
 
+def test_a_record_of_lost_samples_makes_no_thread() -> None:
+    lost = "swapper     0/0     [001]  2.000000000: PERF_RECORD_LOST lost 7\n:-1 -1/-1 2.5: PERF_RECORD_LOST lost 2\n"
+    profile = read("a 7/7 1.000000: 5 cycles:" + STACK + lost + "a 7/7 3.000000: 5 cycles:" + STACK)
+    assert profile.threads.column("tid").to_pylist() == [7] and profile.samples.num_rows == 2
+    assert losses_of(profile)[perf_assembly.LOST_IN_KERNEL][0] == 9
+
+
 def test_what_perf_lost_is_said() -> None:
     text = "a 1 1.000000: 5 cycles:" + STACK + "work2 23843/23845  2640.556291124: PERF_RECORD_LOST lost 2441\n"
     text += "work2 23843/23845  2641.5: PERF_RECORD_LOST lost 9\n" + "b 1 3.000000: 5 cycles:" + STACK

@@ -9,9 +9,9 @@ import pytest
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.tables import column, texts
+from perfloom.ingest.grammar_share import CountedLines
+from perfloom.ingest.perf_text.grammar import parse_header
 from perfloom.readers import perf_script, recognise
-from perfloom.readers.grammar_share import CountedLines
-from perfloom.readers.perf_script.grammar import parse_header
 from tests.readers.samples import losses_of, samples_of
 from tests.readers.test_perf_script import STACK, read
 

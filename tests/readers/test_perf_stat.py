@@ -69,6 +69,16 @@ def test_every_line_of_every_file_is_understood(name: str) -> None:
         assert profile.counts.num_rows == by_hand
 
 
+def test_an_event_that_is_counted_twice_is_not_added_up() -> None:
+    text = b"50,,page-faults,748169,100.00,,\n50,,page-faults/period=10/,748169,100.00,,\n"
+    assert [(row["event"], row["value"]) for row in rows(read(text))] == [
+        ("page-faults", 50.0),
+        ("page-faults/period=10/", 50.0),
+    ]
+    (row,) = rows(read(b"50,,page-faults/percore/,748169,100.00,,\n"))
+    assert row["event"] == "page-faults"
+
+
 def test_a_run(subtests: pytest.Subtests) -> None:
     exact = rows(read((DATA / "run.json").read_bytes()))
     assert [row["event"] for row in exact] == [

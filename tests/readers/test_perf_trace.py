@@ -6,11 +6,12 @@ import json
 import pytest
 
 from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.losses import STACK_OF_CALL
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
 from perfloom.readers import perf_trace, recognise
-from perfloom.readers.perf_trace.assembly import CALLS, ERRORS, LOST, NO_BEGIN, NO_END, NO_LINE, STACK, TIME
+from perfloom.readers.perf_trace.assembly import CALLS, ERRORS, LOST, NO_BEGIN, NO_END, NO_LINE, TIME
 from tests.readers.made import events_of, losses, slices
 
 US = 1_000
@@ -80,7 +81,7 @@ def test_calls_are_slices_with_arguments_and_results() -> None:
     names = texts(profile.functions, "name")
     assert [names[row["function"]] for row in profile.instants.to_pylist()] == ["minfault", "sched:sched_process_exit"]
     found = {reason: count for reason, (count, _) in losses(profile).items()}
-    assert found.items() >= {NO_BEGIN: 1, STACK: 1, NO_END: 1, NO_LINE: 1, LOST: 12}.items()
+    assert found.items() >= {NO_BEGIN: 1, STACK_OF_CALL: 1, NO_END: 1, NO_LINE: 1, LOST: 12}.items()
     # Where only one thread is traced, perf does not say which.
     assert slices(read("     0.100 ( 0.018 ms): brk() = 0x56\n")) == [("the traced program", "brk", 0, 18 * US, 0)]
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.domain.wire import chunk, message, varint
-from perfloom.readers.loops.wire_columns import messages
+from perfloom.ingest.loops.wire_columns import messages
+from perfloom.ingest.trace.made import NONE, MadeEvents
+from perfloom.ingest.wire import chunk, message, varint
 from perfloom.readers.perfetto_trace import arguments
 from perfloom.readers.perfetto_trace.packets import PAD, TRACK_EVENT, packets_of
-from perfloom.readers.trace.made import NONE, MadeEvents
 
 Losses = list[tuple[str, str, int]]
 

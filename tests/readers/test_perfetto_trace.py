@@ -11,12 +11,12 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
-from perfloom.domain.wire import chunk, message, number
+from perfloom.ingest.trace.scheduling import BY_WAKER, RUNNABLE, RUNNING, SLEEPING, SWITCHES
+from perfloom.ingest.wire import chunk, message, number
 from perfloom.readers import perfetto_trace, recognise
 from perfloom.readers.perfetto_trace.clocks import NO_CLOCK
 from perfloom.readers.perfetto_trace.packets import BAD_PACKED, BAD_PACKET, CUT_OFF, DEPENDENT
 from perfloom.readers.perfetto_trace.samples import EVENT, NO_STACK, SKIPPED
-from perfloom.readers.trace.scheduling import BY_WAKER, RUNNABLE, RUNNING, SLEEPING, SWITCHES
 from tests.readers.made import events_of, losses, slices
 
 DATA = Path(__file__).parents[1] / "data/perfetto"

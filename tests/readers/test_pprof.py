@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.domain import wire
+from perfloom.domain.losses import LABELS
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import column, texts
+from perfloom.ingest import wire
+from perfloom.ingest.compression import open_plain
 from perfloom.readers import pprof, recognise
-from perfloom.readers.compression import open_plain
 from perfloom.readers.formats import HEAD_BYTES
 from tests import nsight_made
 from tests.parts import require
@@ -100,7 +101,7 @@ def test_profiles_of_go_have_the_values_that_its_own_tool_shows(profiles: Path, 
     # Go's own tool leaves out samples without a stack: of threads that were created, the runtime knows no more.
     assert {key: value for key, value in found.items() if key[2]} == wanted
     assert found and (wanted or kind == "threadcreate")
-    assert {row["reason"] for row in profile.losses.to_pylist()} <= {pprof.LABELS}
+    assert {row["reason"] for row in profile.losses.to_pylist()} <= {LABELS}
     main = profile.meta.main_event
     total = sum(value for (event, _, _), value in wanted.items() if event == main)
     if total:

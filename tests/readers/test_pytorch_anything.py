@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from perfloom.domain.tables import column
 from perfloom.domain.validity import fault
+from perfloom.ingest.trace.phases import ALL
 from perfloom.readers import pytorch
-from perfloom.readers.trace.phases import ALL
 
 DATA = Path(__file__).parents[1] / "data" / "pytorch"
 ARGUMENTS: list[Any] = [

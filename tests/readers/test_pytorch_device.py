@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from perfloom.domain.tables import DeviceWorkKind
-from perfloom.readers.trace import assembly as pytorch_assembly
-from perfloom.readers.trace import moments as trace_moments
-from perfloom.readers.trace import slices as trace_slices
+from perfloom.ingest.trace import assembly as pytorch_assembly
+from perfloom.ingest.trace import moments as trace_moments
+from perfloom.ingest.trace import slices as trace_slices
 from tests.readers.trace_json import Read, call, event, kernel, read, slice_
 
 

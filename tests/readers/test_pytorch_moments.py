@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from perfloom.domain.tables import FlowKind
-from perfloom.readers.trace import memory as pytorch_memory
-from perfloom.readers.trace import moments as trace_moments
+from perfloom.ingest.trace import memory as pytorch_memory
+from perfloom.ingest.trace import moments as trace_moments
 from tests.readers.trace_json import event, kernel, read, slice_
 
 

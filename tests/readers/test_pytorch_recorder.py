@@ -11,8 +11,8 @@ import pytest
 
 from perfloom.domain.profile import Profile
 from perfloom.domain.validity import fault
+from perfloom.ingest.merge import merge
 from perfloom.readers import pytorch
-from perfloom.readers.merge import merge
 from tests.readers.trace_json import call, event, kernel, read, slice_
 
 BASE = 1_790_000_000_000_000_000

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.tables import FrameKind, column
+from perfloom.ingest.trace import nesting
+from perfloom.ingest.trace import slices as trace_slices
 from perfloom.readers import pytorch
-from perfloom.readers.trace import nesting
-from perfloom.readers.trace import slices as trace_slices
 from tests.readers.trace_json import Read, call, covered, event, kernel, read, slice_
 
 

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfloom.domain.errors import UnreadableInput
-from perfloom.domain.pieces import Spill
 from perfloom.domain.profile import Profile
 from perfloom.domain.rank_notes import MOST_RANKS, Rank, RankPlan, RankState, is_place, parse_plan, parse_state, run_of
 from perfloom.domain.validity import fault
+from perfloom.ingest.merge import Merging
+from perfloom.ingest.pieces import Spill
+from perfloom.ingest.ranks import CLOCKS, Ranks, ranges
 from perfloom.readers import perf_data, perf_stat
-from perfloom.readers.merge import Merging
-from perfloom.readers.ranks import CLOCKS, Ranks, ranges
 
 S = 10**9
 EPOCH = 1_760_000_000 * S

@@ -19,10 +19,10 @@ from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest, UnreadableInput
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.stored import SCHEMA_VERSION
 from perfloom.domain.tables import SCHEMAS, column
 from perfloom.domain.validity import fault
 from perfloom.exporters import exporter
+from perfloom.ingest.stored import SCHEMA_VERSION
 from perfloom.readers import recognise, stored
 from tests.store.making import profiles, same, small_profile
 
@@ -90,7 +90,7 @@ def test_a_file_that_tar_packed_again_is_read() -> None:
 
 
 def test_sizes_beyond_octal_digits() -> None:
-    from perfloom.domain import archive
+    from perfloom.ingest import archive
 
     size = 9 * 1024**3
     (member,) = [next(archive.members(io.BytesIO(archive.header("big", size)), "x"))]
@@ -236,7 +236,7 @@ def test_traps_are_refused(trap: str) -> None:
 
 
 def test_a_size_that_is_only_claimed_takes_no_memory() -> None:
-    from perfloom.domain import archive
+    from perfloom.ingest import archive
 
     head = archive.header("perfloom-profile/manifest.json", 2**60) + b"{}"
     with pytest.raises(UnreadableInput, match="too long"):

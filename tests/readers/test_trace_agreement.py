@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from perfloom.domain.tables import NUMBERED
-from perfloom.readers.loops import cache as compiled_cache
-from perfloom.readers.trace import documents as trace_documents
-from perfloom.readers.trace.scan import scanned
+from perfloom.ingest.loops import cache as compiled_cache
+from perfloom.ingest.trace_json import documents as trace_documents
+from perfloom.ingest.trace_json.scan import scanned
 from tests.readers.trace_texts import EVENT, Event, listed, read
 from tests.real_traces import FOLDER
 

@@ -9,14 +9,13 @@ import re
 import pytest
 
 from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.losses import NO_UNICODE
+from perfloom.ingest.trace_json import decode as decoding
+from perfloom.ingest.trace_json import documents, grammar, window
+from perfloom.ingest.trace_json.decode import decode
+from perfloom.ingest.trace_json.scan import scanned
+from perfloom.ingest.trace_json.sniff import looks_like_trace, top_keys
 from perfloom.readers import chrome
-from perfloom.readers.trace import decode as decoding
-from perfloom.readers.trace import documents as documents
-from perfloom.readers.trace import grammar as grammar
-from perfloom.readers.trace import window
-from perfloom.readers.trace.decode import decode
-from perfloom.readers.trace.scan import scanned
-from perfloom.readers.trace.sniff import looks_like_trace, top_keys
 from tests.readers.trace_texts import EVENT, Event, read, trace
 
 ONE = Event(
@@ -210,7 +209,7 @@ def test_texts_that_are_no_unicode_stay_different_and_json() -> None:
     found = read(b'[{"name":"a\xff"},{"name":"a\\ud800"},{"name":"a\xed\xa0\x80","args":{"k\xfe":"\\udc00\\\\udc00"}}]')
     assert found.names == ["a\\xff", "a\\ud800", "a\\xed\\xa0\\x80"]
     assert json.loads(found.events[2].arguments or "") == {"k\\xfe": "\\udc00\\udc00"}
-    assert found.lost == {decoding.NO_UNICODE: (4, "byte 1: a\\xff")}
+    assert found.lost == {NO_UNICODE: (4, "byte 1: a\\xff")}
 
 
 def test_controls_and_bad_escapes_are_kept() -> None:

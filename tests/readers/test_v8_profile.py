@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.analysis.hotspots import hotspots
+from perfloom.analysis.stacks.hotspots import hotspots
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.validity import fault
-from perfloom.readers import chrome, recognise, v8_profile
-from perfloom.readers.v8_profile import BAD_NODE, BAD_SAMPLE, EVENT, IDLE, NO_PROFILE, SECOND
+from perfloom.ingest.v8_profile import BAD_NODE, BAD_SAMPLE, EVENT, IDLE, NO_PROFILE, SECOND
+from perfloom.readers import chrome, cpuprofile, recognise
 from tests.readers.made import events_of, losses, slices
 from tests.readers.samples import samples_of
 
@@ -58,7 +58,7 @@ def stacks(profile: Profile) -> list[tuple[int, str, int, str]]:
 
 def test_a_sample_holds_until_the_next() -> None:
     profile = read(FILE)
-    assert profile.meta.format == v8_profile.FORMAT and profile.meta.duration_ns == 90_000
+    assert profile.meta.format == cpuprofile.FORMAT and profile.meta.duration_ns == 90_000
     assert stacks(profile) == [
         (0, EVENT, 20, "main"),
         (20, EVENT, 5, "main;f"),
@@ -141,7 +141,7 @@ def test_what_is_damaged_is_counted() -> None:
     }
     for raw in (json.dumps(FILE).encode()[:-20], json.dumps(FILE | {"samples": [], "timeDeltas": []}).encode()):
         with pytest.raises(UnreadableInput):
-            v8_profile.read(io.BytesIO(raw), "x")
+            cpuprofile.read(io.BytesIO(raw), "x")
 
 
 @pytest.mark.parametrize(
@@ -189,6 +189,6 @@ JSON = st.recursive(
 def test_any_json_is_read_or_refused(nodes: Any, samples: Any, deltas: Any, end: Any) -> None:
     file = {"nodes": [*NODES, *nodes], "samples": samples, "timeDeltas": deltas, "startTime": end, "endTime": end}
     try:
-        assert fault(v8_profile.read(io.BytesIO(json.dumps(file).encode()), "x")) is None
+        assert fault(cpuprofile.read(io.BytesIO(json.dumps(file).encode()), "x")) is None
     except UnreadableInput:
         pass

@@ -6,9 +6,9 @@ import io
 from dataclasses import dataclass
 from typing import Any
 
-from perfloom.readers.trace.decode import decode
-from perfloom.readers.trace.events import ID_TEXT, MISSING, TraceEvents
-from perfloom.readers.trace.scan import scanned
+from perfloom.ingest.trace.events import ID_TEXT, MISSING, TraceEvents
+from perfloom.ingest.trace_json.decode import decode
+from perfloom.ingest.trace_json.scan import scanned
 
 EVENT = (
     '{"ph":"X","cat":"cpu_op","name":"aten::add","pid":1,"tid":2,"ts":1.5,"dur":2,"id":9,'

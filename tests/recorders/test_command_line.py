@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from perfloom.domain.facts import HostFacts, PerfEvent
 from perfloom.domain.jobs import CallGraph, JobSpec, RecorderName, Scope
-from perfloom.launchers import argv, command_line
-from perfloom.recorders import RECORDERS
+from perfloom.recording.plan import argv, command_line
+from perfloom.recording.recorders import RECORDERS
 
 BARE = HostFacts("h", perf="/usr/bin/perf")
 FULL = replace(BARE, options=("-z", "-N", "--no-bpf-event", "--call-graph dwarf"), stat_options=("-j",))

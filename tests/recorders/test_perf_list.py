@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from perfloom.recorders.perf_list import (
+from perfloom.recording.probe.perf_list import (
     build_options,
     counted,
     events_from_json,
@@ -134,3 +134,9 @@ def test_this_machines_perf() -> None:
     listed = subprocess.run([require("perf"), "list"], capture_output=True, text=True, check=True).stdout
     found = {event.name: event.group for event in events_from_text(listed)}
     assert found["cpu-clock"] == "software" and found["cs"] == "software"
+
+
+def test_a_pattern_of_events_is_no_event() -> None:
+    """perf 6.12 lists these among its events."""
+    text = "  software//modifier                                 [Raw event descriptor]\n  faults  [Software event]\n"
+    assert [event.name for event in events_from_text(text)] == ["faults"]

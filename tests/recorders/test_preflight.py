@@ -8,9 +8,9 @@ import pytest
 from perfloom.domain.event_names import split
 from perfloom.domain.facts import HostFacts, PerfEvent
 from perfloom.domain.jobs import CallGraph, JobSpec, PyTorch, RecorderName, Scope
-from perfloom.recorders.events import group_of, parts
-from perfloom.recorders.perf_record import counted
-from perfloom.recorders.preflight import Finding, Level, preflight
+from perfloom.recording.recorders.events import group_of, parts, to_count
+from perfloom.recording.recorders.perf_record import counted
+from perfloom.recording.recorders.preflight import Finding, Level, preflight
 
 LISTED = tuple(
     PerfEvent(name, group)
@@ -43,6 +43,31 @@ def about(spec: JobSpec, facts: HostFacts | None = HOST, **changes: Any) -> list
 
 def test_nothing_to_say_about_what_works() -> None:
     assert about(SPEC) == []
+
+
+@pytest.mark.parametrize("event", ["context-switches", "cs/period=1/", "cpu-migrations", "cgroup-switches"])
+def test_what_happens_in_the_kernel_is_not_seen_from_user_space(event: str) -> None:
+    spec = replace(SPEC, events=("task-clock", event), recorder=RecorderName.PERF_STAT)
+    facts = replace(HOST, events=())
+    assert preflight(spec, facts) == []
+    (found,) = preflight(spec, replace(facts, paranoid=2))
+    assert (found.level, found.field) == (Level.WARNING, "events") and event in found.message
+    assert "kernel.perf_event_paranoid=1" in found.advice and "cap_perfmon" in found.advice
+    assert preflight(spec, replace(facts, paranoid=2, perf_capabilities=("cap_perfmon",))) == []
+    asked = f"{event}u" if event.endswith("/") else f"{event}:u"
+    for host in (facts, replace(facts, paranoid=2)):
+        assert ("warning", "events") in about(replace(spec, events=(asked,)), host)
+
+
+def test_a_tracepoint_of_the_kernel_is_not_recorded_in_user_space() -> None:
+    assert about(replace(SPEC, events=("sched:sched_switch:u",)), None) == [("error", "events")]
+    assert about(replace(SPEC, events=("syscalls:sys_enter_read:u",)), None) == []
+
+
+def test_by_default_nothing_is_counted_that_is_not_seen() -> None:
+    spec = replace(SPEC, recorder=RecorderName.PERF_STAT)
+    assert "context-switches" in to_count(spec, HOST)
+    assert to_count(spec, replace(HOST, paranoid=2)) == ("task-clock:u", "page-faults:u")
 
 
 def test_every_finding_says_what_to_do() -> None:
@@ -101,7 +126,7 @@ def test_switches_of_one_program_need_more_events() -> None:
         return [finding.advice for finding in preflight(replace(SPEC, events=events, scope=scope), None)]
 
     assert hints("sched:sched_switch") == ["Add sched:sched_stat_runtime, or record the whole system."]
-    assert hints("sched:sched_switch/period=1/,page-faults") == hints("sched:sched_switch")
+    assert hints("sched:sched_switch/call-graph=fp/,page-faults") == hints("sched:sched_switch")
     for events in (("sched:*",), ("sched:sched_switch", "sched:sched_stat_runtime"), ("page-faults",)):
         assert hints(*events) == []
     assert hints("sched:sched_switch", scope=Scope.SYSTEM) == []
@@ -215,6 +240,8 @@ def test_what_sort_an_event_is(event: str, name: str, modifiers: str, group: str
         "{cpu-clock/freq=9/,page-faults/period=10/}:S",
         "msr/tsc/",
         "msr/event=0x00/",
+        *("cpu-clock/percore/", "cpu-clock/overwrite,time=0/", "cpu-clock/no-inherit/u", "cpu-clock/aux-output=0/"),
+        *("software/config=0/", "software/config=0,period=9/u", "bpf-output/no-inherit=1,name=evt/"),
     ],
 )
 def test_terms_of_sampling_do_not_make_another_event(event: str) -> None:
@@ -229,7 +256,7 @@ def test_what_cannot_be_measured_is_refused_with_terms_too(event: str) -> None:
 def test_terms_say_how_often() -> None:
     assert about(replace(SPEC, events=("page-faults/freq=99/",), period=10)) == [("hint", "frequency")]
     assert about(replace(SPEC, events=("page-faults/period=9/",), frequency=99)) == []
-    assert about(replace(SPEC, events=("cpu-clock/freq=200000/",))) == [("warning", "frequency")]
+    assert about(replace(SPEC, events=("cpu-clock/freq=200000/",))) == [("error", "events")]
     assert about(replace(SPEC, events=("nosuch/event=1/",))) == [("warning", "events")]
 
 
@@ -253,12 +280,27 @@ def test_what_perf_does_not_understand(recorder: RecorderName, event: str, said:
 @pytest.mark.parametrize(
     "event",
     [
-        *("cpu-clock:u", "cpu-clock:pppk", "cpu-clock//", "cpu-clock/freq/", "cpu-clock/period=0x1F,name=a b/u"),
+        *("cpu-clock:u", "cpu-clock:pppk", "cpu-clock//", "cpu-clock/freq/", "cpu-clock/period=0x1F,name=a:b/u"),
         *("page-faults/percore,no-inherit,max-stack=4/", "page-faults/call-graph=fp/", "cpu/event=0x3c,umask=1/"),
     ],
 )
 def test_what_perf_understands(event: str) -> None:
     assert not preflight(replace(SPEC, events=(event,)), None)
+
+
+def test_what_the_kernel_refuses_of_terms() -> None:
+    assert about(replace(SPEC, events=("cpu-clock/freq=100001/",))) == [("error", "events")]
+    assert about(replace(SPEC, events=("cpu-clock/freq=100000/",))) == []
+    lbr = replace(SPEC, events=("cycles/call-graph=lbr/",))
+    assert about(lbr, hardware_counters=True, events=()) == [("error", "events")]
+    assert about(lbr, hardware_counters=True, events=(), lbr=True) == []
+    assert about(replace(SPEC, events=("cpu-clock/max-stack=128/",))) == [("warning", "events")]
+    assert about(replace(SPEC, events=("cpu-clock/max-stack=010/",))) == []
+
+
+def test_only_what_perf_stat_takes_is_counted_beside_samples() -> None:
+    assert counted(replace(SPEC, events=("page-faults/no-inherit,period=1/",)), HOST) == ()
+    assert counted(replace(SPEC, events=("page-faults/period=1/",)), HOST) == ("page-faults",)
 
 
 def test_what_is_not_counted_beside_its_samples() -> None:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfloom.domain.facts import HostFacts
-from perfloom.recorders.events import parts
-from perfloom.recorders.splitting import counters_of, groups, needs_counter
+from perfloom.recording.recorders.events import parts
+from perfloom.recording.recorders.splitting import counters_of, groups, needs_counter
 
 
 def host(cpu: str = "", **limits: str) -> HostFacts:

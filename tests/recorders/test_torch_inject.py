@@ -16,8 +16,8 @@ import pytest
 
 from perfloom.domain.jobs import JobSpec, PyTorch, RecorderName
 from perfloom.domain.rank_notes import is_trace
-from perfloom.recorders import recorder_of
-from perfloom.recorders.torch_inject import steps_of
+from perfloom.recording.recorders import recorder_of
+from perfloom.recording.recorders.torch_inject import steps_of
 
 DOUBLE = Path(__file__).with_name("torch_double")
 SOURCE = recorder_of(JobSpec(recorder=RecorderName.PYTORCH)).injection(JobSpec())

@@ -9,7 +9,7 @@ import pytest
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour
 from perfloom.domain.targets import SchedulerName
-from perfloom.schedulers import SCHEDULERS, scheduler_of
+from perfloom.recording.schedulers import SCHEDULERS, scheduler_of
 
 SLURM, LSF = SCHEDULERS[SchedulerName.SLURM], SCHEDULERS[SchedulerName.LSF]
 SCRIPT = ("/d/job.sh", "0", "it's")
@@ -192,6 +192,41 @@ def test_an_option_of_sbatch_without_its_value() -> None:
     """The next word of sbatch's command line would be taken for it."""
     with pytest.raises(InvalidRequest, match="needs a value"):
         SLURM.submit(JobSpec(batch=Batch(arguments=("-H", "--mem"))), "n", SCRIPT, "/o")
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        *[((option,), option) for option in ("-w", "-q", "-R", "-M", "-P", "-env", "-app", "-gpu")],
+        (("-W", "1:00", "-P"), "-P"),
+        (("-x", "-Jd", "text", "-q"), "-q"),
+        # The next option would be its value, and the word behind that one the command.
+        (("-P", "-q", "short"), "-P"),
+        (("-q", "-x"), "-q"),
+    ],
+)
+def test_an_option_of_bsub_without_its_value(words: tuple[str, ...], option: str) -> None:
+    """The command would be taken for it."""
+    with pytest.raises(InvalidRequest, match=f"'{option}' .* needs a value") as refused:
+        LSF.submit(JobSpec(batch=Batch(arguments=words)), "n", SCRIPT, "/o")
+    assert refused.value.field == "batch_arguments"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-Jd", "-a text", "-x"),
+        ("-Jd", "--"),
+        ("-P", "p", "-ar", "-q", "short"),
+        ("-w", "done(1)", "-Ne"),
+        ("-qshort",),
+        ("-later_version", "value"),
+        ("-later_version",),
+    ],
+    ids=" ".join,
+)
+def test_values_of_options_of_bsub_are_taken(words: tuple[str, ...]) -> None:
+    assert LSF.submit(JobSpec(batch=Batch(arguments=words)), "n", SCRIPT, "/o")[-1 - len(words) : -1] == words
 
 
 def test_two_dashes_are_no_option_of_bsub() -> None:

@@ -228,3 +228,16 @@ def test_another_user_has_jobs_of_their_own(lsf: LsfDouble, ordinary_user: serve
     assert (ordinary_user.home / "uid").read_text().strip() == str(ordinary_user.uid)
     until((ordinary_user.home / "report").exists, bool)
     assert (ordinary_user.home / "report").stat().st_uid == ordinary_user.uid
+
+
+def test_an_option_takes_the_next_word_whatever_it_is(lsf: LsfDouble) -> None:
+    """So that one without its value has the next option for it, or the command."""
+    stdout, stderr, status = lsf.run(["bsub", "-w", "-q", "short"])
+    assert "default queue <normal>" in stdout and status == 0, stderr
+    assert "No such queue" in lsf.run(["bsub", "-q", "-x", "true"])[1]
+    for words in (["-w", "true"], ["-W", "1:00", "-P", "true"]):
+        stdout, stderr, status = lsf.run(["bsub", *words])
+        assert "No command is specified" in stderr and status == 255, stdout
+    assert "option requires an argument -- q" in lsf.run(["bsub", "-q"])[1]
+    for word in ("-later_version", "-qshort", "--queue"):
+        assert "illegal option" in lsf.run(["bsub", word, "true"])[1]

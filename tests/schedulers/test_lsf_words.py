@@ -6,8 +6,8 @@ import pytest
 
 from perfloom.domain.errors import InvalidRequest, Unreachable
 from perfloom.domain.targets import BatchState, BatchStatus
-from perfloom.schedulers.lsf import Lsf
-from perfloom.schedulers.lsf_words import ENDS, REASONS, STATES, meaning
+from perfloom.recording.schedulers.lsf import Lsf
+from perfloom.recording.schedulers.lsf_words import ENDS, REASONS, STATES, meaning
 
 LSF = Lsf()
 

@@ -12,8 +12,8 @@ import pytest
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour
 from perfloom.domain.targets import BatchState
-from perfloom.schedulers.sbatch_options import LONG_ALONE, LONG_WITH_VALUE, SHORT_WITH_VALUE
-from perfloom.schedulers.slurm import KEPT
+from perfloom.recording.schedulers.sbatch_options import LONG_ALONE, LONG_WITH_VALUE, SHORT_WITH_VALUE
+from perfloom.recording.schedulers.slurm import KEPT
 from tests import servers
 from tests.batch import Slurm, executable
 from tests.schedulers.jobs import Jobs, until

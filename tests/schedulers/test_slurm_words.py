@@ -10,8 +10,8 @@ import pytest
 
 from perfloom.domain.errors import InvalidRequest, Unreachable
 from perfloom.domain.targets import BatchState, BatchStatus
-from perfloom.schedulers.slurm import Slurm, host_list, seconds
-from perfloom.schedulers.slurm_words import STATES, meaning
+from perfloom.recording.schedulers.slurm import Slurm, host_list, seconds
+from perfloom.recording.schedulers.slurm_words import STATES, meaning
 from tests.batch import executable
 from tests.parts import require
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.tables import FrameKind
-from perfloom.store import Result, Store, columns
+from perfloom.store import Result, Store
+from perfloom.store.files import columns
 
 # What Arrow can hold: text that came out of a decoder.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

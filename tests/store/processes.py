@@ -24,8 +24,9 @@ import pandas  # noqa: F401  # pyarrow imports it on the first occasion: here on
 
 from perfloom.config import Settings
 from perfloom.domain.errors import NotFound, Unavailable
-from perfloom.store import Store, columns, open_store
-from perfloom.store.disk import remove_tree
+from perfloom.store import Store, open_store
+from perfloom.store.files import columns
+from perfloom.store.files.disk import remove_tree
 from perfloom.store.models import ResultRow
 from tests.store.making import same, small_profile, store_result
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perfloom.domain.errors import Unavailable
-from perfloom.store import arrays
+from perfloom.store.files import arrays
 
 
 def test_the_same_is_read_back(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 
-from perfloom.domain import stored
 from perfloom.domain.errors import UnreadableInput
-from perfloom.domain.pieces import Pieces
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.tables import SCHEMAS, column
-from perfloom.store import columns
+from perfloom.ingest import stored
+from perfloom.ingest.pieces import Pieces
+from perfloom.store.files import columns
 
 from .making import profiles, same, small_profile
 

@@ -17,7 +17,8 @@ from perfloom.config import Settings
 from perfloom.domain.errors import InvalidRequest, NotFound, UnreadableInput
 from perfloom.domain.jobs import JobState
 from perfloom.domain.tables import column
-from perfloom.store import EventTotal, OriginalFile, Result, Store, columns, open_store
+from perfloom.store import EventTotal, OriginalFile, Result, Store, open_store
+from perfloom.store.files import columns
 from perfloom.store.sweeping import GRACE_SECONDS
 
 from .making import same, small_profile, store_result
@@ -286,7 +287,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("given", HOSTILE)
 def test_names_of_originals_are_safe(given: str) -> None:
-    from perfloom.store.disk import safe_name
+    from perfloom.store.files.disk import safe_name
 
     assert safe_name(given) == HOSTILE[given]
     assert safe_name(given, {HOSTILE[given]}) not in ("", HOSTILE[given])

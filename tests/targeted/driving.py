@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from perfloom.domain.jobs import JobSpec
-from perfloom.domain.progress import Sight
 from perfloom.domain.targets import Target
+from perfloom.recording.progress import Sight
 from perfloom.store.jobs import Job
-from perfloom.workers import processes, steps
-from perfloom.workers.jobfiles import MARK
+from perfloom.workers import steps
+from perfloom.workers.local import processes
+from perfloom.workers.local.jobfiles import MARK
+from perfloom.workers.remote.polling import last_sight
 from perfloom.workers.road import Road
-from perfloom.workers.targeted.polling import last_sight
 from tests.jobspecs import spec_of
 from tests.workers.conftest import files_of, limited, submit, to_the_end
 

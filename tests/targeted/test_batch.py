@@ -9,8 +9,8 @@ from perfloom.domain.jobs import Batch, JobSpec, JobState, Mpi, MpiFlavour, Spli
 from perfloom.domain.targets import BatchState, Target
 from perfloom.store.jobs import POLLED
 from perfloom.workers import steps
+from perfloom.workers.remote import judging, wishes
 from perfloom.workers.road import Road
-from perfloom.workers.targeted import judging, wishes
 from tests.batch import BatchSystem, LsfDouble
 from tests.targeted.driving import at, far, files_of, nothing_left, run, sight_of, submit, to_the_end, until_job
 

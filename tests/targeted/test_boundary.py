@@ -15,15 +15,17 @@ from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.domain.targets import LOCAL, Ssh, Target
 from perfloom.handed_secrets import PATHS
-from perfloom.launchers.plan import make_script
 from perfloom.places import place_of
+from perfloom.recording.plan.plan import make_script
+from perfloom.recording.probe.questions import Answer, Question
 from perfloom.store.ids import new_id
 from perfloom.store.jobs import Job
-from perfloom.targets.questions import Answer, Question
-from perfloom.workers import checks, job_user, services, target_checks
-from perfloom.workers.jobfiles import JobFiles
+from perfloom.workers.local import checks, job_user
+from perfloom.workers.local.jobfiles import JobFiles
+from perfloom.workers.remote import checks as target_checks
+from perfloom.workers.remote import inputs, leaving
 from perfloom.workers.road import Road
-from perfloom.workers.targeted import inputs, leaving
+from perfloom.workers.serve import services
 from perfloom.workers.transports import LocalTransport
 from perfloom.workers.transports.as_user import UserTransport
 from tests.parts import missing

@@ -8,8 +8,8 @@ import pytest
 from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.domain.targets import Target
 from perfloom.workers import steps
+from perfloom.workers.remote import wishes
 from perfloom.workers.road import Road
-from perfloom.workers.targeted import wishes
 from tests.targeted.driving import nothing_left, submit, to_the_end, until_job
 from tests.workers.test_crashes import counted, killed_at, starts
 
@@ -17,23 +17,23 @@ RUN = "perfloom.workers.transports.local:LocalTransport.run"
 PLACES = [
     ("perfloom.store.jobs:Jobs.claim", "after", 1),
     (RUN, "after", 1),  # its directory's name is known
-    ("perfloom.workers.targeted.staging:_commit", "after", 1),
+    ("perfloom.workers.remote.staging:_commit", "after", 1),
     (RUN, "after", 2),  # the directory is made
     ("perfloom.workers.transports.local:LocalTransport.put", "after", 1),
-    ("perfloom.workers.targeted.staging:_commit", "after", 2),
+    ("perfloom.workers.remote.staging:_commit", "after", 2),
     (RUN, "before", 3),
     (RUN, "after", 3),  # it is started
-    ("perfloom.workers.targeted.staging:_commit", "after", 3),
+    ("perfloom.workers.remote.staging:_commit", "after", 3),
     ("perfloom.store.jobs:Jobs.move", "after", 1),
     (RUN, "after", 4),  # it was looked at
-    ("perfloom.workers.targeted.judging:ending", "after", 1),
+    ("perfloom.workers.remote.judging:ending", "after", 1),
     ("perfloom.store.jobs:Jobs.move", "after", 2),
-    ("perfloom.workers.targeted.collecting:wanted", "after", 1),
+    ("perfloom.workers.remote.collecting:wanted", "after", 1),
     ("perfloom.workers.transports.local:LocalTransport.get", "before", 1),
     ("perfloom.workers.transports.local:LocalTransport.get", "after", 1),
-    ("perfloom.workers.targeted.collecting:_commit", "after", 1),
-    ("perfloom.workers.targeted.leaving:remove", "after", 1),
-    ("perfloom.workers.targeted.collecting:_commit", "after", 2),
+    ("perfloom.workers.remote.collecting:_commit", "after", 1),
+    ("perfloom.workers.remote.leaving:remove", "after", 1),
+    ("perfloom.workers.remote.collecting:_commit", "after", 2),
     ("perfloom.store.jobs:Jobs.move", "after", 3),
     ("perfloom.store.results:Results._rename", "after", 1),
     ("perfloom.store.jobs:Jobs.move", "before", 4),
@@ -60,9 +60,9 @@ def test_killed_while_cancelling(road: Road, here: Target, tmp_path: Path) -> No
     job = submit(road.store, _counted(here, tmp_path, "while True: pass"))
     until_job(road, job, lambda job: starts(tmp_path))
     road.store.jobs.request_cancel(job.id)
-    killed_at(road, job, "perfloom.workers.targeted.wishes:noted", "after")
-    killed_at(road, job, "perfloom.workers.targeted.batch:end", "before")
-    killed_at(road, job, "perfloom.workers.targeted.batch:end", "after")
+    killed_at(road, job, "perfloom.workers.remote.wishes:noted", "after")
+    killed_at(road, job, "perfloom.workers.remote.batch:end", "before")
+    killed_at(road, job, "perfloom.workers.remote.batch:end", "after")
     job = to_the_end(road, job)
     assert job.state is JobState.CANCELLED and starts(tmp_path) == 1 and wishes.of(job).times == 1
     assert nothing_left(job)

@@ -12,11 +12,12 @@ import pytest
 from perfloom.domain.errors import Unreachable
 from perfloom.domain.jobs import JobState, RecorderName, Splitting
 from perfloom.domain.targets import Target
-from perfloom.workers import processes, steps, supervised
-from perfloom.workers.jobfiles import MARK, keep_environment
-from perfloom.workers.rank_folders import STATE
+from perfloom.workers import steps
+from perfloom.workers.local import processes, supervised
+from perfloom.workers.local.jobfiles import MARK, keep_environment
+from perfloom.workers.read.rank_folders import STATE
+from perfloom.workers.remote import collecting, leaving, patience, polling, wishes
 from perfloom.workers.road import Road
-from perfloom.workers.targeted import collecting, leaving, patience, polling, wishes
 from tests.targeted.driving import at, far, files_of, nothing_left, run, sight_of, submit, to_the_end, until_job
 from tests.workers.waiting import until
 
@@ -281,7 +282,7 @@ def test_words_for_a_target_that_is_gone_for_good(road: Road, here: Target, monk
 
 
 def test_ssh_is_loaded_only_where_it_is_used() -> None:
-    code = "import sys; from perfloom.workers import server, targeted; sys.exit('asyncssh' in sys.modules)"
+    code = "import sys; import perfloom.workers.remote.steps, perfloom.workers.serve.server; sys.exit('asyncssh' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 

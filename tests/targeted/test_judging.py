@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.evidence import unheard_since, with_signs
 from perfloom.domain.jobs import JobSpec, Mpi, MpiFlavour
-from perfloom.domain.progress import RankSight, RunSight, Sight, SubmissionSight
 from perfloom.domain.targets import BatchState, BatchStatus
-from perfloom.workers import supervised
-from perfloom.workers.jobfiles import JobFiles
-from perfloom.workers.targeted import judging
-from perfloom.workers.targeted.inputs import names
-from perfloom.workers.targeted.judging import Phase, ending, judge, phase
-from perfloom.workers.targeted.output import FarOutput
+from perfloom.recording.evidence import unheard_since, with_signs
+from perfloom.recording.progress import RankSight, RunSight, Sight, SubmissionSight
+from perfloom.workers.local import supervised
+from perfloom.workers.local.jobfiles import JobFiles
+from perfloom.workers.remote import judging
+from perfloom.workers.remote.inputs import names
+from perfloom.workers.remote.judging import Phase, ending, judge, phase
+from perfloom.workers.remote.output import FarOutput
 
 SPEC = JobSpec(command=("x",), duration_s=3.0)
 RANKS = JobSpec(command=("x",), mpi=Mpi(MpiFlavour.OPENMPI, 4))

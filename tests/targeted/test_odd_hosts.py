@@ -9,9 +9,9 @@ import pytest
 from perfloom.domain.errors import NotFound, Refused, Unavailable, Unreachable
 from perfloom.domain.jobs import JobSpec
 from perfloom.domain.targets import SchedulerName, Ssh, Target
-from perfloom.schedulers.slurm import MOST_HOSTS, host_list
-from perfloom.workers.jobfiles import JobFiles
-from perfloom.workers.targeted import access, batch, collecting
+from perfloom.recording.schedulers.slurm import MOST_HOSTS, host_list
+from perfloom.workers.local.jobfiles import JobFiles
+from perfloom.workers.remote import access, batch, collecting
 from perfloom.workers.transports import Done, connections
 
 ID = "a" * 12

@@ -9,12 +9,13 @@ import pytest
 from perfloom.domain.errors import PASSWORD
 from perfloom.domain.jobs import JobState
 from perfloom.domain.targets import KEEP_HOURS, Target
+from perfloom.recording.probe.questions import Answer, Question
 from perfloom.sealing import KeyPair, seal
 from perfloom.store.jobs import Job
-from perfloom.targets.questions import Answer, Question
-from perfloom.workers import secrets, target_checks, transports
+from perfloom.workers import transports
+from perfloom.workers.remote import access, checks, polling
 from perfloom.workers.road import Road
-from perfloom.workers.targeted import access, polling
+from perfloom.workers.serve import secrets
 from perfloom.workers.transports import connections
 from tests import sshd as servers
 from tests.sshd import Account, Sshd
@@ -96,7 +97,7 @@ def test_a_check_asks_too_and_serves_no_job(road: Road, asking: Sshd, pair: KeyP
     target = target_of(road, asking, keep=False)
     give(road, pair, f"target:{target.name}")
     check = road.store.checks.ask(Question(target.name).to_json())
-    target_checks.answer(road.store, check.id)
+    checks.answer(road.store, check.id)
     answer = road.store.checks.get(check.id).answer
     assert answer is not None and Answer.from_json(answer) == Answer()
     assert target.ssh is not None and not connections.is_open(target.ssh)
@@ -118,7 +119,7 @@ def test_a_connection_is_kept_where_the_target_says_so_until_it_is_closed(
     assert target.ssh is not None and connections.is_open(target.ssh)
     assert KEEP_HOURS * 3600 == connections.IDLE_TYPED_S
     check = road.store.checks.ask(Question(target.name, close=True).to_json())
-    target_checks.answer(road.store, check.id)
+    checks.answer(road.store, check.id)
     assert not connections.is_open(target.ssh)
     third = until_job(road, submit(road.store, at(target, *BUSY)), waits)
     road.store.jobs.request_cancel(third.id)

@@ -13,11 +13,11 @@ from perfloom.domain.targets import SchedulerName, Target
 from perfloom.queue import POLL_TASK, Queue, task_of
 from perfloom.store import Store
 from perfloom.store.models import JobRow
-from perfloom.workers.facts_probe import host_name
-from perfloom.workers.jobfiles import alone
+from perfloom.workers.local.facts_probe import host_name
+from perfloom.workers.local.jobfiles import alone
+from perfloom.workers.remote import polling
 from perfloom.workers.road import Road
 from perfloom.workers.sweep import Sweeper
-from perfloom.workers.targeted import polling
 from tests.jobspecs import spec_of
 from tests.servers import RedisServer
 from tests.targeted.driving import at, files_of, sight_of

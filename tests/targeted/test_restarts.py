@@ -13,9 +13,9 @@ import pytest
 from perfloom.domain.jobs import JobState
 from perfloom.domain.targets import BatchState, Target
 from perfloom.store.jobs import Job
-from perfloom.views import job_sight
+from perfloom.web.views.jobs import sight as job_sight
+from perfloom.workers.remote import judging
 from perfloom.workers.road import Road
-from perfloom.workers.targeted import judging
 from tests.batch import Daemons, restartable_slurm
 from tests.targeted.driving import at, far, files_of, nothing_left, sight_of, submit, to_the_end, until_job
 

@@ -14,12 +14,14 @@ from perfloom.domain.errors import Prompt
 from perfloom.domain.jobs import JobState
 from perfloom.domain.targets import Target
 from perfloom.places import place_of
+from perfloom.recording.probe.questions import KIND, Answer
 from perfloom.sealing import KeyPair, seal
 from perfloom.store import Store
 from perfloom.store.jobs import Job
-from perfloom.workers import secrets, steps
+from perfloom.workers import states, steps
+from perfloom.workers.remote import access, leaving, patience, polling, wishes
 from perfloom.workers.road import Road, open_road
-from perfloom.workers.targeted import access, leaving, patience, polling, wishes
+from perfloom.workers.serve import secrets
 from perfloom.workers.transports import close_all, connections
 from tests import sshd as servers
 from tests.parts import missing
@@ -38,7 +40,7 @@ ENDLESS = (sys.executable, "-S", "-c", "print('begun', flush=True)\nwhile True: 
 def fresh_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing is known of hosts of other tests, and what fails is tried again soon."""
     monkeypatch.setattr(access, "KNOWN_BAD_S", 0.0)
-    monkeypatch.setattr(steps, "PAUSE_S", 0.05)
+    monkeypatch.setattr(states, "PAUSE_S", 0.05)
     monkeypatch.setattr(patience, "AGAIN_S", 0.2)
     yield
     close_all()
@@ -169,6 +171,23 @@ def test_a_host_that_does_not_let_us_in(road: Road, server: Sshd, changes: dict[
     job = run(road, at(target, "true"))
     assert job.state is JobState.FAILED and words in (job.reason or ""), job.reason
     assert "directory" not in job.details
+
+
+def test_the_key_that_a_job_failed_by_waits_for_somebody_to_accept_it(road: Road, server: Sshd) -> None:
+    target = Target("fresh", ssh=server.ssh(host_keys=()), directory=str(server.home / "jobs"))
+    road.store.targets.save(target)
+    job = run(road, at(target, "true"))
+    assert job.state is JobState.FAILED and job.details["kind"] == "HostKeyUnknown"
+    asked = road.store.checks.latest(KIND, "fresh")
+    assert asked is not None and asked.answer is not None
+    shown = Answer.from_json(asked.answer).host_key
+    assert shown is not None and shown.line == server.known
+    stored = road.store.targets.get("fresh")
+    assert stored.facts is None and [line.title for line in stored.lines] == ["Connection"]
+    # One is enough, whatever fails by it.
+    run(road, at(target, "true"))
+    again = road.store.checks.latest(KIND, "fresh")
+    assert again is not None and again.id == asked.id
 
 
 @pytest.fixture(scope="module")

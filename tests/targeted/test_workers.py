@@ -19,9 +19,10 @@ from perfloom.domain.targets import Target, TargetFacts
 from perfloom.queue import Queue
 from perfloom.store import Store
 from perfloom.store.jobs import Job
-from perfloom.workers import following, server
+from perfloom.workers import following
+from perfloom.workers.remote import wishes
 from perfloom.workers.road import Road, open_road
-from perfloom.workers.targeted import wishes
+from perfloom.workers.serve import server
 from perfloom.workers.transports import close_all
 from tests import sshd as servers
 from tests.servers import RedisServer

@@ -1,6 +1,6 @@
 """What the probe prints on machines that are not here: put together by hand, each answer as its program words it."""
 
-from perfloom.targets.probe import MARK
+from perfloom.recording.probe.probe import MARK
 
 Section = tuple[str, str, int]
 

@@ -12,10 +12,11 @@ from perfloom.config import Settings
 from perfloom.domain.errors import HostKeyUnknown, NotFound, Prompt, Refused, Unreachable
 from perfloom.domain.jobs import Batch
 from perfloom.domain.targets import LOCAL, BatchState, CheckLine, Light, SchedulerName, Ssh, Target
+from perfloom.recording.probe.questions import Answer, ProbeJob, Question, again
 from perfloom.sealing import KeyPair, seal
 from perfloom.store import Store, open_store
-from perfloom.targets.questions import Answer, ProbeJob, Question, again
-from perfloom.workers import secrets, target_checks
+from perfloom.workers.remote import checks
+from perfloom.workers.serve import secrets
 from perfloom.workers.transports import close_all
 from tests import sshd as servers
 from tests.batch import BatchSystem, LsfDouble
@@ -52,7 +53,7 @@ def nothing(prompt: Prompt) -> str | None:
 
 def checked(store: Store, target: Target, **changes: object) -> Answer:
     store.targets.save(target)
-    return target_checks.carry_out(store, replace(Question(target.name), **changes), nothing)  # type: ignore[arg-type]
+    return checks.carry_out(store, replace(Question(target.name), **changes), nothing)  # type: ignore[arg-type]
 
 
 def line(store: Store, target: Target, title: str) -> CheckLine:
@@ -67,7 +68,7 @@ def waited(store: Store, question: Question, answer: Answer, until: Callable[[An
         time.sleep(0.1)
         following = again(question, answer)
         assert following is not None
-        answer = target_checks.carry_out(store, following, nothing)
+        answer = checks.carry_out(store, following, nothing)
     return answer
 
 
@@ -126,7 +127,7 @@ def test_what_an_earlier_check_found_outlives_a_host_that_is_down(store: Store, 
         checked(store, target)
     close_all()
     with pytest.raises((Unreachable, Refused)):
-        target_checks.carry_out(store, Question("far"), nothing)
+        checks.carry_out(store, Question("far"), nothing)
     stored = store.targets.get("far")
     assert stored.facts is not None and [line.light for line in stored.lines] == [Light.BAD]
 
@@ -134,23 +135,23 @@ def test_what_an_earlier_check_found_outlives_a_host_that_is_down(store: Store, 
 def test_questions_of_the_catalogue_are_answered_once(store: Store, tmp_path: Path, perf: str) -> None:
     store.targets.save(Target("here", perf=perf, directory=f"{tmp_path}/jobs"))
     check = store.checks.ask(Question("here").to_json())
-    target_checks.answer(store, check.id)
+    checks.answer(store, check.id)
     assert Answer.from_json(store.checks.get(check.id).answer or {"trouble": "none"}) == Answer()
     when = store.targets.get("here").checked
-    target_checks.answer(store, check.id)
+    checks.answer(store, check.id)
     assert store.targets.get("here").checked == when
-    target_checks.answer(store, "nosuchcheck0")
+    checks.answer(store, "nosuchcheck0")
 
 
 def test_a_target_that_is_gone_and_faults_of_ours_are_answers_too(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     check = store.checks.ask(Question("never").to_json())
-    target_checks.answer(store, check.id)
+    checks.answer(store, check.id)
     assert "no target 'never'" in Answer.from_json(store.checks.get(check.id).answer or {}).trouble
-    monkeypatch.setattr(target_checks, "probe", lambda *_: 1 / 0)
+    monkeypatch.setattr(checks, "probe", lambda *_: 1 / 0)
     check = store.checks.ask(Question(LOCAL).to_json())
-    target_checks.answer(store, check.id)
+    checks.answer(store, check.id)
     assert "fault in Perfloom" in Answer.from_json(store.checks.get(check.id).answer or {}).trouble
     assert "ZeroDivisionError" in caplog.text
 
@@ -164,7 +165,7 @@ def test_a_password_is_asked_for_used_once_and_forgotten(store: Store, perf: str
         secrets.use_key(pair)
         try:
             check = store.checks.ask(Question("far").to_json())
-            target_checks.answer(store, check.id)
+            checks.answer(store, check.id)
             asked = Answer.from_json(store.checks.get(check.id).answer or {})
             assert asked.prompts and asked.trouble and store.targets.get("far").checked is None
             typed = {prompt.name: servers.WORD for prompt in asked.prompts}
@@ -172,7 +173,7 @@ def test_a_password_is_asked_for_used_once_and_forgotten(store: Store, perf: str
             box = seal(pair.public, typed, "target:far", expires)
             store.credentials.put("target:far", "here", pair.key_id, box, expires)
             check = store.checks.ask(Question("far").to_json())
-            target_checks.answer(store, check.id)
+            checks.answer(store, check.id)
             assert Answer.from_json(store.checks.get(check.id).answer or {}) == Answer()
             assert line(store, target, "Connection").light is Light.GOOD
             assert store.credentials.get("target:far") == ()
@@ -228,7 +229,7 @@ def test_a_directory_that_the_node_does_not_see(
     store: Store, system: BatchSystem, tmp_path: Path, perf: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As on a node with a disk of its own: what was laid down is not there.
-    monkeypatch.setattr(target_checks, "_lay_down", lambda parent, directory: f"mkdir '{directory}' && cat >/dev/null")
+    monkeypatch.setattr(checks, "_lay_down", lambda parent, directory: f"mkdir '{directory}' && cat >/dev/null")
     target = batched(system, tmp_path, perf)
     answer = checked(store, target, batch=Batch())
     assert waited(store, Question("cluster"), answer) == Answer()
@@ -252,9 +253,9 @@ def test_a_probe_job_that_waits_can_be_cancelled(store: Store, lsf: LsfDouble, t
     answer = checked(store, target, batch=Batch())
     question = again(Question("cluster"), answer)
     assert question is not None and question.job is not None
-    answer = target_checks.carry_out(store, question, nothing)
+    answer = checks.carry_out(store, question, nothing)
     assert answer.job is not None and answer.job.state is BatchState.PENDING
-    ended = target_checks.carry_out(store, replace(question, cancel=True), nothing)
+    ended = checks.carry_out(store, replace(question, cancel=True), nothing)
     assert ended.done and "cancelled" in ended.trouble
     assert list((tmp_path / "jo bs").iterdir()) == []
     status = lsf.scheduler.seen([answer.job.id], *lsf.run(lsf.scheduler.look([answer.job.id])))[answer.job.id]
@@ -266,7 +267,7 @@ def test_what_is_removed_is_a_directory_of_a_probe(store: Store, tmp_path: Path)
     store.targets.save(Target("x", scheduler=SchedulerName.SLURM))
     for path in (f"{tmp_path}/mine", f"{tmp_path}/check-../mine", "check-abc", "/check-"):
         with pytest.raises(Exception, match="no directory of a probe"):
-            target_checks.carry_out(store, Question("x", job=ProbeJob("1", path, 0.0)), nothing)
+            checks.carry_out(store, Question("x", job=ProbeJob("1", path, 0.0)), nothing)
     assert (tmp_path / "mine").is_dir()
 
 

@@ -11,8 +11,8 @@ from perfloom.domain.errors import HostKeyUnknown, Prompt, Refused, SecretNeeded
 from perfloom.domain.facts import HostFacts
 from perfloom.domain.jobs import MpiFlavour
 from perfloom.domain.targets import CheckLine, Light, Queue, SchedulerName, Ssh, Target, TargetFacts
-from perfloom.targets.lines import check_lines, failure_lines
-from perfloom.targets.words import fingerprint, where
+from perfloom.recording.probe.lines import check_lines, failure_lines
+from perfloom.recording.probe.words import fingerprint, where
 from tests.parts import require
 
 HOST = HostFacts(

@@ -9,7 +9,7 @@ import pytest
 from perfloom.domain.errors import Unavailable
 from perfloom.domain.jobs import MpiFlavour
 from perfloom.domain.targets import SchedulerName, Ssh, Target, TargetFacts
-from perfloom.targets.probe import Clock, parse_probe, read_clock, read_sections, with_compute, with_earlier
+from perfloom.recording.probe.probe import Clock, parse_probe, read_clock, read_sections, with_compute, with_earlier
 from tests.targets import answers
 from tests.targets.answers import RED_HAT, changed, place, printed
 
@@ -196,6 +196,14 @@ def test_modules_that_cannot_be_loaded(said: str, status: int) -> None:
     assert facts_of(*changed(("modules", said, status))).problems["modules"] == said
 
 
+def test_the_module_command_is_that_of_where_jobs_run() -> None:
+    login, node = (facts_of(*changed(("module-command", word, 0))) for word in ("yes", "no"))
+    assert facts_of(*changed()).module_command is None
+    both = with_compute(login, node, shared=True)
+    assert (login.module_command, both.module_command) == (True, False)
+    assert with_earlier(login, both).module_command is False
+
+
 def test_what_modules_say_when_all_is_well_is_no_problem() -> None:
     assert (
         "modules" not in facts_of(*changed(("modules", "Loading intel/2023.1\n  Loading requirement: gcc", 0))).problems
@@ -277,7 +285,7 @@ def test_every_section_of_the_script_is_read_by_somebody() -> None:
     """A question that nobody reads the answer of is a question too many."""
     from importlib import resources
 
-    script = resources.files("perfloom.targets").joinpath("probe.sh").read_text()
+    script = resources.files("perfloom.recording.probe").joinpath("probe.sh").read_text()
     asked = set(re.findall(r"^\s*(?:say|tell|begin|place) ([a-z-]+)", script, re.M))
-    reader = resources.files("perfloom.targets").joinpath("probe.py").read_text()
+    reader = resources.files("perfloom.recording.probe").joinpath("probe.py").read_text()
     assert {name for name in asked if f'"{name}"' not in reader} <= {"slurm", "lsf"}

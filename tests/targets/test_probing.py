@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from perfloom.domain.targets import Target, TargetFacts
-from perfloom.targets.probe import parse_probe, probe_script
-from perfloom.workers import facts_probe
+from perfloom.recording.probe.probe import parse_probe, probe_script
+from perfloom.workers.local import facts_probe
 from tests.parts import require
 from tests.servers import OrdinaryUser
 
@@ -155,10 +155,17 @@ def test_modules(shell: str, tmp_path: Path, quick: str) -> None:
         facts, errors = probe(target, tmp_path / "home", words, PATH=quick, MODULESHOME=home)
         assert errors == "" and (facts.problems.get("modules") is None) == (problem is None)
         assert problem is None or problem in facts.problems["modules"]
+        assert facts.module_command
+    # Asked whether the target has modules or not, as a job may; what brings them changes nothing else.
+    (init / "sh").write_text("module() { :; }; PATH=/nowhere; HOME=/nowhere\n")
+    facts, errors = probe(Target("x"), tmp_path / "home", words, PATH=quick, MODULESHOME=home)
+    assert errors == "" and facts.module_command and facts.host.perf_version == "9.9"
+    assert facts.directory == str(tmp_path / "home" / ".perfloom")
     # What this shell does not understand must not end it.
     (init / "sh").write_text("function ( { [[ oops\n")
     facts, _ = probe(Target("x", modules=("good",)), tmp_path / "home", words, PATH=quick, MODULESHOME=home)
     assert "module" in facts.problems["modules"] and facts.host.perf_version == "9.9"
+    assert facts.module_command is False
 
 
 def test_mpi_of_this_machine(tmp_path: Path, quick: str) -> None:

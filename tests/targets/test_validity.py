@@ -8,8 +8,7 @@ import pytest
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.jobs import MpiFlavour
 from perfloom.domain.targets import LOCAL, SchedulerName, Ssh, Target
-from perfloom.forms import exchange
-from perfloom.targets import validity
+from perfloom.recording.fields import exchange, target_validity
 
 HOSTILE = (
     "$(touch /tmp/x)",
@@ -53,9 +52,9 @@ FULL = Target(
 
 
 def test_a_full_target_and_a_bare_one_can_be_used() -> None:
-    assert validity.check(FULL) == {}
-    assert validity.check(Target(LOCAL)) == {}
-    assert validity.check(Target("n", ssh=Ssh("fe80::1%eth0"))) == {}
+    assert target_validity.check(FULL) == {}
+    assert target_validity.check(Target(LOCAL)) == {}
+    assert target_validity.check(Target("n", ssh=Ssh("fe80::1%eth0"))) == {}
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text)[:20])
@@ -64,14 +63,14 @@ def test_hostile_values_go_nowhere_that_takes_a_name(text: str) -> None:
     ssh = FULL.ssh
     assert ssh is not None
     for word in ("host", "user", "key_file"):
-        assert word in validity.check(replace(FULL, ssh=replace(ssh, **{word: text}))), word
+        assert word in target_validity.check(replace(FULL, ssh=replace(ssh, **{word: text}))), word
     for word in ("jump", "host_keys"):
-        assert word in validity.check(replace(FULL, ssh=replace(ssh, **{word: (text,)}))), word
+        assert word in target_validity.check(replace(FULL, ssh=replace(ssh, **{word: (text,)}))), word
     for word in ("name", "directory", "scratch", "perf"):
-        assert word in validity.check(replace(FULL, **{word: text})), word
-    assert "starters" in validity.check(replace(FULL, starters={"openmpi": text}))
-    assert "starters" in validity.check(replace(FULL, starters={text: "mpirun"}))
-    assert "environment" in validity.check(replace(FULL, environment={text: "x"}))
+        assert word in target_validity.check(replace(FULL, **{word: text})), word
+    assert "starters" in target_validity.check(replace(FULL, starters={"openmpi": text}))
+    assert "starters" in target_validity.check(replace(FULL, starters={text: "mpirun"}))
+    assert "environment" in target_validity.check(replace(FULL, environment={text: "x"}))
 
 
 @pytest.mark.parametrize(
@@ -94,6 +93,7 @@ def test_hostile_values_go_nowhere_that_takes_a_name(text: str) -> None:
         ({"perf": "~/perf"}, "perf"),
         ({"perf": "/opt/"}, "perf"),
         ({"modules": ("gcc 12",)}, "modules"),
+        ({"environment": {"PERFLOOM_DATA": "x"}}, "environment"),
         ({"modules": "gcc"}, "modules"),
         ({"modules": ("x",) * 300}, "modules"),
         ({"environment": {"A": "x\0"}}, "environment"),
@@ -122,32 +122,32 @@ def test_hostile_values_go_nowhere_that_takes_a_name(text: str) -> None:
     ids=lambda value: ascii(value)[:40],
 )
 def test_what_cannot_be_used_is_said_where_it_stands(changes: dict[str, Any], word: str) -> None:
-    found = validity.check(replace(FULL, **changes))
+    found = target_validity.check(replace(FULL, **changes))
     assert list(found) == [word]
     assert found[word].endswith(".") and len(found[word]) < 300
     with pytest.raises(InvalidRequest) as raised:
-        validity.checked(replace(FULL, **changes))
+        target_validity.checked(replace(FULL, **changes))
     assert raised.value.field == word
 
 
 def test_hosts_on_the_way() -> None:
-    assert validity.hop("a@b.c:22") == validity.Hop("b.c", "a", 22)
-    assert validity.hop("b") == validity.Hop("b")
-    assert validity.hop("x@y@[::1]:7") == validity.Hop("::1", "x@y", 7)
+    assert target_validity.hop("a@b.c:22") == target_validity.Hop("b.c", "a", 22)
+    assert target_validity.hop("b") == target_validity.Hop("b")
+    assert target_validity.hop("x@y@[::1]:7") == target_validity.Hop("::1", "x@y", 7)
 
 
 def test_a_file_brings_all_but_keys_of_hosts() -> None:
-    data = validity.to_data(FULL)
+    data = target_validity.to_data(FULL)
     assert "host_keys" not in data["ssh"] and "config" not in data["ssh"]
     for text in (exchange.to_toml(data), exchange.to_json(data)):
-        found = validity.from_data(exchange.from_text(text))
+        found = target_validity.from_data(exchange.from_text(text))
         assert FULL.ssh is not None
         assert found == replace(FULL, ssh=replace(FULL.ssh, host_keys=()))
     smuggled = data | {"ssh": data["ssh"] | {"host_keys": [KEY]}}
-    accepted = validity.from_data(smuggled).ssh
+    accepted = target_validity.from_data(smuggled).ssh
     assert accepted is not None and accepted.host_keys == ()
-    assert validity.from_data(data, name="other").name == "other"
-    assert validity.to_data(Target("a")) == {"name": "a"}
+    assert target_validity.from_data(data, name="other").name == "other"
+    assert target_validity.to_data(Target("a")) == {"name": "a"}
 
 
 @pytest.mark.parametrize(
@@ -171,4 +171,4 @@ def test_a_file_brings_all_but_keys_of_hosts() -> None:
 )
 def test_files_that_are_none_of_a_target(text: str, said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
-        validity.from_data(exchange.from_text(text))
+        target_validity.from_data(exchange.from_text(text))

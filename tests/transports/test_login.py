@@ -18,7 +18,7 @@ from perfloom.domain.targets import Ssh
 from perfloom.sealing import KeyPair, seal
 from perfloom.store import open_store
 from perfloom.workers import transports
-from perfloom.workers.secrets import SealedSecrets
+from perfloom.workers.serve.secrets import SealedSecrets
 from tests.sshd import WORD, Account, Sshd, key, make_key, public, sshd
 from tests.transports.asking import asker
 from tests.transports.refusals import failure, works
@@ -152,6 +152,32 @@ def test_a_password_is_asked_for_where_the_target_says_so(make_host: Callable[..
     assert host.log().count("Failed password") == 1
     error = failure(host.ssh(key_file=""))
     assert type(error) is Refused and "ask for a password" in error.message
+
+
+@pytest.mark.usefixtures("nothing_shown", "no_home")
+def test_a_host_that_offers_questions_and_asks_none_takes_the_password(make_host: Callable[..., Sshd]) -> None:
+    """sshd does so with UsePAM no, as KbdInteractiveAuthentication is its default."""
+    host = make_host(account=Account(password=True), authorized=[], options=["KbdInteractiveAuthentication yes"])
+    ssh = host.ssh(key_file="", password=True)
+    error = failure(ssh)
+    assert names(error) == ["password"]
+    person = Person({"password": WORD})
+    assert works(ssh, person) and person.asked == ["password"]
+    error = failure(ssh, person := Person({"password": "wrong word"}))
+    assert names(error) == ["password"] and "did not accept" in error.message and person.gone == ["password"]
+    log = host.log()
+    assert log.count("Failed password") == 1 and log.count("Failed keyboard-interactive") <= 3
+
+
+@pytest.mark.usefixtures("nothing_shown", "no_home")
+def test_a_host_that_hangs_up_early_was_offered_no_key(make_host: Callable[..., Sshd]) -> None:
+    tries = "MaxAuthTries 1"
+    host = make_host(account=Account(password=True), authorized=[], options=[tries])
+    error = failure(host.ssh(key_file="", password=True), Person({"password": "wrong word"}))
+    assert names(error) == ["password"] and "did not accept" in error.message
+    host = make_host(account=Account(password=True), authorized=[], options=[tries, "KbdInteractiveAuthentication yes"])
+    error = failure(host.ssh(key_file="", password=True), Person({"password": WORD}))
+    assert type(error) is Refused and "too many keys" not in error.message and "MaxAuthTries" in error.message
 
 
 @pytest.mark.usefixtures("nothing_shown", "no_home")

@@ -17,8 +17,9 @@ from perfloom.config import Settings
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.tables import FrameKind
-from perfloom.store import Store, columns
-from perfloom.web import create_app
+from perfloom.store import Store
+from perfloom.store.files import columns
+from perfloom.web.app import create_app
 
 TOKEN = "a-token-of-the-tests-0123456789-abc"
 HOSTILE = (

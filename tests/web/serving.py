@@ -15,11 +15,12 @@ from pathlib import Path
 
 from perfloom.config import Settings
 from perfloom.domain.profile import Profile
-from perfloom.store import Store, columns, open_store
+from perfloom.store import Store, open_store
+from perfloom.store.files import columns
 from tests.web.conftest import EVIL, HOSTILE, ORDINARY, TOKEN, profile
 
 DEADLINE_S = 60
-START = "from perfloom.workers.web_server import main; main()"
+START = "from perfloom.workers.serve.web_server import main; main()"
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def results(stored: Callable[..., str]) -> None:
 def test_figures_are_marked(browser_client: Browser, results: None) -> None:
     for page in ("", "/operators", "/steps", "/timeline", "/threads"):
         text = browser_client.page(f"/results/{CUT}{page}")
-        assert "ends in the middle of its JSON" in text and "Figures are of what was read." in text
+        assert "ends in the middle of its JSON" in text and "Figures are of what was recorded and read." in text
         assert f'href="/results/{CUT}/losses"' in text
     assert "3 things of the recording could not be read" in browser_client.page(f"/results/{LOST}/hotspots")
     for page in ("", "/hotspots"):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
-from perfloom.assets import version_of
+from perfloom.web.assets import version_of
 
 
 def addresses(client: FlaskClient) -> list[str]:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from perfloom.analysis import compare
-from perfloom.analysis.compare import differences
+from perfloom.analysis.compare import functions
+from perfloom.analysis.compare.functions import differences
 from perfloom.domain.selection import Selection
 from perfloom.store import Store
 from tests.web.conftest import EVIL, HOSTILE, ORDINARY, TOKEN, Browser, profile
@@ -34,7 +34,7 @@ def two(stored: Callable[..., str]) -> None:
 @pytest.fixture
 def no_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if every function had samples enough."""
-    monkeypatch.setattr(compare, "FEW", 0)
+    monkeypatch.setattr(functions, "FEW", 0)
 
 
 def names(page: str) -> list[str]:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from perfloom.analysis.compare import differences
-from perfloom.analysis.differential import flame_diff
-from perfloom.analysis.differing import COMPARED, differing, has
-from perfloom.analysis.picking import samples_kept, samples_of
+from perfloom.analysis.compare.flamegraph import flame_diff
+from perfloom.analysis.compare.functions import differences
+from perfloom.analysis.compare.tables import COMPARED, differing, has
+from perfloom.analysis.core.picking import samples_kept, samples_of
 from perfloom.analysis.tables import TABLES
 from perfloom.config import Settings
 from perfloom.domain.errors import InvalidRequest
@@ -23,26 +23,18 @@ from perfloom.domain.tables import texts
 from perfloom.exporters import EXPORTERS
 from perfloom.exporters.paths import events_written
 from perfloom.exporters.rows import ROW_FORMS
-from perfloom.pages import RESULT_PAGES
 from perfloom.readers import READERS
-from perfloom.store import columns
-from perfloom.web import create_app
+from perfloom.store.files import columns
+from perfloom.web.app import create_app
+from perfloom.web.pages import RESULT_PAGES
 from tests.formats import FILES, profile_of
+from tests.outputs import FILES_OF_PAGES, IN_THE_API
 from tests.web.conftest import TOKEN, Browser, Compiled
 
 Query = dict[str, str]
 by_format = pytest.mark.parametrize("name", FILES)
 OTHER = "perf-script"
 """What each result is compared with."""
-FILES_OF_PAGES = (
-    *("advice", "collectives", "communication", "counts", "critical-path", "hotspots", "kernels", "losses", "memory"),
-    *("modules", "nsight", "operators", "ranks", "steps", "stragglers", "threads"),
-)
-IN_THE_API = (
-    *("flamegraph", "flamegraph/search?q=a", "functions/0", "sandwich?function=0", "timeline", "timeline/flows"),
-    *("timeline/at?at-ms=0&row=0", "timeline/search?q=a", "timeline/search/next?q=a", "timeline/slices/0"),
-    "timeline/view",
-)
 
 
 def offered(profile: Profile) -> Iterator[Query]:

@@ -13,15 +13,25 @@ SUM = "1,026"
 """Of all weights; of one rank 513."""
 
 
-@pytest.mark.parametrize("page", ["", "/counts", "/threads", "/hotspots", "/flamegraph", "/timeline"])
+PAGES = ("", "/counts", "/threads", "/hotspots", "/flamegraph", "/timeline")
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_a_guessed_total_stands_nowhere(browser_client: Browser, stored: Callable[..., str], page: str) -> None:
     id = stored(made("page-faults", "frequency"))
     response = browser_client.client.get(f"/results/{id}{page}")
     assert response.status_code == 200
     assert SAMPLED_ONLY in response.text
-    if page in ("", "/counts", "/threads", "/hotspots"):
+    if page != "/flamegraph":
         assert SUM not in response.text and "513" not in response.text
         assert "× the mean" not in response.text
+
+
+def test_the_data_of_a_timeline_says_so(browser_client: Browser, stored: Callable[..., str]) -> None:
+    id = stored(made("page-faults", "frequency"))
+    data = browser_client.client.get(f"/api/v1/results/{id}/timeline").get_json()
+    assert {track["unit"] for track in data["tracks"]} == {SAMPLED_ONLY}
+    assert browser_client.client.get(f"/api/v1/results/{id}/timeline/search?q=.").get_json()["unit"] == SAMPLED_ONLY
 
 
 def test_the_list_says_so(browser_client: Browser, stored: Callable[..., str]) -> None:
@@ -41,7 +51,7 @@ def test_two_of_them_are_compared_by_share_alone(
 
 
 def test_what_was_counted_stands_on_the_overview(browser_client: Browser, stored: Callable[..., str]) -> None:
-    from perfloom.readers.counted import with_counts
+    from perfloom.ingest.counted import with_counts
 
     id = stored(with_counts(made("page-faults", "frequency"), counts("page-faults", 4321.0)))
     text = browser_client.client.get(f"/results/{id}").text

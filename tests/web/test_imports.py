@@ -14,10 +14,10 @@ from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import create_environ, run_wsgi_app
 
-from perfloom import uploads
 from perfloom.config import Settings
 from perfloom.store import Store
-from perfloom.web import create_app
+from perfloom.web import uploads
+from perfloom.web.app import create_app
 from tests.web.conftest import HOSTILE, TOKEN, Browser
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

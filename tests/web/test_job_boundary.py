@@ -17,8 +17,8 @@ from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.domain.targets import SchedulerName, Ssh, Target
 from perfloom.places import place_of
 from perfloom.store import Store
-from perfloom.web import create_app
-from perfloom.workers import job_user
+from perfloom.web.app import create_app
+from perfloom.workers.local import job_user
 from tests.web.conftest import TOKEN
 from tests.web.test_job_form import FACTS
 

@@ -18,10 +18,10 @@ import pytest
 
 from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
-from perfloom.forms.events import split_events
+from perfloom.recording.fields.events import split_events
 from perfloom.store import Store, open_store
-from perfloom.views.job_output import overwritten
-from perfloom.views.job_stages import elapsed
+from perfloom.web.views.jobs.output import overwritten
+from perfloom.web.views.jobs.stages import elapsed
 from tests.parts import require
 from tests.signing import sign_in
 

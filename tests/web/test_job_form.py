@@ -13,11 +13,11 @@ from flask import Flask
 
 from perfloom.domain.facts import HostFacts, PerfEvent
 from perfloom.domain.jobs import CallGraph, JobSpec, JobState, PyTorch, RecorderName, Scope
-from perfloom.forms.job import JobFields
-from perfloom.forms.relevance import hidden_by
-from perfloom.launchers import command_line
+from perfloom.recording.fields.job import JobFields
+from perfloom.recording.fields.relevance import hidden_by
+from perfloom.recording.plan import command_line
 from perfloom.store import Store
-from perfloom.views import job_form
+from perfloom.web.views.jobs import form
 from tests.web.conftest import HOSTILE, Browser
 
 FACTS = HostFacts(
@@ -350,4 +350,4 @@ def test_the_style_sheet_knows_every_choice(root: Any) -> None:
     ],
 )
 def test_a_job_without_a_name_gets_one(spec: JobSpec, name: str) -> None:
-    assert job_form.default_name(spec) == name
+    assert form.default_name(spec) == name

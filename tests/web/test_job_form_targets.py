@@ -16,7 +16,7 @@ from flask.testing import FlaskClient
 from perfloom.domain.facts import PerfEvent
 from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour, Splitting
 from perfloom.domain.targets import Queue, SchedulerName, Ssh, Target, TargetFacts
-from perfloom.recorders.preflight import Finding, Level
+from perfloom.recording.recorders.preflight import Finding, Level
 from perfloom.store import Store
 from tests.web.conftest import TOKEN, Browser
 from tests.web.test_job_form import FACTS, answering, host, jobs_in, value_of

@@ -8,10 +8,10 @@ import time
 from typing import Any
 
 from perfloom.domain.jobs import JobSpec, JobState, Mpi, MpiFlavour
-from perfloom.domain.progress import RankSight, RunSight, Sight, SubmissionSight
 from perfloom.domain.targets import BatchState, BatchStatus, SchedulerName, Ssh, Target
+from perfloom.recording.progress import RankSight, RunSight, Sight, SubmissionSight
 from perfloom.store import Job, Store
-from perfloom.views import job_sight
+from perfloom.web.views.jobs import sight as job_sight
 from tests.web.conftest import HOSTILE, Browser
 from tests.web.test_job_page import job, text_of
 

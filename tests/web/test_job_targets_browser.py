@@ -11,8 +11,8 @@ import pytest
 
 from perfloom.domain.facts import HostFacts, PerfEvent
 from perfloom.domain.jobs import JobSpec, JobState, Mpi, MpiFlavour
-from perfloom.domain.progress import RankSight, RunSight, Sight, SubmissionSight
 from perfloom.domain.targets import BatchState, BatchStatus, Queue, SchedulerName, Ssh, Target, TargetFacts
+from perfloom.recording.progress import RankSight, RunSight, Sight, SubmissionSight
 from perfloom.sealing import KeyPair
 from perfloom.store import Store, open_store
 from tests.accessible import faults

@@ -21,7 +21,7 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.exporters import EXPORTERS
 from perfloom.store import Store
-from perfloom.web import create_app
+from perfloom.web.app import create_app
 from tests.parts import require
 from tests.profiles import profile_of
 from tests.speedscope_app import speedscope_app
@@ -278,7 +278,7 @@ def test_an_address_without_the_token(
     ):
         refused = stranger.get("/handed/profile.pb.gz", query_string={"key": other})
         assert refused.status_code == 403 and "not made by this server" in refused.text
-    monkeypatch.setattr("perfloom.views.exports.HANDED_SECONDS", -1)
+    monkeypatch.setattr("perfloom.web.views.results.exports.HANDED_SECONDS", -1)
     late = stranger.get(address)
     assert late.status_code == 403 and "Open the export page" in late.text
 

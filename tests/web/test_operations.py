@@ -14,7 +14,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from perfloom.analysis.affected import AFFECTED
+from perfloom.analysis.core.affected import AFFECTED
 from perfloom.analysis.tables import TABLES
 from perfloom.config import Settings
 from perfloom.domain.errors import Conflict, TooLarge, Unavailable

@@ -14,13 +14,14 @@ from urllib.parse import parse_qs, urlsplit
 import pyarrow.parquet as pq
 import pytest
 
-from perfloom.analysis.hotspots import hotspots
+from perfloom.analysis.stacks.hotspots import hotspots
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.jobs import JobSpec, JobState, Scope
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.exporters import EXPORTERS
-from perfloom.store import Store, columns
+from perfloom.store import Store
+from perfloom.store.files import columns
 from tests.web.conftest import EVIL, HOSTILE, ORDINARY, Browser, profile
 from tests.web.html import read
 

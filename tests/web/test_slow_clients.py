@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.workers.web_gate import BODY_BYTES, HEAD_BYTES, HEAD_S, Framing, framing, head_end
-from perfloom.workers.web_server import THREADS
+from perfloom.workers.serve.web_gate import BODY_BYTES, HEAD_BYTES, HEAD_S, Framing, framing, head_end
+from perfloom.workers.serve.web_server import THREADS
 from tests.parts import missing
 from tests.web.conftest import TOKEN
 from tests.web.serving import served

@@ -14,15 +14,16 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from perfloom.domain.errors import Prompt
+from perfloom.domain.errors import HostKeyUnknown, Prompt
 from perfloom.domain.jobs import Batch, JobSpec, JobState
 from perfloom.domain.targets import BatchState, CheckLine, Light, SchedulerName, Ssh, Target
+from perfloom.recording.probe.lines import check_lines
+from perfloom.recording.probe.probe import parse_probe
+from perfloom.recording.probe.questions import Answer, HostKey, ProbeJob, Question
+from perfloom.recording.probe.words import fingerprint
 from perfloom.sealing import KeyPair
 from perfloom.store import Store
-from perfloom.targets.lines import check_lines
-from perfloom.targets.probe import parse_probe
-from perfloom.targets.questions import Answer, HostKey, ProbeJob, Question
-from perfloom.targets.words import fingerprint
+from perfloom.workers.remote.checks import note_unknown_key
 from tests.targets.answers import RED_HAT, printed
 from tests.web.conftest import HOSTILE, Browser
 from tests.web.html import read
@@ -305,7 +306,7 @@ def test_waiting_for_a_probe_job(
     assert not live["final"] and live["id"] == id and "4711" in live["html"]
     # After a while the next look is asked for, and the page goes on with that.
     now = time.time()
-    monkeypatch.setattr("perfloom.views.target_checks.time.time", lambda: now + 2)
+    monkeypatch.setattr("perfloom.web.views.targets.checks.time.time", lambda: now + 2)
     live = browser_client.client.get(f"/targets/big/check/{id}").json
     assert live["id"] != id and questions(store, "big", live["url"]) == Question("big", None, job)
     moved = browser_client.client.get(f"/targets/big?check={id}")
@@ -320,13 +321,11 @@ def test_a_question_that_nobody_answers(
 ) -> None:
     id = asked(store, Question("far host"))
     now = time.time()
-    monkeypatch.setattr("perfloom.views.target_checks.time.time", lambda: now + 700)
+    monkeypatch.setattr("perfloom.web.views.targets.checks.time.time", lambda: now + 700)
     assert "Nobody answered" in browser_client.page(f"/targets/far%20host?check={id}")
 
 
-def test_checks_of_other_targets_and_other_questions_are_not_shown(
-    browser_client: Browser, store: Store, far: Target, cluster: Target
-) -> None:
+def test_other_checks_are_not_shown(browser_client: Browser, store: Store, far: Target, cluster: Target) -> None:
     of_other = asked(store, Question("big"), Answer("secret trouble"))
     other_kind = store.checks.ask(JobSpec(command=("x",)).to_json()).id
     for id in (of_other, other_kind, "nosuchcheck0", "<script>"):
@@ -338,9 +337,7 @@ def test_checks_of_other_targets_and_other_questions_are_not_shown(
     assert browser_client.client.get("/targets/far%20host/check/nosuchcheck0").status_code == 404
 
 
-def test_a_key_is_accepted_by_a_person_who_saw_its_fingerprint(
-    browser_client: Browser, store: Store, far: Target
-) -> None:
+def test_a_person_accepts_a_key(browser_client: Browser, store: Store, far: Target) -> None:
     id = asked(store, Question("far host"), Answer("not known", HostKey("node7", KEY, PRINT)))
     page = browser_client.page(f"/targets/far%20host?check={id}")
     assert PRINT in page and "accept this key" in page and KEY.split()[2] not in page
@@ -362,7 +359,7 @@ def test_a_key_is_accepted_by_a_person_who_saw_its_fingerprint(
     assert ssh is not None and ssh.host_keys == ()
 
 
-def test_who_comes_back_still_finds_the_key_to_accept(
+def test_the_key_to_accept_stays(
     browser_client: Browser, store: Store, far: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     form = {"target": "far host", "command": "true"}
@@ -381,6 +378,56 @@ def test_who_comes_back_still_finds_the_key_to_accept(
     assert browser_client.post("/targets/far%20host/accept", check=id, fingerprint=PRINT).status_code == 303
     assert "accept this key" not in browser_client.page("/targets/far%20host")
     assert "accepted the key" not in browser_client.post("/jobs/preview", **form).get_data(as_text=True)
+
+
+def test_the_form_warns_of_a_key_with_the_target_alone(browser_client: Browser, store: Store, far: Target) -> None:
+    asked(store, Question("far host"), Answer("not known", HostKey("node7", KEY, PRINT)))
+    words = "accepted the key of node7"
+    for pressed in ({"action": "preview"}, {"action": "target"}):
+        assert words in browser_client.post("/jobs/new", target="far host", command="", **pressed).text
+    assert words in browser_client.page("/jobs/new?target=far%20host") and words not in browser_client.page("/jobs/new")
+    for command in ("", "true"):
+        answer = browser_client.post("/jobs/preview", target="far host", command=command).get_json()
+        assert [one["field"] for one in answer["findings"] if words in one["message"]] == ["target"]
+        # It was checked: what is said beside may not deny that.
+        assert "never checked" not in json.dumps(answer) and "No check" in answer["place"]["text"]
+
+
+def test_a_job_leads_to_the_key_to_accept(
+    browser_client: Browser, store: Store, far: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = store.jobs.create("record", JobSpec(command=("true",), target="far host").to_json(), "kept out")
+    link = 'href="/targets/far%20host">Compare and accept'
+    details = {"kind": "HostKeyUnknown"}
+    store.jobs.move(job.id, JobState.QUEUED, JobState.FAILED, details=details, reason="The key is not known yet.")
+    monkeypatch.setattr("perfloom.web.views.jobs.jobs.QUEUED_LONG_S", 0.0)
+    waits = store.jobs.create("record", JobSpec(command=("true",), target="far host").to_json(), "cannot be told of")
+    store.jobs.move(waits.id, JobState.QUEUED, JobState.STAGING)
+    store.jobs.move(waits.id, JobState.STAGING, JobState.RUNNING)
+    store.jobs.update(waits.id, details={"unreached": 1.0}, progress_text="The key is not known yet.")
+    for one in (job, waits):
+        assert link not in browser_client.page(f"/jobs/{one.id}")
+    error = HostKeyUnknown("not known", "node7", KEY, PRINT)
+    note_unknown_key(store, "far host", error)
+    note_unknown_key(store, "far host", error)
+    for one in (job, waits):
+        assert link in browser_client.page(f"/jobs/{one.id}")
+    page = browser_client.page("/targets/far%20host")
+    assert "accept this key" in page and "never checked" not in page
+    found = store.checks.latest("target", "far host")
+    assert found is not None
+    assert browser_client.post("/targets/far%20host/accept", check=found.id, fingerprint=PRINT).status_code == 303
+    for one in (job, waits):
+        assert link not in browser_client.page(f"/jobs/{one.id}")
+
+
+def test_a_shell_or_a_job_that_got_in_takes_the_key_away(browser_client: Browser, store: Store, far: Target) -> None:
+    facts = parse_probe(printed(*RED_HAT), FAR, time.time() - 60)
+    store.targets.note_check("far host", facts, check_lines(FAR, facts))
+    asked(store, Question("far host"), Answer("not known", HostKey("node7", KEY, PRINT)))
+    assert "accept this key" in browser_client.page("/targets/far%20host")
+    store.targets.note_check("far host", replace(facts, host=replace(facts.host, checked_at=time.time() + 1)), ())
+    assert "accept this key" not in browser_client.page("/targets/far%20host")
 
 
 def test_a_check_that_went_well_takes_the_key_away(browser_client: Browser, store: Store, far: Target) -> None:
@@ -441,9 +488,7 @@ def test_a_password_that_is_always_needed_is_asked_for_at_once(browser_client: B
     assert "Password of ada@node7" in page and 'name="secret:password"' in page
 
 
-def test_no_change_without_the_token_or_from_elsewhere(
-    client: FlaskClient, app: Flask, browser_client: Browser
-) -> None:
+def test_no_change_from_elsewhere(client: FlaskClient, app: Flask, browser_client: Browser) -> None:
     paths = ("new", "import", "local/check", "local/edit", "local/delete", "local/accept", "local/forget-key")
     for path in (*paths, "local/check/abcdefabcdef/cancel"):
         stranger = app.test_client()

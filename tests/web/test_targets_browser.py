@@ -14,10 +14,10 @@ import pytest
 from perfloom.domain.errors import Prompt
 from perfloom.domain.jobs import Batch
 from perfloom.domain.targets import BatchState, Queue, SchedulerName, Ssh, Target
-from perfloom.targets.lines import check_lines
-from perfloom.targets.probe import parse_probe
-from perfloom.targets.questions import Answer, HostKey, ProbeJob, Question
-from perfloom.targets.words import fingerprint
+from perfloom.recording.probe.lines import check_lines
+from perfloom.recording.probe.probe import parse_probe
+from perfloom.recording.probe.questions import Answer, HostKey, ProbeJob, Question
+from perfloom.recording.probe.words import fingerprint
 from tests import sshd as servers
 from tests.accessible import faults_in_both_schemes
 from tests.signing import sign_in

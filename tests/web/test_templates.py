@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from jinja2 import Environment, nodes
 
-import perfloom.views
-from perfloom import failures, security
+import perfloom.web.views
 from perfloom.config import Settings
-from perfloom.rendering import Page, Shell
-from perfloom.web import create_app
+from perfloom.web import errors, security
+from perfloom.web.app import create_app
+from perfloom.web.rendering import Page, Shell
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = sorted(str(path.relative_to(ROOT / "templates")) for path in (ROOT / "templates").rglob("*.html"))
@@ -24,9 +24,10 @@ TEMPLATES = sorted(str(path.relative_to(ROOT / "templates")) for path in (ROOT /
 
 def pages() -> list[type[Page]]:
     modules = [
-        importlib.import_module(f"perfloom.views.{info.name}") for info in pkgutil.iter_modules(perfloom.views.__path__)
+        importlib.import_module(info.name)
+        for info in pkgutil.walk_packages(perfloom.web.views.__path__, "perfloom.web.views.")
     ]
-    assert failures.ErrorPage in Page.__subclasses__() and security.LoginPage in Page.__subclasses__() and modules
+    assert errors.ErrorPage in Page.__subclasses__() and security.LoginPage in Page.__subclasses__() and modules
     found: list[type[Page]] = []
     waiting = list(Page.__subclasses__())
     while waiting:

@@ -12,7 +12,8 @@ import pytest
 
 from perfloom.analysis.timeline import sources
 from perfloom.domain.profile import Profile
-from perfloom.store import Store, timelines
+from perfloom.store import Store
+from perfloom.store.files import timelines
 from tests.traced import Trace
 from tests.web.conftest import HOSTILE, Browser
 from tests.web.html import read

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from perfloom.analysis.differing import COMPARED, differing
-from perfloom.analysis.schema import records
+from perfloom.analysis.compare.tables import COMPARED, differing
+from perfloom.analysis.core.schema import records
 from perfloom.domain.selection import Selection
 from tests.analysis.test_advice import loop
 from tests.analysis.test_steps import small

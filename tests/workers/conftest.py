@@ -11,8 +11,9 @@ from perfloom.domain.facts import HostFacts
 from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.store import Store, open_store
 from perfloom.store.jobs import Job
-from perfloom.workers import facts_probe, processes, steps, supervised
-from perfloom.workers.jobfiles import MARK, JobFiles
+from perfloom.workers import steps
+from perfloom.workers.local import facts_probe, processes, supervised
+from perfloom.workers.local.jobfiles import MARK, JobFiles
 from perfloom.workers.road import Road, open_road
 from tests.parts import require
 

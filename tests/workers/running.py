@@ -15,7 +15,8 @@ from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
 from perfloom.store import Store
 from perfloom.store.jobs import Job
-from perfloom.workers import processes, services
+from perfloom.workers.local import processes
+from perfloom.workers.serve import services
 from tests.workers.waiting import gone, until
 
 PERFLOOM = (sys.executable, "-P", "-m", "perfloom.cli")

@@ -11,10 +11,10 @@ import pytest
 from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
 from perfloom.queue import LAUNCH_QUEUE, Queue
-from perfloom.recorders.preflight import Level
+from perfloom.recording.recorders.preflight import Level
 from perfloom.store import Store, open_store
-from perfloom.workers import processes
-from perfloom.workers.facts_probe import host_name
+from perfloom.workers.local import processes
+from perfloom.workers.local.facts_probe import host_name
 from perfloom.workers.sweep import LEASE, Sweeper
 from tests.jobspecs import spec_of
 from tests.servers import RedisServer

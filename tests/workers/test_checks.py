@@ -7,7 +7,7 @@ from pathlib import Path
 from perfloom.config import Settings
 from perfloom.domain.facts import HostFacts
 from perfloom.domain.jobs import JobSpec
-from perfloom.workers.checks import check_json
+from perfloom.workers.local.checks import check_json
 
 
 def test_a_program_is_also_found_where_the_job_has_its_path(tmp_path: Path) -> None:

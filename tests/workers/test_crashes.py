@@ -14,9 +14,10 @@ import pytest
 
 from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.store.jobs import Job
-from perfloom.workers import processes, steps, supervisor
-from perfloom.workers.jobfiles import MARK
-from perfloom.workers.outcomes import NOT_WRITTEN
+from perfloom.workers import steps
+from perfloom.workers.local import processes, supervisor
+from perfloom.workers.local.jobfiles import MARK
+from perfloom.workers.local.outcomes import NOT_WRITTEN
 from perfloom.workers.road import Road
 from tests.jobspecs import spec_of
 from tests.workers.conftest import files_of, nobody_left, submit, to_the_end, until_state
@@ -69,27 +70,27 @@ def killed_at(road: Road, job: Job, place: str, moment: str, call: int = 1) -> N
 PLACES = [
     ("perfloom.store.jobs:Jobs.claim", "before", 1),
     ("perfloom.store.jobs:Jobs.claim", "after", 1),
-    ("perfloom.workers.jobfiles:JobFiles.prepare", "after", 1),
-    ("perfloom.workers.supervised:write_task", "after", 1),
-    ("perfloom.workers.supervised:spawn", "before", 1),
-    ("perfloom.workers.supervised:spawn", "after", 1),
+    ("perfloom.workers.local.jobfiles:JobFiles.prepare", "after", 1),
+    ("perfloom.workers.local.supervised:write_task", "after", 1),
+    ("perfloom.workers.local.supervised:spawn", "before", 1),
+    ("perfloom.workers.local.supervised:spawn", "after", 1),
     ("perfloom.store.jobs:Jobs.update", "before", 1),
     ("perfloom.store.jobs:Jobs.update", "after", 1),
-    ("perfloom.workers.supervised:give_word", "before", 1),
-    ("perfloom.workers.supervised:give_word", "after", 1),
-    ("perfloom.workers.supervised:wait_for_begin", "after", 1),
+    ("perfloom.workers.local.supervised:give_word", "before", 1),
+    ("perfloom.workers.local.supervised:give_word", "after", 1),
+    ("perfloom.workers.local.supervised:wait_for_begin", "after", 1),
     ("perfloom.store.jobs:Jobs.move", "before", 1),
     ("perfloom.store.jobs:Jobs.move", "after", 1),
-    ("perfloom.workers.supervised:look", "after", 3),
-    ("perfloom.workers.outcomes:ending", "after", 1),
+    ("perfloom.workers.local.supervised:look", "after", 3),
+    ("perfloom.workers.local.outcomes:ending", "after", 1),
     ("perfloom.store.jobs:Jobs.move", "before", 2),
     ("perfloom.store.jobs:Jobs.move", "after", 2),
-    ("perfloom.workers.reading:symbolise", "before", 1),
-    ("perfloom.workers.reading:script_name", "after", 1),
-    ("perfloom.workers.reading:symbolise", "after", 1),
+    ("perfloom.workers.read.reading:symbolise", "before", 1),
+    ("perfloom.workers.read.reading:script_name", "after", 1),
+    ("perfloom.workers.read.reading:symbolise", "after", 1),
     ("perfloom.store.jobs:Jobs.move", "before", 3),
     ("perfloom.store.jobs:Jobs.move", "after", 3),
-    ("perfloom.workers.reading:read_to_result", "before", 1),
+    ("perfloom.workers.read.reading:read_to_result", "before", 1),
     ("perfloom.store.results:Results.stage", "after", 1),
     ("perfloom.store.results:Results.publish", "before", 1),
     ("perfloom.store.results:Results._rename", "before", 1),
@@ -123,8 +124,8 @@ def test_killed_while_cancelling(road: Road, tmp_path: Path) -> None:
     until_state(road, job.id, JobState.RUNNING)
     until(lambda: starts(tmp_path), "the program runs")
     road.store.jobs.request_cancel(job.id)
-    killed_at(road, job, "perfloom.workers.supervised:ask_to_end", "before")
-    killed_at(road, job, "perfloom.workers.supervised:ask_to_end", "after")
+    killed_at(road, job, "perfloom.workers.local.supervised:ask_to_end", "before")
+    killed_at(road, job, "perfloom.workers.local.supervised:ask_to_end", "after")
     job = to_the_end(road, job)
     assert job.state is JobState.CANCELLED and nobody_left(job) and starts(tmp_path) == 1
 
@@ -132,7 +133,7 @@ def test_killed_while_cancelling(road: Road, tmp_path: Path) -> None:
 def test_killed_again_and_again_while_reading_it_gives_up(road: Road, tmp_path: Path) -> None:
     job = submit(road.store, counted(tmp_path))
     for _ in range(steps.READING_TRIES):
-        killed_at(road, job, "perfloom.workers.reading:read_to_result", "before")
+        killed_at(road, job, "perfloom.workers.read.reading:read_to_result", "before")
     job = to_the_end(road, job)
     assert job.state is JobState.FAILED and "too little memory" in (job.reason or "")
 

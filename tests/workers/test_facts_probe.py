@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from perfloom.domain.facts import HostFacts
-from perfloom.recorders.preflight import Level, preflight
-from perfloom.workers import facts_probe
+from perfloom.recording.recorders.preflight import Level, preflight
+from perfloom.workers.local import facts_probe
 from tests.jobspecs import spec_of
 from tests.parts import missing, require
 from tests.servers import OrdinaryUser
@@ -27,7 +27,9 @@ def test_this_host() -> None:
 
 
 def test_an_ordinary_user_has_fewer_rights(ordinary_user: OrdinaryUser) -> None:
-    code = "from perfloom.workers.facts_probe import probe; f = probe(); print(f.user, f.root, f.perf_capabilities)"
+    code = (
+        "from perfloom.workers.local.facts_probe import probe; f = probe(); print(f.user, f.root, f.perf_capabilities)"
+    )
     argv = ordinary_user.command(sys.executable, "-c", code)
     done = subprocess.run(argv, capture_output=True, text=True, env=ordinary_user.environment(), cwd="/", check=True)
     assert done.stdout.split()[:2] == [ordinary_user.name, "False"]

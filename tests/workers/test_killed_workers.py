@@ -13,7 +13,7 @@ from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
 from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, Queue
 from perfloom.store import Store, open_store
-from perfloom.workers import processes
+from perfloom.workers.local import processes
 from tests import servers
 from tests.parts import require
 from tests.workers.conftest import end_all

@@ -11,7 +11,7 @@ from perfloom.config import Settings
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.tables import column
 from perfloom.readers import nsight_compute
-from perfloom.workers import ncu_tool, reading
+from perfloom.workers.read import ncu_tool, reading
 from tests import nsight_made
 
 DATA = Path(__file__).parent.parent / "data" / "nsight"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from perfloom.domain.jobs import JobSpec, Outcome, Scope
-from perfloom.workers.outcomes import Ending, complaint, ending, no_recording
+from perfloom.workers.local.outcomes import Ending, complaint, ending, no_recording
 
 SPEC = JobSpec(command=("a.out",), duration_s=5.0)
 

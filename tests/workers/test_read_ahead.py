@@ -12,17 +12,17 @@ import pytest
 from benchmarks.rank_files import samples, write_plan, write_rank
 from perfloom.config import Settings
 from perfloom.domain.errors import UnreadableInput
-from perfloom.workers import reading
+from perfloom.workers.read import reading
 
 FILES = 12
 CODE = """
 import json, os, resource, sys
 from pathlib import Path
-from perfloom.workers import read_ahead
-from perfloom.workers.read_request import Input, Limits, Request
+from perfloom.workers.read import ahead
+from perfloom.workers.read.request import Input, Limits, Request
 
 what, folder, *paths = sys.argv[1:]
-parent, real, read = os.getpid(), read_ahead.read_one, []
+parent, real, read = os.getpid(), ahead.read_one, []
 
 def read_one(request, answers, wanted, number, count):
     read.append(number)
@@ -32,14 +32,14 @@ def read_one(request, answers, wanted, number, count):
         raise {"memory": MemoryError(), "disk": OSError(28, "No space left on device"), "bug": KeyError(5)}[what]
     return real(request, answers, wanted, number, count)
 
-class Silent(read_ahead._Silent): pass
+class Silent(ahead._Silent): pass
 
-read_ahead.read_one = read_one
+ahead.read_one = read_one
 inputs = tuple(Input(path, Path(path).name) for path in paths)
 request = Request(inputs, folder, folder, Limits(8 << 30, 600, 1 << 30, 0), parent, folder)
 before = resource.getrlimit(resource.RLIMIT_AS)
 try:
-    found = [one.profile.samples.num_rows for one in read_ahead.read_all(request, Silent(), inputs)]
+    found = [one.profile.samples.num_rows for one in ahead.read_all(request, Silent(), inputs)]
 except OSError as error:
     found = str(error)
 assert resource.getrlimit(resource.RLIMIT_AS) == before

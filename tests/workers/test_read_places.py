@@ -16,8 +16,8 @@ from perfloom.domain.jobs import JobState
 from perfloom.queue import Queue
 from perfloom.store import Store
 from perfloom.store.jobs import Job
-from perfloom.workers import read_places, reading
-from perfloom.workers.jobfiles import JobFiles
+from perfloom.workers.local.jobfiles import JobFiles
+from perfloom.workers.read import places, reading
 from tests import servers
 from tests.workers.running import running
 from tests.workers.waiting import until
@@ -59,12 +59,12 @@ def test_the_limit_grows_with_the_size_of_the_files(settings: Settings, tmp_path
 
 def test_one_place_fewer_than_there_are(settings: Settings) -> None:
     three = dataclasses.replace(settings, reads_at_once=3)
-    with read_places.long_places(three) as first, read_places.long_places(three) as second:
-        with read_places.long_places(three) as third:
+    with places.long_places(three) as first, places.long_places(three) as second:
+        with places.long_places(three) as third:
             assert first() and first() and second() and not third()
-        with read_places.long_places(dataclasses.replace(settings, reads_at_once=1)) as alone:
+        with places.long_places(dataclasses.replace(settings, reads_at_once=1)) as alone:
             assert alone()
-    with read_places.long_places(three) as later:
+    with places.long_places(three) as later:
         assert later()
 
 

@@ -12,14 +12,14 @@ import zstandard
 from benchmarks.rank_files import counted, samples, write_plan, write_rank
 from benchmarks.ranks import read
 from perfloom.config import Settings
-from perfloom.domain import archive
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import column
 from perfloom.domain.validity import fault
-from perfloom.readers.counted import UNREAD
+from perfloom.ingest import archive
+from perfloom.ingest.counted import UNREAD
 from perfloom.store import Store
-from perfloom.workers import rank_archive, reading
+from perfloom.workers.read import rank_archive, reading
 from tests.parts import require
 
 DATA = Path(__file__).parent.parent / "data" / "perf"

@@ -12,7 +12,9 @@ import pytest
 
 from perfloom.config import Settings
 from perfloom.domain.errors import UnreadableInput
-from perfloom.workers import processes, read_spare, reading
+from perfloom.workers.local import processes
+from perfloom.workers.read import reading
+from perfloom.workers.read import spare as read_spare
 from tests.workers.waiting import gone, until
 
 TRACE = Path(__file__).parent.parent / "data" / "pytorch" / "training.pt.trace.json.gz"

@@ -19,7 +19,8 @@ import zstandard
 from perfloom.config import Settings
 from perfloom.domain.errors import TooLarge, Unavailable, UnreadableInput
 from perfloom.store import Store
-from perfloom.workers import perf_tool, processes, reading
+from perfloom.workers.local import processes
+from perfloom.workers.read import perf_tool, reading
 from tests.parts import own_mounts, require
 
 DATA = Path(__file__).parent.parent / "data" / "perf"
@@ -98,7 +99,7 @@ def test_read_whatever_it_is_called(settings: Settings, tmp_path: Path, packing:
 def test_standard_input(settings: Settings) -> None:
     code = (
         "import sys; from pathlib import Path; from perfloom.config import Settings; "
-        "from perfloom.workers import reading; "
+        "from perfloom.workers.read import reading; "
         f"print(reading.read_profile(Settings.load(Path({str(settings.data)!r}), environ={{}}), ['-']).meta.format)"
     )
     with open(SPIN, "rb") as file:
@@ -300,7 +301,7 @@ def test_ends_with_its_parent(settings: Settings, tmp_path: Path) -> None:
     os.mkfifo(fifo)
     holder = os.open(fifo, os.O_RDWR)
     code = (
-        "from pathlib import Path; from perfloom.config import Settings; from perfloom.workers import reading; "
+        "from pathlib import Path; from perfloom.config import Settings; from perfloom.workers.read import reading; "
         f"reading.read_profile(Settings.load(Path({str(settings.data)!r}), environ={{}}), [Path({str(fifo)!r})])"
     )
     parent = subprocess.Popen([sys.executable, "-c", code])
@@ -338,7 +339,7 @@ def test_a_full_disk(settings: Settings, tmp_path: Path) -> None:
     """In a small filesystem of its own: a clear message, and what was stored before stays."""
     inner = (
         "import sys; from pathlib import Path; from perfloom.config import Settings; from perfloom.store import "
-        "open_store; from perfloom.workers import reading; from perfloom.domain.errors import Unavailable\n"
+        "open_store; from perfloom.workers.read import reading; from perfloom.domain.errors import Unavailable\n"
         "data, small, big = map(Path, sys.argv[1:])\n"
         "settings = Settings.load(data / 'd', environ={}, reserve_bytes=0, runtime=data / 'r')\n"
         "settings.prepare(); store = open_store(settings)\n"

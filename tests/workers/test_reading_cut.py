@@ -16,7 +16,7 @@ from perfloom.config import Settings
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.rank_notes import END_MISSING
 from perfloom.readers.perf_header import written_by
-from perfloom.workers import reading
+from perfloom.workers.read import reading
 from tests.parts import require
 from tests.workers.test_reading import unpacked
 

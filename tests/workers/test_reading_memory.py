@@ -13,9 +13,9 @@ import pytest
 
 from perfloom.config import Settings
 from perfloom.domain.errors import UnreadableInput
-from perfloom.workers import reading
-from perfloom.workers.read_child import EXHAUSTED, without_memory
-from perfloom.workers.read_request import Limits
+from perfloom.workers.read import reading
+from perfloom.workers.read.child import EXHAUSTED, without_memory
+from perfloom.workers.read.request import Limits
 from tests.formats import FILES
 from tests.parts import require
 
@@ -24,7 +24,7 @@ LIMITS = (200, 300, 400, 500, 600)
 BEGINNING = """
 import os, signal, threading, time
 from concurrent.futures import ThreadPoolExecutor
-from perfloom.workers.read_watch import Watch
+from perfloom.workers.read.watch import Watch
 Watch(lambda: os._exit(3), tick_s=0.2)
 """
 
@@ -53,7 +53,8 @@ def test_every_format_is_read_or_refused(settings: Settings, tmp_path: Path, nam
                 f"more than {megabytes / 1e3:.3g} GB of memory, which is the limit. Set PERFLOOM_READ_MEMORY_BYTES="
             )
             assert wanted in error.message, megabytes
-            assert error.message.split("BYTES=")[1].startswith(("1GB", "2GB"))
+            # A smaller recording would need as much.
+            assert error.message.split("BYTES=")[1] in ("1GB.", "2GB.")
 
 
 @pytest.mark.parametrize("name", ["chrome-trace", "pprof", "perf-script", "pytorch-memory-snapshot"])
@@ -118,7 +119,7 @@ def test_a_crash_for_want_of_memory_is_told_from_a_damaged_file() -> None:
 def test_a_watched_process_ends_by_itself() -> None:
     """No tick comes while Python takes itself apart, when nobody handles it any more."""
     code = (
-        "import signal\nfrom perfloom.workers.read_watch import Watch\n"
+        "import signal\nfrom perfloom.workers.read.watch import Watch\n"
         "class Slow:\n    def __del__(self, sleep=__import__('time').sleep): sleep(0.5)\n"
         "import sys\nsys.modules['slow'] = Slow()\nWatch(lambda: None, tick_s=0.1)\n"
     )

@@ -21,10 +21,10 @@ from perfloom.domain.boundary import FIRST_PIDS, Place, open_door
 from perfloom.domain.errors import InvalidRequest, NotFound, Refused, Unreachable
 from perfloom.domain.facts import HostFacts
 from perfloom.places import place_of
-from perfloom.store import columns
-from perfloom.workers import services
-from perfloom.workers.jobfiles import JobFiles
-from perfloom.workers.transports import Copy
+from perfloom.store.files import columns
+from perfloom.workers.local.jobfiles import JobFiles
+from perfloom.workers.serve import services
+from perfloom.workers.transports import Copy, as_user
 from perfloom.workers.transports.as_user import UserTransport, try_out
 from tests.parts import missing, own_mounts, require
 from tests.servers import OrdinaryUser
@@ -125,7 +125,9 @@ def test_without_a_rule_for_sudo_it_is_told_what_to_do(place: Path, ordinary_use
     assert "Start the worker as root" in done.stderr and f"ALL=({USER}) NOPASSWD: ALL" in done.stderr
 
 
-def test_files_and_scripts_of_another_user(ordinary_user: OrdinaryUser, tmp_path: Path) -> None:
+def test_files_and_scripts_of_another_user(
+    ordinary_user: OrdinaryUser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As root, with the user who is there."""
     if os.geteuid() != 0:
         missing("permission to become another user", "run the tests as root")
@@ -141,6 +143,16 @@ def test_files_and_scripts_of_another_user(ordinary_user: OrdinaryUser, tmp_path
     assert not (tmp_path / "shadow").exists()
     with pytest.raises(NotFound):
         there.get([Copy(str(home / "nothing"), tmp_path / "nothing")])
+    there.get([Copy(str(home / "mine"), tmp_path / "listed", 3)])
+    assert (tmp_path / "listed").read_text() == "min", "no more than was listed"
+    os.mkfifo(home / "pipe")
+    for name in (str(home / "pipe"), "/dev/zero"):
+        with pytest.raises(Refused, match="no plain file"):
+            there.get([Copy(name, tmp_path / "never", 1)])
+    monkeypatch.setattr(as_user, "GET", 'exec head -c "$2" -- "$1"')
+    monkeypatch.setattr(as_user, "LEAST_S", 0.6)
+    with pytest.raises(Refused, match="took too long"):
+        there.get([Copy(str(home / "pipe"), tmp_path / "never", 1)])
     there.put([Copy(str(home / "it's new"), tmp_path / "got")])
     status = (home / "it's new").stat()
     assert (status.st_uid, status.st_mode & 0o777) == (ordinary_user.uid, 0o600)

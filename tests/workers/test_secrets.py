@@ -15,8 +15,9 @@ from perfloom.config import Settings
 from perfloom.domain.errors import Prompt
 from perfloom.sealing import CannotOpen, KeyPair, key_id, seal
 from perfloom.store import Store, open_store
-from perfloom.workers import processes, secrets, services
-from perfloom.workers.facts_probe import host_name
+from perfloom.workers.local import processes
+from perfloom.workers.local.facts_probe import host_name
+from perfloom.workers.serve import secrets, services
 
 NOW = 1_700_000_000.0
 PASSWORD = Prompt("password", "Password of me on far")
@@ -140,7 +141,7 @@ def test_children_inherit_the_key_and_nothing_else_shows_it(store: Store, tmp_pa
         published = store.hosts.get(host_name())
         assert published.key_id == key_id(published.public_key or b"")
         code = (
-            "from perfloom.workers import secrets; import os, sys; secrets.take_key(int(sys.argv[1])); "
+            "from perfloom.workers.serve import secrets; import os, sys; secrets.take_key(int(sys.argv[1])); "
             "print(secrets._mine.key_id, os.path.exists('/proc/self/fd/' + sys.argv[1]))"
         )
         argv = [sys.executable, "-c", code, str(handle)]
@@ -173,7 +174,7 @@ def test_a_worker_process_has_the_key_of_its_household(store: Store, tmp_path: P
 
 
 def test_without_a_terminal_nobody_is_asked() -> None:
-    code = "from perfloom.workers import secrets as s; from perfloom.domain.errors import Prompt; print(s.ask_on_terminal(Prompt('a', 'b')))"
+    code = "from perfloom.workers.serve import secrets as s; from perfloom.domain.errors import Prompt; print(s.ask_on_terminal(Prompt('a', 'b')))"
     argv = ["setsid", sys.executable, "-c", code]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
     assert done.stdout == "None\n"
@@ -181,7 +182,7 @@ def test_without_a_terminal_nobody_is_asked() -> None:
 
 def test_a_person_at_a_terminal_is_asked_and_what_they_type_is_not_shown() -> None:
     code = (
-        "from perfloom.workers import secrets as s; from perfloom.domain.errors import Prompt; "
+        "from perfloom.workers.serve import secrets as s; from perfloom.domain.errors import Prompt; "
         "print('got', len(s.ask_on_terminal(Prompt('password', 'Password of me on far')) or ''))"
     )
     terminal, other = os.openpty()

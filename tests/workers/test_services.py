@@ -8,17 +8,20 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from sqlalchemy import create_engine, text
 
 from perfloom.config import Settings
 from perfloom.domain.errors import Conflict, InvalidRequest, Unavailable
-from perfloom.security import host_allowed
-from perfloom.store import open_store
-from perfloom.workers import server, services, web_server
+from perfloom.store import Store, open_store
+from perfloom.web.security import host_allowed
+from perfloom.workers.serve import server, services, web_server
+from tests import servers
 from tests.parts import require
 from tests.workers.waiting import gone, pids_in, until
 
@@ -74,7 +77,7 @@ def test_an_essential_child_that_ends_ends_the_household() -> None:
 
 HOUSEHOLD = """
 import os, sys, time
-from perfloom.workers.services import Child, Household
+from perfloom.workers.serve.services import Child, Household
 household = Household()
 line = f"sleep 60 & echo $$ $! >>{sys.argv[1]}; wait"
 for name in ("a", "b"):
@@ -148,8 +151,8 @@ def test_a_redis_that_does_not_start_says_why(
 
 
 def test_one_server_for_one_data_directory(settings: Settings) -> None:
-    with services.only_server(settings) as note:
-        note("http://127.0.0.1:8000/")
+    with services.only_server(settings) as held:
+        held.note("http://127.0.0.1:8000/")
         with pytest.raises(Conflict, match=rf"process {os.getpid()} at http://127.0.0.1:8000/"):
             with services.only_server(settings):
                 pytest.fail("two at once")
@@ -180,8 +183,8 @@ def test_one_server_for_one_sqlite_catalogue(settings: Settings, tmp_path: Path)
     url = f"sqlite:///{tmp_path}/link/catalogue.sqlite"
     other = Settings.load(tmp_path / "other", environ={}, runtime=tmp_path / "run-other", database_url=url)
     with contextlib.closing(open_store(settings)) as one, contextlib.closing(open_store(other)) as beside:
-        with services.only_server(settings, one.database) as note:
-            note("http://127.0.0.1:8000/")
+        with services.only_server(settings, one.database) as held:
+            held.note("http://127.0.0.1:8000/")
             said = (
                 rf"catalogue.sqlite is served already by process {os.getpid()} at http://127.0.0.1:8000/.*_DATABASE_URL"
             )
@@ -192,19 +195,157 @@ def test_one_server_for_one_sqlite_catalogue(settings: Settings, tmp_path: Path)
             pass
 
 
-def test_one_server_for_one_postgresql_catalogue(postgres_database: str, tmp_path: Path) -> None:
-    def made(name: str) -> Settings:
-        return Settings.load(
-            tmp_path / name, environ={}, runtime=tmp_path / f"run-{name}", database_url=postgres_database
-        )
+def _settings_of(url: str, folder: Path, name: str) -> Settings:
+    return Settings.load(folder / name, environ={}, runtime=folder / f"run-{name}", database_url=url)
 
-    with contextlib.closing(open_store(made("a"))) as one, contextlib.closing(open_store(made("b"))) as other:
+
+def _refused(store: Store) -> bool:
+    try:
+        with services.only_server(store.settings, store.database):
+            return False
+    except Conflict as error:
+        assert "database is served already" in error.message
+        return True
+
+
+def test_one_server_for_one_postgresql_catalogue(postgres_database: str, tmp_path: Path) -> None:
+    one, other = (open_store(_settings_of(postgres_database, tmp_path, name)) for name in "ab")
+    with contextlib.closing(one), contextlib.closing(other):
         with services.only_server(one.settings, one.database):
-            with pytest.raises(Conflict, match="database is served already"):
-                with services.only_server(other.settings, other.database):
-                    pytest.fail("two at once")
-        with services.only_server(other.settings, other.database):
-            pass
+            assert _refused(other)
+        assert not _refused(other)
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call looks at the lock."""
+    monkeypatch.setattr(services, "LOCK_CHECK_S", 0.0)
+
+
+ADVISORY = "JOIN pg_database d ON d.oid = l.database WHERE l.locktype = 'advisory' AND d.datname = current_database()"
+
+
+def _end_holder(url: str) -> None:
+    """As somebody with pg_terminate_backend does."""
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        ended = connection.scalars(text(f"SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks l {ADVISORY}"))
+        assert ended.all() == [True]
+    engine.dispose()
+
+
+@pytest.mark.usefixtures("often")
+def test_the_lock_is_taken_again_when_its_connection_was_ended(postgres_database: str, tmp_path: Path) -> None:
+    one, other = (open_store(_settings_of(postgres_database, tmp_path, name)) for name in "ab")
+    with contextlib.closing(one), contextlib.closing(other):
+        with services.only_server(one.settings, one.database) as held:
+            held.keep()
+            _end_holder(postgres_database)
+            held.keep()
+            assert _refused(other)
+        assert not _refused(other)
+
+
+@pytest.mark.usefixtures("often")
+def test_a_server_that_lost_the_lock_to_another_says_so(postgres_database: str, tmp_path: Path) -> None:
+    one, other = (open_store(_settings_of(postgres_database, tmp_path, name)) for name in "ab")
+    with contextlib.closing(one), contextlib.closing(other):
+        with services.only_server(one.settings, one.database) as held:
+            _end_holder(postgres_database)
+            with services.only_server(other.settings, other.database) as now:
+                with pytest.raises(Conflict, match=r"took over the database.*Use the other one.*_DATABASE_URL"):
+                    held.keep()
+                now.keep()
+        assert not _refused(other)
+
+
+@pytest.mark.usefixtures("often")
+def test_the_lock_outlives_a_database_that_is_away(tmp_path: Path) -> None:
+    with servers.ordinary_user() as user, contextlib.ExitStack() as stack:
+        servers.make_postgres(user)
+        with servers.postgres_running(user) as url:
+            engine = create_engine(url.replace("/t?", "/postgres?"), isolation_level="AUTOCOMMIT")
+            with engine.connect() as connection:
+                connection.execute(text("CREATE DATABASE t"))
+            engine.dispose()
+            one, other = (
+                stack.enter_context(contextlib.closing(open_store(_settings_of(url, tmp_path, name)))) for name in "ab"
+            )
+            held = stack.enter_context(services.only_server(one.settings, one.database))
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="does not answer"):
+                held.keep()
+        with servers.postgres_running(user):
+            held.keep()
+            assert _refused(other)
+
+
+def _locked(url: str) -> bool:
+    """Whether anybody has the lock."""
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        found = connection.scalar(text(f"SELECT count(*) FROM pg_locks l {ADVISORY}"))
+    engine.dispose()
+    return bool(found)
+
+
+class HalfOpen:
+    """The road to PostgreSQL, which can be cut so that only we notice."""
+
+    def __init__(self, folder: Path, server: Path) -> None:
+        self.there = server / ".s.PGSQL.5432"
+        self.near: list[socket.socket] = []
+        self.far: list[socket.socket] = []
+        self.listening = socket.socket(socket.AF_UNIX)
+        self.listening.bind(str(folder / ".s.PGSQL.5432"))
+        self.listening.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, far = self.listening.accept()[0], socket.socket(socket.AF_UNIX)
+                far.connect(str(self.there))
+                self.near.append(near)
+                self.far.append(far)
+                for source, sink in ((near, far), (far, near)):
+                    threading.Thread(target=self._copy, args=(source, sink), daemon=True).start()
+
+    @staticmethod
+    def _copy(source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+
+    def cut(self) -> None:
+        for one in self.near:
+            one.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        for one in (self.listening, *self.near, *self.far):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+
+@pytest.mark.usefixtures("often")
+def test_a_connection_that_only_the_server_has_still_is_nobody_else(
+    postgres_database: str, tmp_path: Path, short_path: Path
+) -> None:
+    """As where a firewall has dropped it: PostgreSQL gives the lock back after hours."""
+    url, _, folder = postgres_database.partition("?host=")
+    with contextlib.closing(HalfOpen(short_path, Path(folder))) as road:
+        one = open_store(_settings_of(f"{url}?host={short_path}", tmp_path, "a"))
+        other = open_store(_settings_of(postgres_database, tmp_path, "b"))
+        with contextlib.closing(one), contextlib.closing(other):
+            with services.only_server(one.settings, one.database) as held:
+                road.cut()
+                assert _refused(other)
+                held.keep()
+                until(lambda: not _locked(postgres_database), "PostgreSQL has ended the old session")
+                held.keep()
+                assert _refused(other)
+            assert not _refused(other)
 
 
 def test_a_port_that_is_taken(settings: Settings) -> None:

@@ -9,7 +9,7 @@ import pytest
 from perfloom.domain.jobs import JobState
 from perfloom.store.jobs import Job
 from perfloom.workers import settling, steps
-from perfloom.workers.jobfiles import JobFiles
+from perfloom.workers.local.jobfiles import JobFiles
 from perfloom.workers.road import Road
 from tests.workers.waiting import until
 

@@ -16,10 +16,11 @@ import pytest
 from perfloom.config import Settings
 from perfloom.domain.facts import HostFacts
 from perfloom.domain.jobs import CallGraph, JobSpec, JobState, RecorderName, Scope
-from perfloom.launchers import argv as argv_of
+from perfloom.recording.plan import argv as argv_of
 from perfloom.store import Store, open_store
-from perfloom.workers import processes, steps, supervised, supervisor
-from perfloom.workers.jobfiles import MARK, keep_environment
+from perfloom.workers import states, steps
+from perfloom.workers.local import processes, supervised, supervisor
+from perfloom.workers.local.jobfiles import MARK, keep_environment
 from perfloom.workers.road import Road, open_road
 from tests.jobspecs import spec_of
 from tests.parts import missing, require
@@ -88,8 +89,8 @@ def test_a_command_that_crashes_says_its_signal(road: Road) -> None:
 
 def test_no_sample_at_all_is_a_result_that_says_so(road: Road) -> None:
     job = run(road, spec_of("true", frequency=1))
-    assert job.state is JobState.STORED and steps.NO_SAMPLE in (job.reason or "")
-    assert road.store.results.get(job.id).reasons == (steps.NO_SAMPLE,)
+    assert job.state is JobState.STORED and states.NO_SAMPLE in (job.reason or "")
+    assert road.store.results.get(job.id).reasons == (states.NO_SAMPLE,)
 
 
 def _plain(path: Path) -> str:
@@ -124,9 +125,9 @@ def test_a_command_that_cannot_be_executed(road: Road, tmp_path: Path, make: obj
     ("changes", "words"),
     [
         ({"events": ("nonsense-event",)}, "nonsense-event"),
-        ({"cwd": "/does/not/exist"}, "/does/not/exist does not exist"),
+        ({"cwd": "/does/not/exist"}, "/does/not/exist is not there on"),
         ({"cwd": "relative"}, "no full path"),
-        ({"inputs": ("/does/not/exist",)}, "/does/not/exist does not exist"),
+        ({"inputs": ("/does/not/exist",)}, "/does/not/exist is not there on"),
         ({"command": ()}, "no command"),
         ({"environment": {"A=": "x"}}, "cannot be the name"),
         ({"scope": Scope.PROCESS, "pid": 4194304, "command": ()}, "no process 4194304"),
@@ -408,7 +409,7 @@ def test_another_hosts_recording_is_left_to_it_while_it_lives(road: Road) -> Non
     steps.advance(elsewhere, job.id)
     assert road.store.jobs.get(job.id).state is JobState.RUNNING
     # The host is silent for long, and what ran there has gone with it.
-    road.store.hosts.beat(road.host, time.time() - steps.HOST_SILENT_S - 1)
+    road.store.hosts.beat(road.host, time.time() - states.HOST_SILENT_S - 1)
     found = supervisor.read_json(files_of(road, job).run / "supervisor.json")
     assert found is not None
     processes.send(processes.Identity.from_json(found), signal.SIGKILL)
@@ -427,7 +428,7 @@ def test_a_step_that_fails_for_a_passing_reason_is_tried_again(road: Road, monke
         return real(*arguments, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(road.store.results, "publish", publish)
-    monkeypatch.setattr(steps, "PAUSE_S", 0.01)
+    monkeypatch.setattr(states, "PAUSE_S", 0.01)
     job = run(road, spec_of(*BUSY))
     assert job.state is JobState.STORED and next(failures, None) is None
 
@@ -437,7 +438,7 @@ def test_a_step_that_fails_for_good_says_why(road: Road, monkeypatch: pytest.Mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(road.store.results, "publish", publish)
-    monkeypatch.setattr(steps, "PAUSE_S", 0.01)
+    monkeypatch.setattr(states, "PAUSE_S", 0.01)
     job = run(road, spec_of(*BUSY))
     assert job.state is JobState.FAILED and "is full" in (job.reason or "")
     assert files_of(road, job).recorded(), "what was recorded is still there"

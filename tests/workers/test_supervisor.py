@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from perfloom.workers import processes, supervisor
+from perfloom.workers.local import processes, supervisor
 from tests.parts import missing, require
 from tests.workers.waiting import gone, pids_in, until
 
@@ -37,7 +37,7 @@ class Supervised:
         self.process = self.spawn()
 
     def spawn(self) -> subprocess.Popen[bytes]:
-        argv = [*processes.python("perfloom.workers.supervisor", isolated=True), str(self.run)]
+        argv = [*processes.python("perfloom.workers.local.supervisor", isolated=True), str(self.run)]
         return subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True)
 
     def go(self) -> "Supervised":

@@ -9,20 +9,25 @@ import os
 import pwd
 import secrets
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 from perfloom.domain.errors import InvalidRequest, NotFound, Refused, Unavailable
 from perfloom.places import reason
-from perfloom.store.disk import disk_errors
+from perfloom.store.files.disk import disk_errors
 from perfloom.workers.transports.base import Copy, Progress, checked
 from perfloom.workers.transports.local import SHELL, LocalTransport, copy_to, mode_of, tell, to_read, whole
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 KEPT = ("LANG", "LC_ALL", "TZ")
 PUT = 'umask 077; cat >"$1" && chmod "$2" "$1" && mv -f "$1" "$3" || { rm -f "$1"; exit 1; }'
-GET = 'exec cat -- "$1"'
+GET = '[ ! -e "$1" ] || [ -f "$1" ] || { echo "It is no plain file" >&2; exit 1; }; exec head -c "$2" -- "$1"'
+"""No more than was listed, and not for ever: whoever owns a file may put a device or pipe in its place meanwhile."""
+LEAST_S = 60.0
+SLOWEST_BYTES_PER_S = 1_000_000
+TIMED_OUT = 124
 MISSING = "No such file or directory"
 
 
@@ -91,7 +96,9 @@ class UserTransport(LocalTransport):
             with disk_errors(file.here):
                 file.here.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=file.here.parent) as found:
-                argv = [SHELL, "-c", GET, "sh", file.there]
+                most = file.bytes if file.bytes is not None else sys.maxsize
+                limit_s = LEAST_S + (file.bytes or 0) / SLOWEST_BYTES_PER_S
+                argv = ["timeout", f"{limit_s:.0f}", SHELL, "-c", GET, "sh", file.there, str(most)]
                 self._copied(argv, file.there, stdin=subprocess.DEVNULL, stdout=found)
                 found.seek(0)
                 copy_to(found, file.here, 0o600)
@@ -103,6 +110,8 @@ class UserTransport(LocalTransport):
         )
         if done.returncode == 0:
             return
+        if done.returncode == TIMED_OUT:
+            raise Refused(f"{there} cannot be read as {self._user.pw_name}: it took too long. Is it a plain file?")
         said = done.stderr.decode(errors="replace").strip()
         if MISSING in said or "Directory nonexistent" in said:
             raise NotFound(f"{there} is not there (any more).")

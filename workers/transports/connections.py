@@ -319,6 +319,8 @@ async def _connect_one(link: Link, hop: Hop, secrets: Secrets, on_the_way: str, 
     except asyncssh.PermissionDenied:
         raise login.refused(on_the_way, link.typed) from None
     except (OSError, ValueError, asyncssh.Error) as error:
+        if explain.too_many_tries(error):
+            raise login.refused(on_the_way, link.typed, hung_up=True) from None
         raise explain.connecting(error, hop, on_the_way, before, proxy.said() if proxy else "") from None
     finally:
         await login.done()

@@ -18,8 +18,8 @@ from typing import Any
 import asyncssh
 
 from perfloom.domain.errors import PerfloomError, Unavailable, Unreachable
-from perfloom.launchers.quoting import quote
-from perfloom.store.disk import disk_errors
+from perfloom.recording.plan.quoting import quote
+from perfloom.store.files.disk import disk_errors
 from perfloom.workers.transports import explain, piping, sessions
 from perfloom.workers.transports.base import Copy, Progress
 from perfloom.workers.transports.connections import Link, NotBegun, drop, opened

@@ -42,6 +42,11 @@ def connecting(
     return Unreachable(f"The connection to {host} failed: {_words(error)}.")
 
 
+def too_many_tries(error: BaseException) -> bool:
+    """Whether a host hung up because of what was tried before, such as keys (MaxAuthTries)."""
+    return isinstance(error, asyncssh.Error) and "too many authentication failures" in _words(error).lower()
+
+
 def _through(error: asyncssh.ChannelOpenError, host: str, before: Hop | None) -> PerfloomError:
     """The host before did not connect us on."""
     jump = before.title if before is not None else "The jump host"
@@ -59,11 +64,6 @@ def _login(error: asyncssh.Error, host: str) -> PerfloomError:
         return Refused(
             f"{host} and this machine have no way to encrypt in common ({words}). The host's SSH server may be very "
             "old: name what it offers in ~/.ssh/config (KexAlgorithms, Ciphers, HostKeyAlgorithms)."
-        )
-    if "too many authentication failures" in words.lower():
-        return Refused(
-            f"{host} was offered too many keys and hung up. Name the right key file in the target, or have it not use "
-            "the agent's keys."
         )
     if isinstance(error, asyncssh.ProtocolError | asyncssh.ProtocolNotSupported):
         return Refused(f"What answers as {host} does not speak SSH as it should ({words}). {CHECK}")

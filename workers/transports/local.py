@@ -16,8 +16,8 @@ from typing import IO
 
 from perfloom.domain.errors import NotFound, Refused, Unavailable
 from perfloom.places import reason
-from perfloom.store.disk import disk_errors, unavailable
-from perfloom.workers.processes import environment
+from perfloom.store.files.disk import disk_errors, unavailable
+from perfloom.workers.local.processes import environment
 from perfloom.workers.transports.base import Copy, Done, Progress, checked, too_long, too_much
 
 SHELL = "/bin/sh"

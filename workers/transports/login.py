@@ -92,6 +92,7 @@ class Login(asyncssh.SSHClient):
         self.shown: asyncssh.SSHKey | None = None
         self.offered = 0
         self.asked_for_password = False
+        self.questions = True
         self.wrong: dict[str, Prompt] = {}
         self.unreadable = ""
         self._agent: asyncssh.SSHAgentClient | None = None
@@ -193,14 +194,17 @@ class Login(asyncssh.SSHClient):
         )
 
     def kbdint_auth_requested(self) -> str | None:
-        """Whether questions are answered."""
+        """Whether questions are answered. Not again where the last try was refused without any: a host that has nobody
+        to ask them (UsePAM no) offers them all the same, and hangs up before the password has its turn."""
         self.asked_for_password = True
-        return "" if self.passwords else None
+        asked, self.questions = self.questions, False
+        return "" if self.passwords and asked else None
 
     async def kbdint_challenge_received(
         self, name: str, instructions: str, lang: str, prompts: Sequence[tuple[str, bool]]
     ) -> list[str] | None:
         """Answers to what the server asks; None where one is missing."""
+        self.questions = bool(prompts) or self.questions
         answers = []
         for text, echo in prompts:
             plain = text.strip().lower().rstrip(": ")
@@ -223,9 +227,9 @@ class Login(asyncssh.SSHClient):
             await self._agent.wait_closed()
             self._agent = None
 
-    def refused(self, on_the_way: str, earlier: Sequence[Prompt] = ()) -> Refused:
+    def refused(self, on_the_way: str, earlier: Sequence[Prompt] = (), *, hung_up: bool = False) -> Refused:
         """The error where it did not let us in. earlier: what hosts before it asked for; the next time they will again,
-        so all of it is needed."""
+        so all of it is needed. hung_up: it did not wait for all that could have been tried."""
         host = f"{self.hop.title}{on_the_way}"
         wrong, missing, sent = dict(self.wrong), self.asking.missing, list(self.asking.sent.values())
         if not missing:
@@ -238,6 +242,16 @@ class Login(asyncssh.SSHClient):
             text = "did not accept what was typed. Type it again" if wrong else "asks for a secret. Type it"
             everything = {prompt.name: prompt for prompt in (*earlier, *sent, *needed)}
             return SecretNeeded(f"{host} {text}: {texts}.", tuple(everything.values()))
+        if hung_up and self.offered:
+            return Refused(
+                f"{host} was offered too many keys and hung up. Name the right key file in the target, or have it not "
+                "use the agent's keys."
+            )
+        if hung_up:
+            return Refused(
+                f"{host} hung up after too many tries to log in as {self.hop.user}, before it took a key or password. "
+                "Ask its administrator which way of logging in it allows, and to raise MaxAuthTries in its sshd_config."
+            )
         if self.unreadable and not self.offered:
             return Refused(f"{self.unreadable} {host} could not be logged in to. Check the target's key file.")
         keys = f"none of {self.offered} keys that were offered" if self.offered > 1 else "the key that was offered"

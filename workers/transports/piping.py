@@ -9,8 +9,8 @@ from typing import Protocol
 
 from perfloom.domain.errors import NotFound, PerfloomError, Refused, Unavailable
 from perfloom.domain.plain import one_line
-from perfloom.launchers.quoting import quote
-from perfloom.store.disk import disk_errors
+from perfloom.recording.plan.quoting import quote
+from perfloom.store.files.disk import disk_errors
 from perfloom.workers.transports import sessions
 from perfloom.workers.transports.base import Copy
 from perfloom.workers.transports.connections import Link

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from perfloom.domain.errors import Refused
 from perfloom.places import reason
-from perfloom.workers.processes import environment
+from perfloom.workers.local.processes import environment
 
 MOST_SAID = 300
 

@@ -9,10 +9,11 @@ import numpy as np
 
 from ...domain.profile import Profile
 from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, NUMBERED, DeviceWorkKind, FlowKind, column, texts
-from ..functions import functions_of
-from ..launches import waits_of
-from ..picking import event_names, samples_of, threads_of, weights_on
-from ..remember import remembered
+from ..core.functions import functions_of
+from ..core.measured import weight_unit
+from ..core.picking import event_names, samples_of, threads_of, weights_on
+from ..core.remember import remembered
+from ..ml.launches import waits_of
 from .levels import Items
 from .sources import KINDS, NOTHING, Timeline, code_names
 
@@ -119,7 +120,7 @@ def samples_in(
         "thread": threads.key[thread],
         "thread_name": threads.name[thread] or threads.process[thread],
         "event": event_names(profile)[event],
-        "unit": texts(profile.events, "unit")[event],
+        "unit": weight_unit(profile, event),
         "start_ns": start_ns,
         "end_ns": end_ns,
         "samples": len(codes),

@@ -7,7 +7,7 @@ import numpy as np
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, FlowKind, column
-from ..picking import threads_selected
+from ..core.picking import threads_selected
 
 Array = np.ndarray[Any, Any]
 MOST = 400

@@ -8,10 +8,10 @@ import numpy as np
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, column
-from ..functions import NAMES, functions_matching, functions_of
-from ..picking import below, event_id, picked, samples_of, threads_selected
-from ..piles import call_weights
-from ..remember import remembered
+from ..core.functions import NAMES, functions_matching, functions_of
+from ..core.picking import below, event_id, picked, samples_of, threads_selected
+from ..core.piles import call_weights
+from ..core.remember import remembered
 
 Array = np.ndarray[Any, Any]
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from ...domain.profile import Profile
 from ...domain.tables import column
-from ..devices import devices_of, efficiency_of
-from ..remember import remembered
+from ..core.remember import remembered
+from ..ml.devices import devices_of, efficiency_of
 from .tracks import series_bounds
 
 Array = np.ndarray[Any, Any]

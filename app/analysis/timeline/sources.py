@@ -12,8 +12,8 @@ import numpy as np
 
 from ...domain.profile import Profile
 from ...domain.tables import NO_ID, DeviceWorkKind, FrameKind, column, texts
-from ..functions import KIND_WORDS, functions_of
-from ..picking import samples_of
+from ..core.functions import KIND_WORDS, functions_of
+from ..core.picking import samples_of
 from .levels import Items, Pyramid, Stretch, Things, alone, disjoint, packed, pyramids, unpacked
 from .spans import Span, drawn, spans_of
 

@@ -12,7 +12,7 @@ import numpy as np
 from ...domain import timed_events
 from ...domain.profile import Profile
 from ...domain.tables import DEVICE_TIME, HOST_TIME, column, texts
-from ..picking import Samples
+from ..core.picking import Samples
 
 Array = np.ndarray[Any, Any]
 LASTING = (

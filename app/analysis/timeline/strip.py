@@ -9,9 +9,9 @@ from ...domain import timed_events
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, texts
-from ..measured import guessed_events
-from ..picking import event_id, threads_of, threads_selected
-from ..remember import remembered
+from ..core.measured import guessed_events
+from ..core.picking import event_id, threads_of, threads_selected
+from ..core.remember import remembered
 from .levels import FULL, Items
 from .sources import Timeline
 from .spans import Span

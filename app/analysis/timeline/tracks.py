@@ -9,13 +9,14 @@ import numpy as np
 from ...domain.memory import called
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, column, texts
-from ..devices import devices_of, efficiency_of
-from ..grouping import Group, groups_of, rank_label
-from ..picking import event_id, event_names, in_ranks, samples_of, threads_of, threads_selected, weights_on
-from ..remember import remembered
-from ..slices import work_of
-from ..windows import lasting
+from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, column
+from ..core.grouping import Group, groups_of, rank_label
+from ..core.measured import weight_unit
+from ..core.picking import event_id, event_names, in_ranks, samples_of, threads_of, threads_selected, weights_on
+from ..core.remember import remembered
+from ..core.slices import work_of
+from ..core.windows import lasting
+from ..ml.devices import devices_of, efficiency_of
 from .sources import Timeline
 
 Array = np.ndarray[Any, Any]
@@ -166,7 +167,7 @@ def _of_steps(profile: Profile, timeline: Timeline, selection: Selection) -> lis
 
 def _of_threads(profile: Profile, timeline: Timeline, selection: Selection) -> list[Track]:
     threads, chosen = threads_of(profile), threads_selected(profile, selection)
-    units = texts(profile.events, "unit")
+    units = [weight_unit(profile, each) for each in range(profile.events.num_rows)]
     event = lane_event(profile, selection)
     weight, number = _totals(profile)
     slices = np.bincount(column(profile.slices, "thread"), minlength=len(threads.key))

@@ -14,10 +14,10 @@ from typing import BinaryIO
 
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
-from ..collapsed import blocks
-from ..endings import Ending, ended
-from ..grammar_share import judged
-from ..perf_script.grammar import shown, text
+from ...ingest.endings import Ending, ended
+from ...ingest.grammar_share import judged
+from ...ingest.perf_text.grammar import shown, text
+from ...ingest.text_lines import blocks
 from .mojo import MAGIC, Mojo
 from .samples import GC, INVALID, Frame, Samples
 

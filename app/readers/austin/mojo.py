@@ -8,7 +8,8 @@ version 4 adds STACK_REPEAT and what tasks of asyncio do.
 import re
 from typing import BinaryIO
 
-from ..perf_script.grammar import text
+from ...domain.losses import ASYNC_TASKS
+from ...ingest.perf_text.grammar import text
 from .samples import GC, INVALID, Frame, Samples
 
 MAGIC = b"MOJ"
@@ -24,7 +25,6 @@ UNKNOWN_TEXT = 1
 NO_EVENT = "byte that begins no event of MOJO: the file is damaged there, and what follows is lost"
 CUT_OFF = "event that is cut off at the end of the file"
 UNSAID = "frame or text by a key that was not told before"
-TASKS = "what tasks of asyncio waited for, which has no place here"
 
 
 _THREAD = re.compile(rb"(?:[\x80-\xff]*[\x00-\x7f]){2}[^\x00]*\x00")
@@ -203,7 +203,7 @@ class Mojo:
                 _, at = _number(data, at)
             count, at = _number(data, at)
             self._of_task = max(0, count)
-            self.samples.lost(TASKS, f"process {self._thread[0] if self._thread else -1}")
+            self.samples.lost(ASYNC_TASKS, f"process {self._thread[0] if self._thread else -1}")
         elif event in (TASK_WAITER, TASK_RUNNING):
             for _ in range(2 if event == TASK_WAITER else 1):
                 _, at = _number(data, at)

@@ -8,16 +8,11 @@ import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
-from ..grammar_share import judged
+from ...ingest.grammar_share import judged
+from .format import FORMAT as FORMAT
+from .format import NO_LINE
 
-FORMAT = "callgrind"
 CHUNK_BYTES = 8 << 20
-NO_LINE = "line that is none of callgrind"
-NOT_NAMED = "number of a name that was not given before"
-BELOW_ZERO = "cost below zero, left out"
-OTHER_SUM = "part whose totals are not the sum of its lines"
-NO_FORMULA = "event whose formula is not understood"
-TOO_MANY_NAMES = "name beyond the two millionth"
 
 _FIRST = re.compile(rb"\s*# callgrind format\b")
 _EVENTS = re.compile(rb"^events:[ \t]*\S+", re.MULTILINE)

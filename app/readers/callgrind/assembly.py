@@ -9,8 +9,8 @@ from ...domain.builder import ProfileBuilder, display_name
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
-from ..facts import STACKS_FACT
-from . import FORMAT, NO_FORMULA
+from ...ingest.facts import STACKS_FACT
+from .format import FORMAT, NO_FORMULA
 from .lines import MOST, Part, Reading
 from .tree import Graph, tree_of
 

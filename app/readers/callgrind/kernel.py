@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..loops.compiled import compiled
+from ...ingest.loops.compiled import compiled
 
 Array = np.ndarray[Any, Any]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..perf_script.grammar import SHOWN, shown, text
-from . import BELOW_ZERO, NO_FORMULA, NO_LINE, NOT_NAMED, OTHER_SUM, TOO_MANY_NAMES
-from . import kernel as kernel
+from ...ingest.perf_text.grammar import SHOWN, shown, text
+from . import kernel
+from .format import BELOW_ZERO, NO_FORMULA, NO_LINE, NOT_NAMED, OTHER_SUM, TOO_MANY_NAMES
 from .tree import Graph
 
 Array = np.ndarray[Any, Any]

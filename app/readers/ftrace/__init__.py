@@ -14,31 +14,19 @@ A page that systrace of Android wrote has it between the parts that show it.
 """
 
 import re
-from collections.abc import Iterator
 from typing import BinaryIO
 
 from ...domain.profile import Profile
-from ..grammar_share import judged
+from ...ingest.grammar_share import judged
+from ...ingest.text_lines import numbered_pieces
+from .format import FORMAT as FORMAT
+from .format import LINE, NO_LINE
 
-FORMAT = "ftrace"
-CHUNK_BYTES = 8 << 20
-LONGEST_BYTES = 1 << 20
 HEADER = b"# tracer: "
-LINE = re.compile(
-    rb" *+(?!:-1 )(.{0,40}?)-(\d{1,10}) ++(?:\( *+(\d+|-+)\) ++)?\[(\d{1,5})\] ++(?:([^\s\d:]\S{3,7}) +)?"
-    rb"(\d{1,12})\.(\d{1,9}): +(.*)"
-)
-"""Task, thread, process, CPU, flags, seconds, their fraction, and what happened. perf writes :-1 of what has ended."""
-GRAPH = re.compile(
-    rb" *+(?:(\d{1,12})\.(\d{1,9}) ++\| ++)?(\d{1,5})\) ++(?:(.{0,40}?)-(\d{1,10}) ++\| ++)?(?:[^|\s]{1,5} ++\| ++)?"
-    rb"(?:[+!#*@$]? *+([\d.]+) us ++)?\| ( *)(.*)"
-)
-"""Time, CPU, task, thread, duration, indent, and the call, of a line of the tracer of calls."""
 _PAGE = re.compile(
     rb"\s*<!doctype html>.{0,2000}?<title>[^<]{0,40}\b(?:system trace|systrace)\b", re.DOTALL | re.IGNORECASE
 )
 _BEGIN, _END = re.compile(rb'<script class="trace-data"[^>]*>'), re.compile(rb"</script>")
-NO_LINE = "line that is none of such a trace"
 
 
 def sniff(head: bytes) -> bool:
@@ -82,20 +70,3 @@ def _told_in(page: bytes, inside: bool) -> tuple[bytes, bool]:
         parts.append(piece if inside else b"\n" * piece.count(b"\n"))
         inside = inside if edge is None else not inside
     return b"".join(parts), inside
-
-
-def numbered_pieces(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Whole lines in large pieces, each with the number of its first. One beyond all measure is cut."""
-    rest, number = b"", 1
-    while data := stream.read(CHUNK_BYTES):
-        data = rest + data
-        end = data.rfind(b"\n") + 1
-        if not end:
-            rest = data if len(data) < LONGEST_BYTES else data[:LONGEST_BYTES]
-            continue
-        rest = data[end:]
-        piece = data[: end - 1]
-        yield number, piece.replace(b"\r", b"") if b"\r" in piece else piece
-        number += piece.count(b"\n") + 1
-    if rest:
-        yield number, rest.rstrip(b"\r")

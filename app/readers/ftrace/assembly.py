@@ -5,16 +5,16 @@ import re
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from ...domain.tables import FrameKind
-from ..perf_sched.texts import KNOWN, SchedTexts, decoded, waker
-from ..trace.assembly import Dialect
-from ..trace.assembly import assembled as of_events
-from ..trace.atrace import MARK, Markers
-from ..trace.made import MadeEvents
-from ..trace.scheduling import Scheduling
-from ..trace.scheduling import what as of_scheduling
-from ..trace.slices import Meaning, What
-from . import FORMAT, GRAPH, LINE, NO_LINE
+from ...ingest.perf_text.sched import KNOWN, SchedTexts, decoded, waker
+from ...ingest.trace.assembly import Dialect
+from ...ingest.trace.assembly import assembled as of_events
+from ...ingest.trace.atrace import MARK, Markers
+from ...ingest.trace.made import MadeEvents
+from ...ingest.trace.scheduling import Scheduling
+from ...ingest.trace.scheduling import what as of_scheduling
+from ...ingest.trace.slices import Meaning, What
 from .calls import CALL, LONE_CALL, Calls
+from .format import FORMAT, GRAPH, LINE, NO_LINE
 
 SHOWN = 160
 EVENT, SYSTEM_CALL = "events", "system calls"

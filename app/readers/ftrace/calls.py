@@ -7,9 +7,9 @@ outer call lasts as it says.
 import re
 from collections.abc import Callable
 
-from ..perf_sched.texts import decoded
-from ..trace.atrace import CPU_TASK, Markers
-from ..trace.made import MadeEvents
+from ...ingest.perf_text.sched import decoded
+from ...ingest.trace.atrace import CPU_TASK, Markers
+from ...ingest.trace.made import MadeEvents
 
 LONGEST = 200
 """Bytes of a line that tells of a switch."""

@@ -9,11 +9,11 @@ import numpy as np
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from ...domain.tables import FrameKind
-from ..trace.assembly import Dialect
-from ..trace.assembly import assembled as of_events
-from ..trace.events import MISSING, TraceEvents
-from ..trace.pairs import matched
-from ..trace.slices import Meaning, What
+from ...ingest.trace.assembly import Dialect
+from ...ingest.trace.assembly import assembled as of_events
+from ...ingest.trace.events import MISSING, TraceEvents
+from ...ingest.trace.pairs import matched
+from ...ingest.trace.slices import Meaning, What
 from .lines import BEGIN, COUNTER, END, NONE, SHOWN, Array, Lines
 from .names import told_by
 from .steps import MARK, steps_of

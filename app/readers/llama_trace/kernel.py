@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..loops.compiled import inlined, lean
-from ..trace.interning import Table, interned
+from ...ingest.loops.compiled import inlined, lean
+from ...ingest.trace_json.interning import Table, interned
 from .lines import BEGIN, COUNTED, COUNTER, END, NAME, PREFIX, THREAD, TIME, VALUE
 
 Array = np.ndarray[Any, Any]

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..trace.columns import Growing
-from ..trace.interning import grown, table
-from ..trace.masks import PAD
-from . import NO_LINE
+from ...ingest.trace_json.columns import Growing
+from ...ingest.trace_json.interning import grown, table
+from ...ingest.trace_json.masks import PAD
+from .format import NO_LINE
 from .kernel import FULL, ODD, WORDS, Rows, scan
 from .lines import COLUMNS, Array, ByHand
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ...domain.profile import Profile
 from ...domain.tables import column, texts
-from ..trace.tables import table
+from ...ingest.trace.tables import table
 from .lines import Array
 from .names import told_by
 

@@ -7,8 +7,8 @@ values and refuses any file that has another.
 from typing import BinaryIO
 
 from ...domain.profile import Profile
+from .format import FORMAT as FORMAT
 
-FORMAT = "pytorch-memory-snapshot"
 NEWEST_PROTOCOL = 5
 
 

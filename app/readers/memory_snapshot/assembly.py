@@ -27,7 +27,7 @@ from ...domain.memory import (
 )
 from ...domain.profile import Meta, Profile
 from ...domain.tables import NO_ID, SCHEMAS
-from ..trace.allocator import (
+from ...ingest.trace.allocator import (
     OOM,
     SNAPSHOT,
     BlocksFound,
@@ -41,9 +41,9 @@ from ..trace.allocator import (
     retries_of,
     segments_of,
 )
-from ..trace.tables import table, with_nulls
-from . import FORMAT
+from ...ingest.trace.tables import table, with_nulls
 from . import pickle_machine as machine
+from .format import FORMAT
 from .pickle_tape import Tape
 from .rows import Events, Held, extracted
 from .stacks import Stacks

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..loops.compiled import compiled_with_checks
+from ...ingest.loops.compiled import compiled_with_checks
 
 Array = np.ndarray[Any, Any]
 NONE, FALSE, TRUE, INT, FLOAT, TEXT, LIST, TUPLE, DICT, BIG = range(10)

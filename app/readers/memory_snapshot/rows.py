@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...domain.memory import MISSING
-from ..trace.allocator import ACTIONS, History, Segment, State
+from ...ingest.trace.allocator import ACTIONS, History, Segment, State
 from .pickle_tape import Tape
 from .stacks import Stacks
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import ROOT, FrameKind
-from ..loops.compiled import compiled
-from ..loops.hashing import FACTOR, grown, place
+from ...ingest.loops.compiled import compiled
+from ...ingest.loops.hashing import FACTOR, grown, place
 from .pickle_tape import Tape, for_few
 
 Array = np.ndarray[Any, Any]

@@ -9,8 +9,8 @@ from typing import BinaryIO
 
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
+from .format import FORMAT as FORMAT
 
-FORMAT = "pytorch-memory-timeline"
 CHUNK_BYTES = 8 << 20
 RAW = re.compile(rb"\s*\[\s*(?:\]\s*$|\[\s*-?\d+\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*[0-7]\s*\])")
 """How the form of single events begins."""
@@ -51,7 +51,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
             f"{source} is no memory timeline: it has more in it than lists of numbers. Export it again."
         )
     # Only here: what it needs is not for every process that knows of formats.
-    from . import tables as tables
+    from . import tables
 
     of = tables.of_events if RAW.match(text) else tables.of_curves
     return of(text, source, getattr(stream, "defect", None))

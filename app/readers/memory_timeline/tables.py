@@ -16,8 +16,8 @@ from ...domain.errors import UnreadableInput
 from ...domain.memory import ALLOCATED, MISSING
 from ...domain.profile import Meta, Profile
 from ...domain.tables import NO_ID, ROOT
-from ..trace.tables import table, with_nulls
-from . import FORMAT
+from ...ingest.trace.tables import table, with_nulls
+from .format import FORMAT
 
 Array = np.ndarray[Any, Any]
 CATEGORIES = (

@@ -13,8 +13,8 @@ from typing import BinaryIO
 
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
+from .format import FORMAT as FORMAT
 
-FORMAT = "mllm"
 MOST_BYTES = 1 << 30
 _KEY = re.compile(rb'"(?:memory_blobs|op_blobs)"\s*:\s*\[')
 _START = re.compile(rb"^(?:\xef\xbb\xbf)?(?:\s|//[^\n]*\n|/\*.*?\*/)*\{", re.DOTALL)

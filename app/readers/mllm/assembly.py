@@ -12,13 +12,13 @@ from ...domain.profile import Profile
 from ...domain.tables import FrameKind
 from ...domain.units import NO_BREAK, TIME_UNITS
 from ...domain.units import size as shown_size
-from ..pytorch.names import MEMORY
-from ..trace.assembly import Dialect
-from ..trace.assembly import assembled as of_events
-from ..trace.made import MadeEvents
-from ..trace.slices import Meaning, What
-from ..trace.words import whole
-from . import FORMAT
+from ...ingest.trace.assembly import Dialect
+from ...ingest.trace.assembly import assembled as of_events
+from ...ingest.trace.made import MadeEvents
+from ...ingest.trace.pytorch_names import MEMORY
+from ...ingest.trace.slices import Meaning, What
+from ...ingest.trace.words import whole
+from .format import FORMAT
 
 SHOWN = 160
 HOST = "CPU"

@@ -1,19 +1,19 @@
 """Readers of reports of Nsight Compute (.ncu-rep), and of the CSV that `ncu` prints of them.
 
-Where `ncu` is, it prints the report (workers/ncu_tool.py), for it alone has the text of instructions, which it
+Where `ncu` is, it prints the report (workers/read/ncu_tool.py), for it alone has the text of instructions, which it
 disassembles. Where it is not, or cannot read a report, the report itself is read.
 """
 
 from typing import TYPE_CHECKING, BinaryIO
 
 from . import pages as nsight_pages
+from .format import MAGIC
 
 if TYPE_CHECKING:
     from ...domain.profile import Profile
 
 FORMAT = "nsight-compute"
 CSV_FORMAT = "nsight-compute-csv"
-MAGIC = b"NVR\0"
 CHUNK_BYTES = 8 << 20
 PAGES: tuple[tuple[str, ...], ...] = (
     ("--page", "raw", "--print-units", "base"),

@@ -17,7 +17,7 @@ from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import DEVICE_TIME, NO_ID, SCHEMAS, FrameKind
-from ..pytorch.names import work_kind
+from ...ingest.trace.pytorch_names import work_kind
 from .known import TIMES_FACT
 from .launches import Launch, Measured
 from .names import alike

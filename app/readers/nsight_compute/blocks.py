@@ -11,8 +11,8 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...domain.wire import BYTES, FIXED32, FIXED64, VARINT, Damaged, fields
-from . import MAGIC
+from ...ingest.wire import BYTES, FIXED32, FIXED64, VARINT, Damaged, fields
+from .format import MAGIC
 
 SIZE_BYTES = 4
 CUT = "The report is cut off in the middle; copy it again."

@@ -9,9 +9,9 @@ import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
-from ...recorders.perf_script import LOCKS
-from .. import perf_data
-from ..ftrace import numbered_pieces
+from ...ingest.perf_text import heading
+from ...ingest.perf_text.fields import LOCKS
+from ...ingest.text_lines import numbered_pieces
 from . import tables
 
 FORMAT = tables.FORMAT
@@ -29,7 +29,7 @@ def sniff(head: bytes) -> bool:
 def _tells_events(head: bytes) -> bool:
     if b"\0" in head or not _BEGIN.search(head):
         return False
-    headed = perf_data.told_by(head)
+    headed = heading.told_by(head)
     return headed == LOCKS if headed is not None else _OTHER.search(head) is None
 
 
@@ -41,6 +41,6 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     reading: tables.Table | Waits | None = None
     for number, text in numbered_pieces(stream):
         if reading is None:
-            reading = Waits() if _tells_events(text[: perf_data.HEAD_BYTES]) else tables.Table()
+            reading = Waits() if _tells_events(text[: heading.HEAD_BYTES]) else tables.Table()
         reading.take(number, text)
     return (reading or tables.Table()).finish(source, getattr(stream, "defect", None))

@@ -11,9 +11,9 @@ from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
-from ..perf_sched.texts import BEFORE_PERF, STACK_PERF, decoded, left_of, times_of
-from ..perf_script.assembly import FIRST_SAMPLE
-from ..perf_script.chains import Chains, Remarks
+from ...ingest.facts import FIRST_SAMPLE
+from ...ingest.perf_text.chains import Chains, Remarks
+from ...ingest.perf_text.sched import BEFORE_PERF, STACK_PERF, decoded, left_of, times_of
 from .tables import CONTENDED, FORMAT, SHOWN, WAIT
 
 NO_EVENT = "line that is no begin and no end of a wait for a lock"

@@ -14,21 +14,11 @@ import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
-from ...recorders.perf_script import SCHEDULER
-from .. import perf_data
-from ..ftrace import numbered_pieces
+from ...ingest.perf_text import heading
+from ...ingest.perf_text.fields import SCHEDULER
+from ...ingest.perf_text.sched_format import FORMAT as FORMAT
+from ...ingest.text_lines import numbered_pieces
 
-FORMAT = "perf-sched"
-LINE = re.compile(
-    rb" *+(.{0,40}?) ++(?:(-?\d{1,10})/)?(-?\d{1,10}) +\[(\d{1,5})\] +(?:[A-Za-z.]{1,8} +)?(\d{1,12})\.(\d{9}|\d{6}): +"
-    rb"(?:\d+ +)?sched:(\w+): *(.*)"
-)
-"""Task, process, thread (-1 of one that is gone), CPU, seconds, their fraction, the event and what it tells."""
-TIMEHIST = re.compile(
-    rb" *(\d{1,12})\.(\d{6}) \[(\d{1,5})\] +(?:[sim]+ {2,})?(.{1,40}?)\[(-?\d{1,10})(?:/(\d{1,10}))?\] +"
-    rb"(\d{1,12})\.(\d{3}) +(\d{1,12})\.(\d{3}) +(\d{1,12})\.(\d{3}) *(?:([A-Za-z]) *(?= |$))?(.*)"
-)
-"""Seconds, their fraction, CPU, task, thread, process, wait, delay and run in ms and fraction, state, and the rest."""
 HISTORY = re.compile(rb" *time +cpu +(?:[0-9a-z]+ +)?task name +wait time +sch delay +run time")
 _OTHER = re.compile(rb"\d\.\d{6,9}: +(?:\d+ +)?(?!sched:)[^\s:]\S*?:(?:\s|$)", re.MULTILINE)
 _SWITCH = re.compile(
@@ -46,14 +36,14 @@ def sniff(head: bytes) -> bool:
         return True
     if _SWITCH.search(head) is None:
         return False
-    headed = perf_data.told_by(head)
+    headed = heading.told_by(head)
     return headed == SCHEDULER if headed is not None else _OTHER.search(head) is None
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a text. `source` names it in messages. Raises UnreadableInput where nothing ran in it."""
     # What is compiled is loaded where something is read, and nowhere else.
-    from .assembly import Collected, assembled
+    from ...ingest.perf_text.scheduling import Collected, assembled
 
     found = Collected()
     for number, text in numbered_pieces(stream):

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
-from ..grammar_share import judged
+from ...ingest.grammar_share import judged
+from ...ingest.perf_text.blocks import Tokens, tokenise
+from ...ingest.perf_text.grammar import parse_frame, parse_header
 from .assembly import NO_FRAME, NO_SAMPLE, Assembly
-from .blocks import Tokens, tokenise
-from .grammar import parse_frame, parse_header
 
 if TYPE_CHECKING:
-    from ..perf_sched.beside import Beside
+    from ...ingest.perf_text.sched_beside import Beside
 
 FORMAT = "perf-script"
 CHUNK_BYTES = 8 << 20
@@ -109,7 +109,7 @@ def _beside(begun: bytes) -> "Beside | None":
     if b"sched:sched_switch" not in begun:
         return None
     # Here, as few texts need it.
-    from ..perf_sched.beside import Beside, tells_switches
+    from ...ingest.perf_text.sched_beside import Beside, tells_switches
 
     return Beside() if tells_switches(begun) else None
 

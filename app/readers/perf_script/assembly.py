@@ -15,15 +15,17 @@ import numpy as np
 from ...domain.builder import TOO_HEAVY as ABSURD
 from ...domain.builder import TOO_HEAVY_PERIOD as TOO_HEAVY
 from ...domain.builder import ProfileBuilder
-from ...domain.event_names import FIRST_EVENT, unit_of
+from ...domain.event_names import FIRST_EVENT, NOT_SEEN, unit_of, why_unseen
+from ...domain.losses import OF_ITS_EVENT
 from ...domain.profile import Meta, Profile
 from ...domain.rank_notes import INCOMPLETE
 from ...domain.tables import NO_ID, ROOT, FrameKind
 from ...domain.timed_events import IN_ORDER as NO_CLOCK
 from ...domain.validity import impossible
-from .blocks import Tokens, calling_tree
-from .chains import LOST_IN_KERNEL, loss_of
-from .grammar import (
+from ...ingest.facts import FIRST_SAMPLE
+from ...ingest.perf_text.blocks import Tokens, calling_tree
+from ...ingest.perf_text.chains import LOST_IN_KERNEL, loss_of
+from ...ingest.perf_text.grammar import (
     MAX_WEIGHT,
     Frame,
     Header,
@@ -43,6 +45,7 @@ from .grammar import (
     without_address,
 )
 from .naming import EventNames, event_fact
+from .times import complete_times, epoch_of
 
 Array = np.ndarray[Any, Any]
 SHOWN_REASON = 500
@@ -51,14 +54,11 @@ MAX_FACT = 20_000
 IN_ORDER = NO_CLOCK
 """The clock of a text without times."""
 
-FIRST_SAMPLE = "clock of first sample"
-"""The fact that tells when the profile's zero was, in ns of the clock that perf used."""
-
 INSIDE = re.compile(r" -- \S*perf stat -x, -o .{1,4096}?perf-stat\.txt ", re.DOTALL)
 """In the recorded command line: perf stat counts inside of perf record."""
 OF_PERF = ("perf", "perf-exec")
 WAITING = "perfloom-wait"
-"""What becomes the program when perf stat observes it (launchers/wait.sh)."""
+"""What becomes the program when perf stat observes it (recording/plan/wait.sh)."""
 NO_SAMPLE = "line that belongs to no sample"
 NO_FRAME = "line inside a sample that is no frame"
 UNKNOWN_FIELDS = "text behind the event of a sample"
@@ -73,7 +73,6 @@ _COLUMNS = {
     "weight": np.int64,
 }
 _SPECIAL = -1
-_TOD = re.compile(r"= (\d{1,12})\.(\d{6}) \(TOD\) = (\d{1,12})\.(\d{9}) ", re.ASCII)
 _RATE = re.compile(r"\{ sample_period, sample_freq \} = (\d+)", re.ASCII)
 
 
@@ -186,7 +185,7 @@ class Assembly:
             order = np.argsort(columns["order"], kind="stable")
             columns = {name: values[order] for name, values in columns.items()}
         columns = self._possible(columns)
-        timed = self._complete_times(columns)
+        timed = complete_times(columns)
         self._name_threads(columns)
         zero = int(columns["time_ns"].min()) if timed and len(columns["time_ns"]) else None
         if len(columns["event"]):
@@ -195,7 +194,11 @@ class Assembly:
                 first = list(self._events.values()).index(int(columns["event"][0]))
                 self._facts[FIRST_EVENT] = self._called.of(list(self._events)[first])[0]
         self.builder.samples(*(columns.pop(name) for name in ("time_ns", "thread", "cpu", "event", "stack", "weight")))
-        self.builder.run(command=self._facts.get("cmdline"), host=self._facts.get("hostname"))
+        run = self.builder.run(command=self._facts.get("cmdline"), host=self._facts.get("hostname"))
+        for name in self._called.unseen(self._events):
+            event = self._event(name.encode(), weighted=True)
+            self.builder.count(run=run, thread=NO_ID, cpu=-1, event=event, value=None, status=NOT_SEEN)
+            self.lost(f"{OF_ITS_EVENT}{NOT_SEEN}", why_unseen(name))
         if more is not None and timed:
             more(self.builder)
         profile = self.builder.finish(self._meta(zero))
@@ -216,14 +219,9 @@ class Assembly:
         facts = dict(self._facts)
         if zero is not None:
             facts[FIRST_SAMPLE] = f"{zero} ns"
-        start = None
-        reference = _TOD.search(facts.get("reference time", ""))
-        if reference and zero is not None:
-            seconds, micros, clock_seconds, clock_nanos = (int(part) for part in reference.groups())
-            start = seconds * 10**9 + micros * 1000 + zero - clock_seconds * 10**9 - clock_nanos
         return Meta(
             self._format,
-            start_epoch_ns=start,
+            start_epoch_ns=None if zero is None else epoch_of(zero, facts.get("reference time", "")),
             clock=facts.get("clockid"),
             main_event=self._main_event,
             command=facts.get("cmdline"),
@@ -250,7 +248,11 @@ class Assembly:
             return
         prefix, event_code = tokens.prefix[good], tokens.event[good]
         weight = tokens.weight[good]
-        tasks = np.array([self._task(text) for text in tokens.prefixes], np.int64)[prefix]
+        of_prefix = np.zeros((len(tokens.prefixes), 3), np.int64)
+        # Not of those that begin other lines: a record of lost samples makes no thread.
+        for code in np.unique(prefix).tolist():
+            of_prefix[code] = self._task(tokens.prefixes[code])
+        tasks = of_prefix[prefix]
         weighted = np.zeros(len(tokens.events), bool)
         weighted[event_code[::-1]] = weight[::-1] >= 0
         used = dict.fromkeys(event_code.tolist())
@@ -458,22 +460,6 @@ class Assembly:
 
     def _lost(self, reason: str, line: bytes, number: int, count: int = 1) -> None:
         self.builder.lost(reason, shown(line.strip(), number), count)
-
-    def _complete_times(self, columns: dict[str, Array]) -> bool:
-        """Give a time to samples without one: that of the sample before. Where none has one, their order is counted.
-
-        Returns whether there are times.
-        """
-        time_ns = columns["time_ns"]
-        known = time_ns >= 0
-        if not known.any():
-            columns["time_ns"] = np.arange(len(time_ns))
-            return not len(time_ns)
-        if not known.all():
-            last = np.maximum.accumulate(np.where(known, np.arange(len(known)), 0))
-            last = np.maximum(last, int(np.argmax(known)))
-            columns["time_ns"] = time_ns[last]
-        return True
 
     def _name_threads(self, columns: dict[str, Array]) -> None:
         """Note the names of threads over time. Where time does not tell which of two names a sample had, because it

@@ -1,10 +1,10 @@
 """What the events of a text of perf script are called, by its heading where it has one."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from ...domain.event_names import distinct, main_of, split
-from .grammar import text
+from ...domain.event_names import distinct, main_of, split, unseen
+from ...ingest.perf_text.grammar import text
 
 EVENT_FACT = "event "
 """How the names of the facts begin that the heading's lines on events become."""
@@ -45,6 +45,13 @@ class EventNames:
         asked = self._asked_for()
         in_order = dict.fromkeys([*(names[each] for each in asked if each in names), *names.values()])
         return main_of(list(in_order), names.get(asked[0]) if asked else None)
+
+    def unseen(self, met: Iterable[bytes]) -> list[str]:
+        """The events that the heading lists and that were not met, because they happen where perf could not look."""
+        names = {text(raw) for raw in met}
+        return [
+            each for each in self._asked_for() if each not in names and unseen(each, self._facts[EVENT_FACT + each])
+        ]
 
     def _asked_for(self) -> list[str]:
         """The events that the heading lists, but not those that never occur, with which perf records other things."""

@@ -12,13 +12,13 @@ from typing import BinaryIO
 
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
-from ...domain.event_names import plain
 from ...domain.profile import Meta, Profile
+from ...ingest.counted import COUNTS_FORMAT
 from .grammar import NS_PER_S, Counted, parse_columns, parse_json, parse_text, separator_of
 from .metrics import Metric, MetricLines, is_metrics, of_count
-from .tables import fill
+from .tables import fill, names_of
 
-FORMAT = "perf-stat"
+FORMAT = COUNTS_FORMAT
 LONGEST_LINE = 1 << 13
 SNIFFED_LINES = 200
 EXAMPLE = 200
@@ -80,7 +80,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
         Meta(
             FORMAT,
             duration_ns=max(ends) if ends else text.elapsed_ns or _duration_time(text.counted),
-            main_event=plain(known[0])[0] if known else None,
+            main_event=names_of(text.counted)[known[0]][0] if known else None,
             command=text.command,
             complete=not defect,
             reasons=(defect,) if defect else (),

@@ -11,6 +11,8 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
 
+from ...domain.event_names import NOT_SEEN, unseen
+
 NOT_COUNTED = "not counted"
 NOT_SUPPORTED = "not supported"
 NS_PER_S = 10**9
@@ -245,6 +247,9 @@ def _counted(
             return None
         scaled = exact * factor
         number = int(scaled) if scaled == scaled.to_integral_value() else float(scaled)
+    # Nor would a longer interval count it.
+    if not number and status != NOT_SUPPORTED and unseen(event):
+        status, number, deviation, metric_value = NOT_SEEN, None, "", ""
     run = _decimal(running)
     share = _decimal(percent)
     spread = _decimal(deviation)

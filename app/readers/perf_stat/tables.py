@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from ...domain.builder import ProfileBuilder
-from ...domain.event_names import plain, unit_of
+from ...domain.event_names import NOT_SEEN, distinct, unit_of, why_unseen
+from ...domain.losses import OF_ITS_EVENT
 from ...domain.tables import NO_ID, SCHEMAS, empty
 from .grammar import NS_PER_S, Counted, Place
 from .metrics import Metric
@@ -83,8 +84,10 @@ def fill(builder: ProfileBuilder, counted: Sequence[Counted], metrics: Sequence[
     scaling = _scaling(kept)
     threads = _Threads(builder, run)
     events: dict[str, int] = {}
+    named = names_of(kept)
     for one in kept:
-        events[one.event] = _event(builder, one, scaling.get(one.event))
+        name, attributes = named[one.event]
+        events[one.event] = _event(builder, one, name, attributes, scaling.get(one.event))
         start_ns = None if one.end_ns is None else starts[one.end_ns]
         builder.count(
             run=run,
@@ -100,11 +103,11 @@ def fill(builder: ProfileBuilder, counted: Sequence[Counted], metrics: Sequence[
             deviation_percent=one.deviation_percent,
         )
         if start_ns is not None and one.end_ns is not None:
-            name, unit, factor = _rate(one)
+            label, unit, factor = _rate(one, name)
             length_ns = max(1, one.end_ns - start_ns)
-            series.add(name, unit, one, None if one.value is None else float(one.value) * factor / length_ns)
+            series.add(label, unit, one, None if one.value is None else float(one.value) * factor / length_ns)
         if one.status != "ok":
-            builder.lost(f"event without a value: {one.status}", _example(one))
+            builder.lost(f"{OF_ITS_EVENT}{one.status}", _example(one))
     for metric in kept_metrics:
         if metric.rate:
             # The counter of its event tells this already.
@@ -155,15 +158,19 @@ def _without_summary(rows: Iterable[AnyPlace], key: Callable[[AnyPlace], Hashabl
     return [one for one in rows if one.end_ns is not None or key(one) not in in_intervals]
 
 
-def _event(builder: ProfileBuilder, one: Counted, scaling: float | None) -> int:
-    name, attributes = plain(one.event)
+def names_of(counted: Sequence[Counted]) -> dict[str, tuple[str, str]]:
+    """What the events are called, and their attributes, by how they were typed: two of one name would add up."""
+    typed = dict.fromkeys(one.event for one in counted)
+    return dict(zip(typed, distinct((each, "") for each in typed), strict=True))
+
+
+def _event(builder: ProfileBuilder, one: Counted, name: str, attributes: str, scaling: float | None) -> int:
     unit = unit_of(name) if one.unit == "count" else one.unit
     return builder.event(name, unit, scaling=scaling, attributes=attributes or None)
 
 
-def _rate(one: Counted) -> tuple[str, str, int]:
+def _rate(one: Counted, name: str) -> tuple[str, str, int]:
     """Name and unit of the counter of an event, and how many of it one in each nanosecond is."""
-    name = plain(one.event)[0]
     if one.unit == "ns":
         return f"{name} (CPUs)", "", 1
     if one.unit in ("count", "bytes"):
@@ -181,6 +188,8 @@ def _label(place: Place) -> str:
 
 
 def _example(one: Counted) -> str:
+    if one.status == NOT_SEEN:
+        return why_unseen(one.event)
     at = "" if one.end_ns is None else f" at {one.end_ns / NS_PER_S:.3f} s"
     of = _label(one)
     return f"{one.event}{f' of {of}' if of else ''}{at}: <{one.status}>"

@@ -12,18 +12,12 @@ Without calls, its summary:
        wait4                  4      2    41.104     0.018    10.276    28.986     66.70%
 """
 
-import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
-from ..ftrace import numbered_pieces
-
-FORMAT = "perf-trace"
-LINE = re.compile(
-    rb" *(?:\?|(\d{1,15})\.(\d{3})) \( *+(?:(\d{1,12})\.(\d{3}) ms)? *+\): ++(?:(\S.{0,30}?)/(\d{1,10}) +)?(\S.*)"
-)
-"""Milliseconds and their fraction, those of the duration, task, thread, and what it did."""
-SUMMARY = re.compile(rb" (\S.{0,30}?) \((\d{1,10})\), (\d+) events, [\d.]+%.*")
+from ...ingest.text_lines import numbered_pieces
+from .format import FORMAT as FORMAT
+from .format import LINE, SUMMARY
 
 
 def sniff(head: bytes) -> bool:

@@ -4,15 +4,16 @@ import re
 
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
+from ...domain.losses import STACK_OF_CALL
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
-from ..perf_sched.texts import decoded
-from ..trace.assembly import Dialect
-from ..trace.assembly import assembled as of_events
-from ..trace.atrace import Markers
-from ..trace.made import MadeEvents
-from ..trace.slices import Meaning, What
-from . import FORMAT, LINE, SUMMARY
+from ...ingest.perf_text.sched import decoded
+from ...ingest.trace.assembly import Dialect
+from ...ingest.trace.assembly import assembled as of_events
+from ...ingest.trace.atrace import Markers
+from ...ingest.trace.made import MadeEvents
+from ...ingest.trace.slices import Meaning, What
+from .format import FORMAT, LINE, SUMMARY
 
 SHOWN = 160
 CALL, FAULT, EVENT = "system calls", "page faults", "events"
@@ -22,7 +23,6 @@ TIME, CALLS, ERRORS = "system call time", "system calls", "errors of system call
 NO_LINE = "line that is no system call"
 NO_BEGIN = "end of a system call of which neither begin nor duration is told"
 NO_END = "system call that has ended, though nothing tells when: counted as if it took no time"
-STACK = "call stack below a system call, which is not shown"
 LOST = "events that perf trace says were lost"
 _CALL = re.compile(rb"(\w+)\((.*)\) += ?(.*)", re.DOTALL)
 _OPEN = re.compile(rb"(\w+)\((.*)\) +\.\.\.")
@@ -142,7 +142,7 @@ class Collected:
         elif lost := _LOST.fullmatch(line):
             self.lost(LOST, number, line, int(lost[1]))
         elif not _QUIET.fullmatch(line):
-            self.lost(STACK if _SYMBOL.fullmatch(line) else NO_LINE, number, line)
+            self.lost(STACK_OF_CALL if _SYMBOL.fullmatch(line) else NO_LINE, number, line)
 
     def finish(self) -> None:
         """Everything has been taken in."""

@@ -9,9 +9,9 @@ from typing import BinaryIO
 
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
-from ...domain.wire import BYTES, VARINT, Damaged, fields
+from ...ingest.wire import BYTES, VARINT, Damaged, fields
+from .format import FORMAT as FORMAT
 
-FORMAT = "perfetto-trace"
 LONGEST_BYTES = 4 << 30
 LAST_FIELD = 2000
 NUMBERS, MESSAGES = frozenset({3, 8, 10, 13, 58, 79}), frozenset({1, 2, 6, 7, 11, 12, 33, 36, 45, 50, 59, 60, 89})

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import orjson
 
-from ...domain.wire import Damaged, fields, signed
-from ..loops.compiled import COMPILED
-from ..loops.wire_columns import CONTENT, Messages, Places, messages
-from ..trace.events import Array
-from ..trace.made import NONE, MadeEvents
+from ...ingest.loops.compiled import COMPILED
+from ...ingest.loops.wire_columns import CONTENT, Messages, Places, messages
+from ...ingest.trace.events import Array
+from ...ingest.trace.made import NONE, MadeEvents
+from ...ingest.wire import Damaged, fields, signed
 from .interned import KEYS, LOCATIONS, STRINGS, Interned
 from .packets import Lost, Packets
 from .texts import decoded, real_text, texts_at

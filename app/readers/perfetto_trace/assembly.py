@@ -7,19 +7,20 @@ import numpy as np
 
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
+from ...domain.losses import PACKET
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
-from ..trace.assembly import Dialect
-from ..trace.assembly import assembled as of_events
-from ..trace.atrace import Markers
-from ..trace.events import MISSING
-from ..trace.made import MadeEvents
-from ..trace.scheduling import Scheduling
-from ..trace.scheduling import what as of_scheduling
-from ..trace.slices import Meaning, What
-from . import FORMAT
+from ...ingest.trace.assembly import Dialect
+from ...ingest.trace.assembly import assembled as of_events
+from ...ingest.trace.atrace import Markers
+from ...ingest.trace.events import MISSING
+from ...ingest.trace.made import MadeEvents
+from ...ingest.trace.scheduling import Scheduling
+from ...ingest.trace.scheduling import what as of_scheduling
+from ...ingest.trace.slices import Meaning, What
 from .clocks import clocks_of, times_of
 from .events import TrackEvents
+from .format import FORMAT
 from .kernel import KernelEvents
 from .packets import CUT_OFF, Packets, packets_of
 from .samples import CpuSamples
@@ -146,4 +147,4 @@ def _tell_others(packets: Packets, losses: _Losses) -> None:
         if sort not in ABOUT:
             called = SORTS.get(sort)
             name = f"field {sort} ({called})" if called else f"field {sort}"
-            losses.note(f"packet whose content is not shown: {name}", f"packet {at + 1}", count)
+            losses.note(f"{PACKET}{name}", f"packet {at + 1}", count)

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..loops.wire_columns import distinct, messages
-from ..trace.events import MISSING, Array
+from ...ingest.loops.wire_columns import distinct, messages
+from ...ingest.trace.events import MISSING, Array
 from .packets import CLOCK, CLOCKS, DEFAULTS, TIME, Lost, Packets
 
 UNSIGNED = 0xFFFF_FFFF_FFFF_FFFF

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..loops.hashing import coded
-from ..loops.wire_columns import messages, numbers_in
-from ..trace.events import Array
-from ..trace.thread_states import UNKNOWN_TASK
+from ...ingest.loops.hashing import coded
+from ...ingest.loops.wire_columns import messages, numbers_in
+from ...ingest.trace.events import Array
+from ...ingest.trace.thread_states import UNKNOWN_TASK
 from .texts import Place, texts_at
 
 SWITCH_TIME, SWITCH_STATE, SWITCH_TASK, COMMS, SWITCH_COMM, WAKE_TIME, WAKE_TASK = 1, 2, 3, 5, 6, 7, 8

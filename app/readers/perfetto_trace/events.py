@@ -5,9 +5,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..loops.wire_columns import Messages, distinct, messages
-from ..trace.events import MISSING, Array
-from ..trace.made import NONE, MadeEvents
+from ...domain.losses import PART_OF_EVENT
+from ...ingest.loops.wire_columns import Messages, distinct, messages
+from ...ingest.trace.events import MISSING, Array
+from ...ingest.trace.made import NONE, MadeEvents
 from .arguments import ANNOTATION, LOCATION, LOCATION_ID, Arguments
 from .clocks import UNSIGNED
 from .interned import CATEGORIES, NAMES, Interned
@@ -28,7 +29,6 @@ _PARTS = (
 _LEFT = (1, 2, 8, 17, 20)
 """Fields that tell what a thread's own clock showed."""
 NO_NAME = "unnamed"
-PART = "part of a track event that is not shown"
 NO_VALUE = "counter without a number that can be"
 WITH_ID = tuple(b"benSTpFstf")
 """Letters of events that have an id."""
@@ -58,7 +58,9 @@ class TrackEvents:
         events = messages(data, spans, _PARTS, _LEFT, (ANNOTATION, *FLOWS, *ENDING_FLOWS))
         others = np.flatnonzero((events.other != 0) | (events.bad != 0))
         if len(others):
-            self.lost(PART, f"packet {int(packet[others[0]]) + 1}, field {int(events.other[others[0]])}", len(others))
+            self.lost(
+                PART_OF_EVENT, f"packet {int(packet[others[0]]) + 1}, field {int(events.other[others[0]])}", len(others)
+            )
         generation, time = packets.generation[packet], self.times[packet]
         told = np.flatnonzero((time == MISSING) & events.has(ABSOLUTE_US))
         time[told] = events.number(ABSOLUTE_US)[told] * 1000

@@ -4,10 +4,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ..loops.hashing import Index, coded
-from ..loops.wire_columns import messages
-from ..trace.events import Array
-from ..trace.made import NONE
+from ...ingest.loops.hashing import Index, coded
+from ...ingest.loops.wire_columns import messages
+from ...ingest.trace.events import Array
+from ...ingest.trace.made import NONE
 from .packets import Packets
 from .texts import Place, texts_at
 

@@ -5,13 +5,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..loops.hashing import coded
-from ..loops.wire_columns import Messages, distinct, messages
-from ..trace.atrace import Markers
-from ..trace.events import Array
-from ..trace.made import MadeEvents
-from ..trace.scheduling import Scheduling
-from ..trace.thread_states import UNKNOWN_TASK, state_of_bits
+from ...domain.losses import KERNEL_EVENT, NO_MARK
+from ...ingest.loops.hashing import coded
+from ...ingest.loops.wire_columns import Messages, distinct, messages
+from ...ingest.trace.atrace import Markers
+from ...ingest.trace.events import Array
+from ...ingest.trace.made import MadeEvents
+from ...ingest.trace.scheduling import Scheduling
+from ...ingest.trace.thread_states import UNKNOWN_TASK, state_of_bits
 from .compact import compact_of
 from .packets import FTRACE, Lost, Packets
 from .texts import texts_at
@@ -19,10 +20,8 @@ from .tracks import Names
 
 TIME, TASK, PRINT, SWITCH, FREQUENCY, IDLE, WAKEUP, WAKING, NEW, RENAME = 1, 2, 3, 4, 11, 13, 17, 20, 114, 236
 _WANTED = (TIME, TASK, PRINT, SWITCH, FREQUENCY, IDLE, WAKEUP, WAKING, NEW, RENAME)
-NOT_SHOWN = "event of the kernel of a sort that is not shown"
 DAMAGED = "event of the kernel that is damaged"
 LOST_EVENTS = "bundle of events of the kernel before which some were lost"
-NO_MARK = "text in the kernel's trace that is no mark"
 ACTIVE = 4294967295
 """How the kernel calls the state of a CPU that does not idle."""
 
@@ -61,7 +60,7 @@ class KernelEvents:
         others = np.flatnonzero(events.other != 0)
         if len(others):
             which = sorted(set(events.other[others].tolist()))
-            self.lost(NOT_SHOWN, f"fields {', '.join(map(str, which[:20]))} of FtraceEvent", len(others))
+            self.lost(KERNEL_EVENT, f"fields {', '.join(map(str, which[:20]))} of FtraceEvent", len(others))
         self._switches(events, time, cpu)
         self._wakes(events, time)
         self._marks(events, time)

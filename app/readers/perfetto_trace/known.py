@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ..loops.compiled import lean
-from ..trace.events import Array
-from ..trace.interning import Table, grown, interned, table
-from ..trace.masks import PAD
+from ...ingest.loops.compiled import lean
+from ...ingest.trace.events import Array
+from ...ingest.trace_json.interning import Table, grown, interned, table
+from ...ingest.trace_json.masks import PAD
 
 TEXTS = 1 << 10
 TEXT_BYTES = 1 << 16

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from ..loops.wire_columns import Messages, distinct, messages
-from ..trace.events import MISSING, Array
-from ..trace.made import NONE
+from ...ingest.loops.wire_columns import Messages, distinct, messages
+from ...ingest.trace.events import MISSING, Array
+from ...ingest.trace.made import NONE
 from .interned import NAMES, Interned
 from .packets import Packets
 from .texts import Place

@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 import zstandard
 
-from ..loops.compiled import compiled
-from ..loops.hashing import coded
-from ..loops.wire_columns import Messages, Places, messages
-from ..trace.events import Array
+from ...ingest.loops.compiled import compiled
+from ...ingest.loops.hashing import coded
+from ...ingest.loops.wire_columns import Messages, Places, messages
+from ...ingest.trace.events import Array
 
 FTRACE, TREE, CHROME, CLOCKS, TIME, SEQUENCE, TRACK_EVENT, INTERNED, FLAGS = 1, 2, 5, 6, 8, 10, 11, 12, 13
 CLEARED, DROPPED, THREAD, SYSTEM, COMPRESSED, CLOCK, DEFAULTS, TRACK, ZSTD = 41, 42, 44, 45, 50, 58, 59, 60, 133

@@ -6,12 +6,12 @@ import numpy as np
 
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import FrameKind
-from ...domain.wire import Damaged, fields, unpacked
-from ..loops.wire_columns import messages
-from ..perf_script.grammar import kind_of
-from ..trace.events import MISSING, Array
-from ..trace.made import NONE
-from ..trace.phases import FARTHEST_NS
+from ...ingest.loops.wire_columns import messages
+from ...ingest.perf_text.grammar import kind_of
+from ...ingest.trace.events import MISSING, Array
+from ...ingest.trace.made import NONE
+from ...ingest.trace.phases import FARTHEST_NS
+from ...ingest.wire import Damaged, fields, unpacked
 from .interned import Interned
 from .packets import SAMPLE, Lost, Packets
 from .tracks import Names

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...domain.wire import BYTES, Damaged, signed
-from ...domain.wire import fields as wire_fields
+from ...ingest.wire import BYTES, Damaged, signed
+from ...ingest.wire import fields as wire_fields
 from .packets import SYSTEM, THREAD, TRACK, TREE, Lost, Packets
 
 DEEPEST = 50

@@ -9,16 +9,10 @@ from typing import Any, BinaryIO
 
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
-from ...domain.wire import BYTES, VARINT, Damaged, fields, read_varint
+from ...ingest.wire import BYTES, VARINT, Damaged, fields, read_varint
+from .format import FORMAT as FORMAT
 
-FORMAT = "pprof"
 LONGEST_BYTES = (1 << 31) - 1
-CUT_OFF = "bytes that are no pprof: the file is cut off or damaged there, and what follows is lost"
-NO_VALUES = "sample whose values are not one for each type"
-NO_LOCATION = "sample whose stack names a location that is not in the file"
-NO_FUNCTION = "location whose function is not in the file"
-LABELS = "label of a sample, which has no place here"
-NEGATIVE = "sample with a value below zero"
 
 _Shape = dict[int, tuple[int, ...]]
 _NUMBER, _CONTENT, _PACKED = (VARINT,), (BYTES,), (VARINT, BYTES)

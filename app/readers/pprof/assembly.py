@@ -7,10 +7,10 @@ import numpy as np
 from ...domain.builder import TOO_HEAVY, ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
-from ..loops.hashing import Array
-from ..loops.wire_columns import Messages, messages, numbers_in
-from . import CUT_OFF, FORMAT, NEGATIVE, NO_LOCATION, NO_VALUES
+from ...ingest.loops.hashing import Array
+from ...ingest.loops.wire_columns import Messages, messages, numbers_in
 from .code import Code
+from .format import CUT_OFF, FORMAT, NEGATIVE, NO_LOCATION, NO_VALUES
 from .stacks import Stacks
 from .texts import Texts
 from .threads import Threads

@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from ...domain.builder import UNKNOWN_NAMES, ProfileBuilder, display_name
 from ...domain.tables import SCHEMAS, FrameKind
-from ..loops.hashing import Array, Index, coded, numbered
-from ..loops.wire_columns import Messages, messages
-from . import NO_FUNCTION
+from ...ingest.loops.hashing import Array, Index, coded, numbered
+from ...ingest.loops.wire_columns import Messages, messages
+from .format import NO_FUNCTION
 from .texts import Texts
 
 UNKNOWN = "[unknown]"

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ..loops.compiled import compiled
-from ..loops.hashing import FACTOR, Array, grown, place
+from ...ingest.loops.compiled import compiled
+from ...ingest.loops.hashing import FACTOR, Array, grown, place
 from .code import Code
 
 

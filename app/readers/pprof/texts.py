@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from ..loops.hashing import Array
+from ...ingest.loops.hashing import Array
 
 
 class Texts:

@@ -3,9 +3,9 @@
 import numpy as np
 
 from ...domain.builder import ProfileBuilder
-from ..loops.hashing import Array, coded
-from ..loops.wire_columns import Places, messages
-from . import LABELS
+from ...domain.losses import LABELS
+from ...ingest.loops.hashing import Array, coded
+from ...ingest.loops.wire_columns import Places, messages
 from .code import distinct
 from .texts import Texts
 

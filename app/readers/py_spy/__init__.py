@@ -16,9 +16,9 @@ from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
-from ..collapsed import MAX_WEIGHT, NO_STACK, blocks, is_binary
-from ..grammar_share import judged
-from ..perf_script.grammar import shown, text
+from ...ingest.grammar_share import judged
+from ...ingest.perf_text.grammar import shown, text
+from ...ingest.text_lines import MAX_WEIGHT, NO_STACK, blocks, is_binary
 
 FORMAT = "py-spy"
 NO_FRAMES = "stack without a frame: it counts in totals, and is in no flame graph"

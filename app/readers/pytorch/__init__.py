@@ -4,7 +4,7 @@ import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
-from ..trace.sniff import looks_like_trace, top_keys
+from ...ingest.trace_json.sniff import looks_like_trace, top_keys
 
 FORMAT = "pytorch"
 _KEYS = frozenset({"schemaVersion", "deviceProperties", "distributedInfo", "baseTimeNanoseconds", "record_shapes"})
@@ -26,8 +26,8 @@ def sniff(head: bytes) -> bool:
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a trace. `source` names it in messages. Raises UnreadableInput where no event is in it."""
     # What is compiled is loaded where something is read, and nowhere else.
-    from ..trace.assembly import assembled
-    from ..trace.dialects import PYTORCH
-    from ..trace.read import read_events
+    from ...ingest.trace.assembly import assembled
+    from ...ingest.trace.dialects import PYTORCH
+    from ...ingest.trace_json.read import read_events
 
     return assembled(read_events(stream), source, getattr(stream, "defect", None), PYTORCH)

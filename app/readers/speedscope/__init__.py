@@ -7,8 +7,8 @@ import orjson
 
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
+from .format import FORMAT as FORMAT
 
-FORMAT = "speedscope"
 MOST_BYTES = 2 << 30
 _SCHEMA = re.compile(rb'"\$schema"\s*:\s*"https?://(?:www\.)?speedscope\.app/')
 _PARTS = re.compile(rb'"shared"\s*:\s*\{\s*"frames"\s*:')

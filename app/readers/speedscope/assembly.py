@@ -15,11 +15,11 @@ from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
-from ..trace.assembly import Dialect
-from ..trace.assembly import assembled as of_events
-from ..trace.made import NONE, MadeEvents
-from ..trace.slices import Meaning, What
-from . import FORMAT
+from ...ingest.trace.assembly import Dialect
+from ...ingest.trace.assembly import assembled as of_events
+from ...ingest.trace.made import NONE, MadeEvents
+from ...ingest.trace.slices import Meaning, What
+from .format import FORMAT
 
 TIMES = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 1_000_000_000}
 UNITS = {"bytes": "bytes", "none": "count"}

@@ -1,4 +1,4 @@
-// Colours of frames. Every colour comes from a custom property of static/css/flamegraph.css; app/exporters/palette.py
+// Colours of frames. Every colour comes from a custom property of static/css/flamegraph.css; app/charts/palette.py
 // has the same values and the same choice of shade, so that the picture on the page and the SVG agree.
 
 export const SHADES = 12;

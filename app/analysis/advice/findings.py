@@ -1,0 +1,167 @@
+"""Advice: what a trace shows that could be better, each with its evidence in numbers, where to look, and what to do.
+
+A rule is one function of `advice_evidence` and one row of `advice_rules`. It yields nothing where the data cannot
+support it, and nothing below its threshold, which may be set. A finding states what was measured and the threshold that
+it passed.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from ...domain.errors import InvalidRequest
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ..core.affected import affected
+from ..core.remember import remembered
+from ..core.schema import Column, frame
+from ..core.slices import has_clock
+from .model import Advice, Evidence, Finding, Rule
+from .rules import RULES
+
+COLUMNS = (
+    Column("rule", "", "The key of the rule, by which its threshold is set."),
+    Column("title", "", "What was found."),
+    Column("severity", "", "high, medium or low: by how much of the time it is about; none where advice is withheld."),
+    Column("rank", "", "The rank it was found on, of several the worst; missing where it is about all.", "Int64"),
+    Column("ranks", "", "All ranks it was found on, as 0–3, 7; missing where it is about all, or there is one only."),
+    Column("measured", "", "What was measured, in `unit`.", "float64"),
+    Column("threshold", "", "From where on the rule speaks, in `unit`.", "float64"),
+    Column("unit", "", "%, µs, bytes or empty for a count."),
+    Column("evidence", "", "The numbers behind it."),
+    Column("advice", "", "What to do."),
+    Column("page", "", "The page of the result where to look."),
+)
+INSTEAD = "Copy the file again, or record again and let the program and its profiler end by themselves."
+"""What to do where advice is withheld."""
+
+
+def advices(profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None) -> list[Advice]:
+    """What is advised, the most serious first; nothing where advice is withheld. thresholds: of rules by their keys, in
+    place of their own."""
+    found: list[Advice] = []
+    if withheld(profile):
+        return found
+    for rule, findings in _judged(profile, selection):
+        threshold = (thresholds or {}).get(rule.key, rule.threshold)
+        found += _merged(rule, threshold, [one for one in findings if rule.speaks(one.measured, threshold)])
+    order = {"high": 0, "medium": 1, "low": 2}
+    return sorted(found, key=lambda one: (order[one.severity], -(one.finding.share or 0)))
+
+
+def withheld(profile: Profile) -> str:
+    """Why nothing is advised, empty where something may be: shares and idle times of a part are none of the whole."""
+    state = affected(profile)
+    if state.complete or not has_clock(profile):
+        return ""
+    return (
+        f"{' '.join(state.reasons) or 'The recording is not complete.'} Every rule compares shares of the whole "
+        "recording, which cannot be known from a part of it."
+    )
+
+
+def _merged(rule: Rule, threshold: float, findings: list[Finding]) -> list[Advice]:
+    """One piece of advice for all ranks on which a rule found the same; for one rank, a piece for each finding."""
+    ranked = [one for one in findings if one.rank is not None]
+    if len({one.rank for one in ranked}) < 2:
+        return [Advice(rule, one, threshold) for one in findings]
+    worst = max(ranked, key=lambda one: (one.share or 0.0, -one.measured if rule.below else one.measured))
+    others = tuple(one for one in ranked if one is not worst)
+    return [
+        Advice(rule, worst, threshold, others),
+        *(Advice(rule, one, threshold) for one in findings if one.rank is None),
+    ]
+
+
+def _judged(profile: Profile, selection: Selection) -> Iterator[tuple[Rule, tuple[Finding, ...]]]:
+    """Each rule, and what it finds, whatever the threshold."""
+    if has_clock(profile):
+        evidence = Evidence(profile, selection)
+        for rule in RULES:
+            yield rule, remembered(profile, _key(rule.key, evidence.selection), partial(_findings, rule, evidence))
+
+
+def _key(rule: str, selection: Selection) -> tuple[object, ...]:
+    return "findings", rule, selection
+
+
+def _findings(rule: Rule, evidence: Evidence) -> tuple[Finding, ...]:
+    return tuple(rule.judge(evidence))
+
+
+def told_of_whole(profile: Profile) -> bytes:
+    """What all rules find in the whole, to be kept: JSON."""
+    found = {rule.key: [asdict(one) for one in findings] for rule, findings in _judged(profile, Selection())}
+    return json.dumps(found, default=float).encode()
+
+
+def remember_whole(profile: Profile, told: bytes) -> None:
+    """Have a profile remember what `told_of_whole` gave. Raises KeyError, TypeError, ValueError for what is none of
+    it."""
+    for rule, rows in json.loads(told).items():
+        pairs = [row | {"query": tuple((word, value) for word, value in row["query"])} for row in rows]
+        findings = tuple(Finding(**row) for row in pairs)
+        remembered(profile, _key(rule, Selection()), partial(tuple, findings), pin=True)
+
+
+def advice(profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None) -> pd.DataFrame:
+    """One row for each finding; the most serious first. Where advice is withheld, one row that says why."""
+    why = withheld(profile)
+    if not why:
+        return frame_of(advices(profile, selection, thresholds))
+    values: dict[str, Any] = {
+        "rule": "withheld",
+        "title": "Advice is withheld",
+        "severity": "none",
+        "rank": None,
+        "ranks": None,
+        "measured": math.nan,
+        "threshold": math.nan,
+        "unit": "",
+        "evidence": why,
+        "advice": INSTEAD,
+        "page": "losses",
+    }
+    return frame(COLUMNS, {name: [value] for name, value in values.items()})
+
+
+def frame_of(found: list[Advice]) -> pd.DataFrame:
+    """Findings as a table."""
+    return frame(
+        COLUMNS,
+        {
+            "rule": [one.rule.key for one in found],
+            "title": [one.rule.title for one in found],
+            "severity": [one.severity for one in found],
+            "rank": [one.finding.rank for one in found],
+            "ranks": [one.ranks or None for one in found],
+            "measured": [float(one.finding.measured) for one in found],
+            "threshold": [float(one.threshold) for one in found],
+            "unit": [one.rule.unit for one in found],
+            "evidence": [one.evidence for one in found],
+            "advice": [one.finding.advice or one.rule.advice for one in found],
+            "page": [one.rule.page for one in found],
+        },
+    )
+
+
+def thresholds_of(given: Mapping[str, str]) -> dict[str, float]:
+    """Thresholds by the keys of rules, from the words of a query. Raises InvalidRequest for what is no number."""
+    found = {}
+    for rule in RULES:
+        text = given.get(rule.key, "").strip()
+        if not text:
+            continue
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        if not 0 <= value < 1e15:
+            raise InvalidRequest(f"The threshold {rule.key} is a number from 0, not {text[:40]!r}.", rule.key)
+        found[rule.key] = value
+    return found

@@ -1,0 +1,186 @@
+"""What a rule of advice is, what it is given, and what it finds."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...domain.listing import ranges_of, ranges_text
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.units import quantity
+from ..core.picking import threads_of
+from ..core.schema import records
+from ..distributed import communication
+from ..memory import allocations as memory
+from ..ml import devices, graphs, idle, kernels, launches, operators, steps
+
+Row = dict[str, Any]
+
+
+HIGH, MEDIUM = 25.0, 10.0
+"""From how many percent of the time a finding is of high or of medium severity."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a rule found. measured: in the rule's unit. share: of the time that it is about, in percent; None where that
+    is not what it is about. evidence: a sentence with numbers. advice: where the rule's own is not enough."""
+
+    measured: float
+    evidence: str
+    share: float | None = None
+    rank: int | None = None
+    advice: str = ""
+    query: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule. key: as in addresses. meaning: what the threshold is compared with. below: it speaks below the threshold,
+    not from it on. page: where to look. judge: its findings, given what tables say; also those that the threshold
+    leaves out."""
+
+    key: str
+    title: str
+    threshold: float
+    unit: str
+    meaning: str
+    page: str
+    judge: Callable[["Evidence"], Iterator[Finding]]
+    advice: str
+    below: bool = False
+
+    def amount(self, value: float) -> str:
+        """Something measured, with its unit."""
+        if self.unit == "bytes":
+            return quantity(value, "bytes").text
+        return f"{value:,.3g}{f' {self.unit}' if self.unit else ''}"
+
+    def speaks(self, measured: float, threshold: float) -> bool:
+        """Whether something measured passes the threshold."""
+        return measured < threshold if self.below else measured >= threshold
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A finding that passed the threshold of its rule. others: the same on other ranks, of which it is the worst.
+    severity: high, medium or low."""
+
+    rule: Rule
+    finding: Finding
+    threshold: float
+    others: tuple[Finding, ...] = ()
+
+    @property
+    def ranks(self) -> str:
+        """All ranks it was found on, as "0–3, 7"; empty for none."""
+        found = {one.rank for one in (self.finding, *self.others) if one.rank is not None}
+        return ranges_text(ranges_of(sorted(found)))
+
+    @property
+    def evidence(self) -> str:
+        """The numbers behind it, of several ranks those of the worst and how the others' compare."""
+        if not self.others:
+            return self.finding.evidence
+        count = len({one.rank for one in self.others} - {self.finding.rank})
+        measured = [one.measured for one in self.others]
+        low, high = (self.rule.amount(value) for value in (min(measured), max(measured)))
+        between = low if low == high else f"{low} to {high}"
+        return (
+            f"Rank {self.finding.rank}: {self.finding.evidence} "
+            f"The same on {count:,} other rank{'s' * (count != 1)} ({between})."
+        )
+
+    @property
+    def severity(self) -> str:
+        share = self.finding.share
+        if share is None:
+            return "medium"
+        return "high" if share >= HIGH else "medium" if share >= MEDIUM else "low"
+
+
+class Evidence:
+    """The tables of a profile under a selection, each worked out when a rule first asks for it."""
+
+    def __init__(self, profile: Profile, selection: Selection) -> None:
+        self.profile = profile
+        self.selection = selection.only(event=None)
+
+    @cached_property
+    def steps(self) -> list[Row]:
+        return self._rows(steps.steps)
+
+    @cached_property
+    def devices(self) -> list[Row]:
+        return self._rows(devices.devices)
+
+    @cached_property
+    def idle(self) -> list[Row]:
+        """Of whole devices, not of their streams."""
+        return [row for row in self._rows(idle.idle) if row["stream"] is None]
+
+    @cached_property
+    def launches(self) -> list[Row]:
+        return self._rows(launches.launches)
+
+    @cached_property
+    def graphs(self) -> list[Row]:
+        return self._rows(graphs.graphs)
+
+    @cached_property
+    def copies(self) -> list[Row]:
+        return self._rows(kernels.copies)
+
+    @cached_property
+    def kernels(self) -> list[Row]:
+        return self._rows(kernels.kernels)
+
+    @cached_property
+    def operators(self) -> list[Row]:
+        return self._rows(operators.operators)
+
+    @cached_property
+    def communication(self) -> list[Row]:
+        return self._rows(communication.communication)
+
+    @cached_property
+    def collectives(self) -> list[Row]:
+        return self._rows(communication.collectives)
+
+    @cached_property
+    def stragglers(self) -> list[Row]:
+        return self._rows(communication.stragglers)
+
+    @cached_property
+    def memory(self) -> list[Row]:
+        return self._rows(memory.memory)
+
+    def _rows(self, table: Callable[[Profile, Selection], pd.DataFrame]) -> list[Row]:
+        """A table; without ranks where there is one only, whether or not it has a number."""
+        rows = records(table(self.profile, self.selection))
+        return rows if self.several else [{**row, "rank": None} for row in rows]
+
+    @cached_property
+    def several(self) -> bool:
+        """Whether there are several ranks."""
+        return len(np.unique(threads_of(self.profile).rank)) > 1
+
+    def rank_of(self, rank: int) -> int | None:
+        """A rank (-1: none) as rows have it."""
+        return rank if self.several and rank >= 0 else None
+
+    def of_ranks(self, rows: list[Row]) -> dict[int | None, list[Row]]:
+        """Rows by rank, in order of the ranks."""
+        found: dict[int | None, list[Row]] = {}
+        for row in sorted(rows, key=lambda row: -1 if row["rank"] is None else row["rank"]):
+            found.setdefault(row["rank"], []).append(row)
+        return found
+
+    @cached_property
+    def time_us(self) -> dict[int | None, float]:
+        """How long all steps of each rank took together."""
+        return {rank: sum(row["total_us"] for row in rows) for rank, rows in self.of_ranks(self.steps).items()}

@@ -1,0 +1,184 @@
+"""What changed between two results in what was counted (perf stat), event by event.
+
+A count is exact, a sampled total is an estimate of which the error depends on how it was sampled: the two are never
+subtracted from each other. Several executions of a command are compared by their means.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import texts
+from ..core.measured import Measured, best_total, counted, note_of, sampled, total_of
+from ..core.picking import event_names
+from ..core.schema import Column, frame
+
+NOT_COMPARED = "not compared"
+COUNTED, SAMPLED, ABSENT = "counted", "sampled", "absent"
+_SPREAD = "The standard deviation of {0} as a mean over repeated runs, as a share of it; missing for a single run."
+COLUMNS = (
+    Column("event", "", "What was measured."),
+    Column("unit", "", "The unit of base, other and delta: count, ns, bytes or perf's own word."),
+    Column(
+        "status", "", f"grew, shrank or same; “{NOT_COMPARED}” where the two values are not alike, or one is not known."
+    ),
+    Column("base", "event", "Its value in the base: of several runs their mean; missing where it has none.", "number"),
+    Column("other", "event", "Its value in the other.", "number"),
+    Column("delta", "event", "The other's less the base's; missing where they are not compared.", "number"),
+    Column("delta_percent", "%", "delta as a share of the base's value.", "Float64"),
+    Column("ratio", "", "The other's value ÷ the base's.", "Float64"),
+    Column("base_deviation_percent", "%", _SPREAD.format("base"), "Float64"),
+    Column("other_deviation_percent", "%", _SPREAD.format("other"), "Float64"),
+    Column(
+        "within_spread",
+        "",
+        "Whether delta is smaller than twice its own standard deviation, which follows from those of both; missing "
+        "where either is not known.",
+        "boolean",
+    ),
+    Column("base_source", "", "How the base measured it: counted, sampled or absent."),
+    Column("other_source", "", "How the other measured it."),
+    Column("note", "", "Why they are not compared, or what else to know of the values."),
+)
+
+
+@dataclass(frozen=True)
+class _Value:
+    """An event on one side. deviation: of the value (not a share), None where it is not known."""
+
+    source: str = ABSENT
+    unit: str = ""
+    value: int | float | None = None
+    deviation: float | None = None
+    status: str = ""
+    missing: int = 0
+
+
+def has_counts(profile: Profile) -> bool:
+    """Whether anything in it was counted."""
+    return bool(profile.counts.num_rows)
+
+
+def only_counted(profile: Profile) -> bool:
+    """Whether all it tells was counted: nothing was sampled or traced."""
+    return has_counts(profile) and not profile.samples.num_rows and not profile.slices.num_rows
+
+
+def count_differences(
+    base: Profile, other: Profile, base_selection: Selection, other_selection: Selection
+) -> pd.DataFrame:
+    """One row for each event that was counted in either, in the order of the other.
+
+    An event that was counted on one side and sampled on the other has a row that says so, without a difference.
+    """
+    before, after = _values(base, base_selection), _values(other, other_selection)
+    names = [
+        name
+        for name in dict.fromkeys([*after, *before])
+        if COUNTED in (before.get(name, _Value()).source, after.get(name, _Value()).source)
+    ]
+    pairs = [(before.get(name, _Value()), after.get(name, _Value())) for name in names]
+    deltas = [_delta(b, a) for b, a in pairs]
+    return frame(
+        COLUMNS,
+        {
+            "event": names,
+            "unit": [a.unit or b.unit for b, a in pairs],
+            "status": [_status(b, a, delta) for (b, a), delta in zip(pairs, deltas, strict=True)],
+            "base": [b.value for b, _ in pairs],
+            "other": [a.value for _, a in pairs],
+            "delta": deltas,
+            "delta_percent": [
+                100 * delta / b.value if delta is not None and b.value else None
+                for (b, _), delta in zip(pairs, deltas, strict=True)
+            ],
+            "ratio": [
+                a.value / b.value if delta is not None and b.value and a.value is not None else None
+                for (b, a), delta in zip(pairs, deltas, strict=True)
+            ],
+            "base_deviation_percent": [_share(b) for b, _ in pairs],
+            "other_deviation_percent": [_share(a) for _, a in pairs],
+            "within_spread": [_within(b, a, delta) for (b, a), delta in zip(pairs, deltas, strict=True)],
+            "base_source": [b.source for b, _ in pairs],
+            "other_source": [a.source for _, a in pairs],
+            "note": [_note(b, a) or None for b, a in pairs],
+        },
+    )
+
+
+def _values(profile: Profile, selection: Selection) -> dict[str, _Value]:
+    """By the name of an event: what was counted, and only where nothing was, what was sampled."""
+    names, units = event_names(profile), texts(profile.events, "unit")
+    rows: dict[int, list[Measured]] = {}
+    for row in counted(profile, selection):
+        rows.setdefault(row.event, []).append(row)
+    found = {names[event]: _counted(mine, units[event]) for event, mine in rows.items()}
+    samples: dict[int, list[Measured]] = {}
+    if profile.samples.num_rows:
+        for row in sampled(profile, selection):
+            samples.setdefault(row.event, []).append(row)
+    for event, mine in samples.items():
+        # Samples of a rare event may tell no total.
+        found.setdefault(names[event], _Value(SAMPLED, units[event], best_total(mine), status=note_of(mine) or "ok"))
+    return found
+
+
+def _counted(rows: list[Measured], unit: str) -> _Value:
+    by_run: dict[int | None, list[Measured]] = {}
+    for row in rows:
+        by_run.setdefault(row.run, []).append(row)
+    known = [total for mine in by_run.values() if (total := total_of(row.value for row in mine)) is not None]
+    missing = sum(row.missing if row.value is not None else max(1, row.missing) for row in rows)
+    if not known:
+        return _Value(COUNTED, unit, status=rows[0].status or "", missing=missing)
+    if len(known) > 1:
+        deviation = float(np.std(known, ddof=1)) / math.sqrt(len(known))
+        return _Value(COUNTED, unit, sum(known) / len(known), deviation, "ok", missing)
+    # perf prints the deviation of each row, and none of a sum of several.
+    share = rows[0].deviation_percent if len(rows) == 1 else None
+    return _Value(COUNTED, unit, known[0], None if share is None else abs(known[0]) * share / 100, "ok", missing)
+
+
+def _delta(base: _Value, other: _Value) -> int | float | None:
+    if base.source != other.source or base.unit != other.unit or base.value is None or other.value is None:
+        return None
+    return other.value - base.value
+
+
+def _status(base: _Value, other: _Value, delta: int | float | None) -> str:
+    if delta is not None:
+        return "grew" if delta > 0 else "shrank" if delta < 0 else "same"
+    return NOT_COMPARED
+
+
+def _share(value: _Value) -> float | None:
+    return None if value.deviation is None or not value.value else 100 * value.deviation / abs(value.value)
+
+
+def _within(base: _Value, other: _Value, delta: int | float | None) -> bool | None:
+    if delta is None or base.deviation is None or other.deviation is None:
+        return None
+    return abs(delta) <= 2 * math.hypot(base.deviation, other.deviation)
+
+
+def _note(base: _Value, other: _Value) -> str:
+    notes = []
+    if {base.source, other.source} == {COUNTED, SAMPLED}:
+        notes.append(
+            f"{base.source} in the base, {other.source} in the other: a sampled total is an estimate, so they are not "
+            "compared; count both with perf stat"
+        )
+    elif ABSENT not in (base.source, other.source) and base.unit != other.unit:
+        notes.append(f"{base.unit} in the base, {other.unit} in the other: they are not compared")
+    for side, value in (("base", base), ("other", other)):
+        if value.source == COUNTED and value.value is None:
+            notes.append(f"{value.status or 'not counted'} in the {side}")
+        elif value.source == ABSENT:
+            notes.append(f"not recorded in the {side}")
+        elif value.missing:
+            notes.append(f"{value.missing:,} intervals or CPUs of the {side} were not counted")
+    return "; ".join(notes)

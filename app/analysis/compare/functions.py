@@ -1,0 +1,269 @@
+"""What changed between two profiles, function by function or stack by stack."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...domain.calltree import totals
+from ...domain.errors import InvalidRequest
+from ...domain.event_names import SAMPLED_ONLY
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import ROOT, texts
+from ..core.functions import functions_of
+from ..core.measured import guessed_events
+from ..core.picking import event_names
+from ..core.piles import call_weights
+from ..core.sampled import FEW, call_samples
+from ..core.schema import Column, frame
+from ..stacks.hotspots import function_weights, percent
+from ..stacks.reshaping import call_tree
+from ..stacks.shapes import shape_of
+from .matching import NOWHERE, function_map, paired_events, places_of
+
+Array = np.ndarray[Any, Any]
+BY = ("function", "stack")
+FEW_SAMPLES = "few"
+STATUSES = ("grew", "shrank", "appeared", "vanished", "same", FEW_SAMPLES)
+UNKNOWN = -1
+"""As a number of samples: the weights are not sampled."""
+_DELTA = "What {0} grew by: the other's less the base's, the base scaled first where the comparison is normalized; "
+_DELTA += f"missing for an event that was {SAMPLED_ONLY}."
+COLUMNS = (
+    Column("name", "", "The function's name; by stack, the names of all frames from the outermost, joined by “;”."),
+    Column("module", "", "The program or library the function is in; by stack, that of the innermost frame."),
+    Column("event", "", "What was measured, as the other profile names it."),
+    Column("unit", "", "The unit of the weights: count, ns or bytes."),
+    Column(
+        "status",
+        "",
+        "grew, shrank, appeared, vanished or same, by total and where that is the same by self; few where it differs, "
+        f"and both have fewer than {FEW} samples of it, which do not tell.",
+    ),
+    Column("base_self", "event", "Weight in the base of the function itself, as measured, where known.", "Int64"),
+    Column("other_self", "event", "Weight in the other of the function itself, as measured, where known.", "Int64"),
+    Column("delta_self", "event", _DELTA.format("self"), "Int64"),
+    Column(
+        "base_total",
+        "event",
+        "Weight in the base of the function and all it called, where known.",
+        "Int64",
+    ),
+    Column(
+        "other_total",
+        "event",
+        "Weight in the other of the function and all it called, where known.",
+        "Int64",
+    ),
+    Column("delta_total", "event", _DELTA.format("total"), "Int64"),
+    Column("base_self_percent", "%", "base_self as a share of all that is selected in the base.", "float64"),
+    Column("other_self_percent", "%", "other_self as a share of all that is selected in the other.", "float64"),
+    Column(
+        "delta_self_percent",
+        "%",
+        "delta_self as a share of all that is selected in the base, scaled where the comparison is normalized: then it "
+        "is the difference of the two shares, in percentage points.",
+        "float64",
+    ),
+    Column("base_total_percent", "%", "base_total as a share of all that is selected in the base.", "float64"),
+    Column("other_total_percent", "%", "other_total as a share of all that is selected in the other.", "float64"),
+    Column("delta_total_percent", "%", "delta_total as a share of the same as delta_self_percent.", "float64"),
+    Column("base_samples", "", "Samples behind base_total; missing where weights are not sampled.", "Int64"),
+    Column("other_samples", "", "Samples behind other_total; missing where weights are not sampled.", "Int64"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """What is compared, on one side. own, total: int64 by item; whole: all that is selected. own_samples,
+    total_samples: how many samples these are of, UNKNOWN where they are not sampled."""
+
+    own: Array
+    total: Array
+    whole: int
+    own_samples: Array
+    total_samples: Array
+
+
+def differences(
+    base: Profile,
+    other: Profile,
+    base_selection: Selection,
+    other_selection: Selection,
+    by: str = "function",
+    normalise: bool = True,
+    status_of: str | None = None,
+) -> pd.DataFrame:
+    """One row for each event and function (or stack) that has any weight in either; the greatest change of self first.
+
+    Functions are the same when display name and module are. Stacks are the same when all their functions are; those
+    at which a sample ends in either profile have a row. normalise: the base is multiplied by Σ other / Σ base of the
+    event, so that runs of different length compare by share and the deltas of all selves add up to zero (but for
+    rounding and samples without a stack); where either sum is zero nothing is scaled. Events: those selected, else
+    all that both have; those sampled, not counted, are compared by share in any case. `invert` changes nothing, and
+    `recursion` only what a stack is.
+
+    status_of: "self" or "total", where that alone is shown and the status is to tell of it; None: as the column says.
+
+    Raises InvalidRequest where there is no event to compare.
+    """
+    if by not in BY:
+        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by!r}.", "by")
+    compared = _functions if by == "function" else _stacks
+    names, units = event_names(other), texts(other.events, "unit")
+    values: dict[str, list[Any]] = {column.name: [] for column in COLUMNS}
+    for before, after in paired_events(base, other, base_selection, other_selection):
+        unknown = unknown_values(base, other, before, after)
+        scaled = normalise or bool(unknown)
+        part = compared(base, other, base_selection, other_selection, before, after, scaled, status_of)
+        for side in unknown:
+            for name in (f"{side}_self", f"{side}_total"):
+                part[name] = [None] * len(part["name"])
+        part["event"] = [names[after]] * len(part["name"])
+        part["unit"] = [units[after]] * len(part["name"])
+        for column, added in part.items():
+            values[column] += added
+    return frame(COLUMNS, values)
+
+
+def unknown_values(base: Profile, other: Profile, before: int, after: int) -> tuple[str, ...]:
+    """Which values of a pair of events nothing tells, as the columns begin: base, other, delta. Events with any are
+    compared by share alone."""
+    sides = (("base", before in guessed_events(base)), ("other", after in guessed_events(other)))
+    guessed = tuple(side for side, unknown in sides if unknown)
+    return (*guessed, "delta") if guessed else ()
+
+
+def _functions(
+    base: Profile, other: Profile, base_selection: Selection, other_selection: Selection, *rest: Any
+) -> dict[str, list[Any]]:
+    before, after, normalise, status_of = rest
+    rows, own, total, whole = function_weights(other, other_selection, after)
+    base_rows, base_own, base_total, base_whole = function_weights(base, base_selection, before)
+    own_samples, total_samples = _function_samples(other, other_selection, after, len(rows))
+    base_samples = _function_samples(base, base_selection, before, len(base_rows))
+    place = function_map(other, base, rows)
+    known = place != NOWHERE
+    # Where each function of the base is in `function_weights`' answer, by its canonical id.
+    at = np.zeros(base.functions.num_rows, np.int64)
+    at[functions_of(base).canonical[base_rows]] = np.arange(len(base_rows))
+    match = at[place[known]]
+    alone = np.ones(len(base_rows), bool)
+    alone[match] = False
+    one = _beside(len(rows), known, match, (base_own, base_total, *base_samples), alone, base_whole)
+    none = np.zeros(int(alone.sum()), np.int64)
+    two = _Side(np.r_[own, none], np.r_[total, none], whole, np.r_[own_samples, none], np.r_[total_samples, none])
+    functions, base_functions = functions_of(other), functions_of(base)
+    names = functions.names_of(rows) + base_functions.names_of(base_rows[alone])
+    modules = functions.modules_of(rows) + base_functions.modules_of(base_rows[alone])
+    shown = np.flatnonzero((one.own != 0) | (one.total != 0) | (two.own != 0) | (two.total != 0))
+    columns, order = _measured(one, two, shown, normalise, status_of)
+    return {"name": [names[i] for i in order], "module": [modules[i] for i in order], **columns}
+
+
+def _function_samples(profile: Profile, selection: Selection, event: int, count: int) -> tuple[Array, Array]:
+    """How many samples the self and total weights of functions are of; UNKNOWN where they are not sampled."""
+    calls = call_samples(profile, selection, event)
+    if calls is None:
+        return np.full(count, UNKNOWN), np.full(count, UNKNOWN)
+    _, own, total, _ = function_weights(profile, selection, event, calls=calls)
+    return own, total
+
+
+def _stacks(
+    base: Profile, other: Profile, base_selection: Selection, other_selection: Selection, *rest: Any
+) -> dict[str, list[Any]]:
+    before, after, normalise, status_of = rest
+    sides = []
+    for profile, selection, event in ((other, other_selection, after), (base, base_selection, before)):
+        tree = call_tree(profile, selection.hide, selection.recursion, kinds=False)
+        shape = shape_of(profile, selection.only(invert=False), kinds=False)
+        own = shape.weights(call_weights(profile, selection, event))
+        total = totals(own, tree.end)
+        calls = call_samples(profile, selection, event)
+        own_samples = np.full(len(tree), UNKNOWN) if calls is None else shape.weights(calls)
+        total_samples = own_samples if calls is None else totals(own_samples, tree.end)
+        sides.append((tree, shape, (own, total, own_samples, total_samples)))
+    (tree, _, measured), (base_tree, base_shape, base_measured) = sides
+    own, total, own_samples, total_samples = measured
+    distinct, which = np.unique(tree.function[1:], return_inverse=True)
+    function = np.r_[NOWHERE, function_map(other, base, distinct)[which]]
+    places = places_of(base_shape, tree.parent, tree.depth, function, np.ones(len(tree), bool))
+    known = places.row != NOWHERE
+    match = places.row[known]
+    alone = np.ones(len(base_tree), bool)
+    alone[match] = False
+    one = _beside(len(tree), known, match, base_measured, alone, int(base_measured[1][ROOT]))
+    none = np.zeros(int(alone.sum()), np.int64)
+    two = _Side(
+        np.r_[own, none], np.r_[total, none], int(total[ROOT]), np.r_[own_samples, none], np.r_[total_samples, none]
+    )
+    shown = np.flatnonzero((one.own != 0) | (two.own != 0))
+    shown = shown[shown != ROOT]
+    columns, order = _measured(one, two, shown, normalise, status_of)
+    base_nodes = np.flatnonzero(alone)
+    names, modules = [], []
+    known_here, known_there = functions_of(other), functions_of(base)
+    for i in order:
+        here = i < len(tree)
+        functions, of = (known_here, tree) if here else (known_there, base_tree)
+        node = i if here else int(base_nodes[i - len(tree)])
+        modules.append(functions.module_of(int(of.function[node])))
+        path = []
+        while node != ROOT:
+            path.append(functions.name_of(int(of.function[node])))
+            node = int(of.parent[node])
+        names.append(";".join(reversed(path)))
+    return {"name": names, "module": modules, **columns}
+
+
+def _beside(count: int, known: Array, match: Array, measured: tuple[Array, ...], alone: Array, whole: int) -> _Side:
+    """The base's weights and samples: first of the `count` items of the other (zero where not `known`), then of those
+    alone."""
+    sides = []
+    for weight in measured:
+        found = np.zeros(count, np.int64)
+        found[known] = weight[match]
+        sides.append(np.r_[found, weight[alone]])
+    own, total, own_samples, total_samples = sides
+    return _Side(own, total, whole, own_samples, total_samples)
+
+
+def _measured(
+    base: _Side, other: _Side, shown: Array, normalise: bool, status_of: str | None
+) -> tuple[dict[str, list[Any]], list[int]]:
+    """The columns of numbers for the items `shown`, and these in the order of the rows."""
+    factor = other.whole / base.whole if normalise and base.whole and other.whole else 1.0
+    data: dict[str, Array] = {}
+    for name in ("self", "total"):
+        before, after = (side.own if name == "self" else side.total for side in (base, other))
+        before, after = before[shown], after[shown]
+        scaled = before if factor == 1.0 else np.rint(before * factor).astype(np.int64)
+        data[f"base_{name}"], data[f"other_{name}"], data[f"delta_{name}"] = before, after, after - scaled
+        data[f"base_{name}_percent"] = percent(before, base.whole)
+        data[f"other_{name}_percent"] = percent(after, other.whole)
+        data[f"delta_{name}_percent"] = percent(after - before * factor, round(base.whole * factor))
+    data["status"] = _status(data, status_of)
+    sampled = not ((base.total_samples == UNKNOWN).any() or (other.total_samples == UNKNOWN).any())
+    if sampled:
+        of = "own_samples" if status_of == "self" else "total_samples"
+        few = np.maximum(getattr(base, of), getattr(other, of))[shown] < FEW
+        data["status"][few & (data["status"] != "same")] = FEW_SAMPLES
+    for name, side in (("base_samples", base), ("other_samples", other)):
+        data[name] = side.total_samples[shown].astype(object) if sampled else np.full(len(shown), None)
+    order = np.lexsort((shown, -np.abs(data["delta_total"]), -np.abs(data["delta_self"])))
+    return {name: values[order].tolist() for name, values in data.items()}, shown[order].tolist()
+
+
+def _status(data: dict[str, Array], of: str | None) -> Array:
+    """What became of each item. Whether it is in a profile at all, its total says, whatever measure is shown; where
+    that measure is zero on both sides, nothing happened to it."""
+    delta = data[f"delta_{of or 'total'}"]
+    if of is None:
+        delta = np.where(delta != 0, delta, data["delta_self"])
+    status = np.where(delta > 0, "grew", np.where(delta < 0, "shrank", "same")).astype(object)
+    status[(data["base_total"] == 0) & (data[f"other_{of or 'total'}"] != 0)] = "appeared"
+    status[(data[f"base_{of or 'total'}"] != 0) & (data["other_total"] == 0)] = "vanished"
+    return status

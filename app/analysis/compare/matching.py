@@ -1,0 +1,145 @@
+"""Two profiles side by side: which events, functions, groups and frames of one are those of the other.
+
+Frames match by their path of (display name, module) from the root, whatever kind of code either took them for. They
+are found from the top down, each among the callees of the match of its caller, so a match is never a coincidence.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...domain.errors import InvalidRequest
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import NO_ID, column
+from ..core.functions import functions_of
+from ..core.patterns import shortened
+from ..core.picking import event_id, event_names
+from ..core.remember import remembered
+from ..stacks.shapes import Shape
+
+Array = np.ndarray[Any, Any]
+NOWHERE = -1
+
+
+def paired_events(
+    base: Profile, other: Profile, base_selection: Selection, other_selection: Selection
+) -> list[tuple[int, int]]:
+    """The events to compare, as pairs of ids: those selected, else all that both have, in the order of `other`.
+
+    An event that only one selection names is looked for under the same name in the other profile. What was counted in
+    one and sampled in the other is not compared. Raises InvalidRequest where that leaves nothing.
+    """
+    base_name, other_name = base_selection.event, other_selection.event
+    before, after = event_names(base), event_names(other)
+    if base_name is not None or other_name is not None:
+        both = [(event_id(base, base_name or other_name), event_id(other, other_name or base_name))]
+    else:
+        both = [(before.index(name), n) for n, name in enumerate(after) if name in before]
+    alike = [(b, a) for b, a in both if _how(base, b) == _how(other, a) or None in (_how(base, b), _how(other, a))]
+    if alike or not (before and after):
+        return alike
+    if both:
+        b, a = both[0]
+        raise InvalidRequest(
+            f"{shortened(after[a])} was {_how(base, b)} in the base and {_how(other, a)} in the other: a sampled total "
+            "is an estimate, and a count has no functions, so they are not compared. Compare counts with counts "
+            "(perf stat) and recordings with recordings (perf record).",
+            "event",
+        )
+    raise InvalidRequest(
+        f"The two have no event in common: the base has {_some(before)}, the other {_some(event_names(other))}. "
+        "Record both with the same event.",
+        "event",
+    )
+
+
+def _how(profile: Profile, event: int) -> str | None:
+    """Whether an event was counted or sampled: the latter where both. None: neither."""
+
+    def build() -> tuple[set[int], set[int]]:
+        size = profile.events.num_rows
+        sampled = np.flatnonzero(np.bincount(column(profile.samples, "event"), minlength=size))
+        return set(sampled.tolist()), set(column(profile.counts, "event").tolist())
+
+    sampled, counted = remembered(profile, "how events were measured", build)
+    return "sampled" if event in sampled else "counted" if event in counted else None
+
+
+def main_pair(base: Profile, other: Profile, base_selection: Selection, other_selection: Selection) -> tuple[int, int]:
+    """The one pair of events a graph shows: the one selected, else the main event of `other`, else one both have.
+
+    (NO_ID, NO_ID) where one of them has no event at all. Raises InvalidRequest.
+    """
+    pairs = paired_events(base, other, base_selection, other_selection)
+    if not pairs:
+        return NO_ID, NO_ID
+    main = event_id(other, other_selection.event)
+    return next((pair for pair in pairs if pair[1] == main), pairs[0])
+
+
+def function_map(profile: Profile, onto: Profile, wanted: Array) -> Array:
+    """For rows of `functions` of one profile, the same function's canonical id in another; NOWHERE for none."""
+
+    def build() -> dict[tuple[str, str], int]:
+        known = functions_of(onto)
+        ids = np.unique(known.canonical)
+        return dict(zip(zip(known.names_of(ids), known.modules_of(ids), strict=True), ids.tolist(), strict=True))
+
+    index = remembered(onto, "function index", build)
+    functions = functions_of(profile)
+    pairs = zip(functions.names_of(wanted), functions.modules_of(wanted), strict=True)
+    return np.array([index.get(pair, NOWHERE) for pair in pairs], np.int64)
+
+
+def label_map(labels: Sequence[str], onto: Sequence[str]) -> Array:
+    """For each label, the first of the same text among `onto`; NOWHERE for none."""
+    index = {text: n for n, text in reversed(list(enumerate(onto)))}
+    return np.array([index.get(text, NOWHERE) for text in labels], np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where frames are in a shape: row (NOWHERE: not there) and depth."""
+
+    row: Array
+    depth: Array
+
+
+def places_of(shape: Shape, parent: Array, depth: Array, function: Array, there: Array) -> Places:
+    """Where frames of another profile are in `shape`.
+
+    parent, depth: of the frames, in preorder; depth as in the shape, so that those at 0 or above are at its root.
+    function: canonical ids of the shape's profile, NOWHERE for one it does not have. there: false for frames that
+    are known not to be there, with all below them.
+    """
+    keys, rows = shape.children
+    stride = shape.stride
+    row = np.where((depth <= 0) & there, 0, NOWHERE)
+    by_depth = np.argsort(depth, kind="stable")
+    sorted_depth = depth[by_depth]
+    bounds = np.searchsorted(sorted_depth, np.arange(1, int(depth.max(initial=0)) + 2))
+    for level, (start, stop) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True), 1):
+        frames = by_depth[start:stop]
+        above = row[parent[frames]]
+        frames = frames[(above >= 0) & (function[frames] >= 0) & (function[frames] < stride)]
+        if not len(frames):
+            break
+        above, wanted = row[parent[frames]], function[frames]
+        goes_on = shape.last[above] >= level
+        key = above * stride + wanted
+        at = np.minimum(np.searchsorted(keys, key), max(len(keys) - 1, 0))
+        found = np.where(keys[at] == key, rows[at], NOWHERE) if len(keys) else np.full(len(frames), NOWHERE)
+        if goes_on.any():
+            inner = np.flatnonzero(goes_on)
+            node = shape.nodes(above[inner], np.full(len(inner), level))
+            same = shape.tree.function[node] == wanted[inner]
+            found[inner] = np.where(same, above[inner], NOWHERE)
+        row[frames] = found
+    return Places(row, depth)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(shortened(name) for name in names[:10]) + (" …" if len(names) > 10 else "")

@@ -1,0 +1,265 @@
+"""What changed between two traces in a table: operators, kernels, modules, memory, steps, side by side by name.
+
+Rows of several ranks are added up. Sums may be taken for each step, so that recordings of different length compare.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...domain.errors import InvalidRequest
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ..core.schema import Column, frame, records
+from ..memory import allocations
+from ..ml import kernels, modules, operators, steps
+from ..ml.operator_parts import PARTS, parts_of
+from ..ml.tokens import kind_of
+
+STATUSES = ("grew", "shrank", "appeared", "vanished", "same")
+COLUMNS = (
+    Column("name", "", "What stands in both, by its name."),
+    Column("status", "", "grew, shrank, appeared, vanished or same."),
+    Column("measure", "", "What is compared, a column of the table."),
+    Column("base", "", "Its value in the base, for each step where that was asked for.", "Float64"),
+    Column("other", "", "Its value in the other.", "Float64"),
+    Column("delta", "", "The other's less the base's.", "Float64"),
+    Column("delta_percent", "%", "delta as a share of the base's value.", "Float64"),
+)
+STEP_PARTS = {
+    "kernel": "Kernels",
+    "memcpy": "Copies",
+    "memset": "Sets",
+    "communication": "Calls of collectives",
+    "runtime": "Runtime",
+    "dataloader": "DataLoader",
+    "cpu_exec": "Operators on the CPU",
+    "other": "Other",
+    "total": "Whole step",
+}
+"""The columns of the table `steps` that are compared, and what they are called."""
+ALIKE = {"prefill": "Evaluation of the prompt", "decode": "Evaluation of a token"}
+"""Steps of language models that are compared by themselves."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A column that can be compared. kind: time (µs), bytes or count. sums: whether values of ranks and steps add up;
+    else the greatest counts."""
+
+    column: str
+    label: str
+    kind: str = "time"
+    sums: bool = True
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A table that can be compared. noun: what a row is. key: the column with its name."""
+
+    name: str
+    title: str
+    noun: str
+    key: str
+    measures: tuple[Measure, ...]
+
+
+COMPARED = {
+    one.name: one
+    for one in (
+        Compared(
+            "operators",
+            "Operators",
+            "operator",
+            "name",
+            (
+                Measure("device_self_us", "Device self"),
+                Measure("device_total_us", "Device total"),
+                Measure("host_self_us", "Host self"),
+                Measure("host_total_us", "Host total"),
+                Measure("calls", "Calls", "count"),
+            ),
+        ),
+        Compared(
+            "kernels",
+            "Kernels",
+            "kernel",
+            "name",
+            (Measure("total_us", "Time"), Measure("calls", "Calls", "count"), Measure("max_us", "Longest", sums=False)),
+        ),
+        Compared(
+            "modules",
+            "Modules",
+            "module",
+            "module",
+            (
+                Measure("device_total_us", "Device total"),
+                Measure("host_total_us", "Host total"),
+                Measure("calls", "Calls", "count"),
+            ),
+        ),
+        Compared(
+            "memory",
+            "Memory",
+            "device",
+            "device",
+            (
+                Measure("peak_bytes", "Peak", "bytes", sums=False),
+                Measure("peak_reserved_bytes", "Peak reserved", "bytes", sums=False),
+                Measure("unfreed_bytes", "Never freed", "bytes", sums=False),
+                Measure("allocated_bytes", "Allocated in all", "bytes"),
+                Measure("allocations", "Blocks", "count"),
+            ),
+        ),
+        Compared(
+            "steps",
+            "Steps",
+            "part of a step",
+            "name",
+            (
+                Measure("mean_us", "Mean", sums=False),
+                Measure("median_us", "Median", sums=False),
+                Measure("max_us", "Longest", sums=False),
+            ),
+        ),
+    )
+}
+"""What can be compared beside functions and stacks, by its name in addresses."""
+
+
+def has(profile: Profile, name: str) -> bool:
+    """Whether a profile has rows of a table that can be compared."""
+    if name == "modules":
+        return modules.has_modules(profile)
+    if name == "memory":
+        return allocations.has_memory(profile)
+    return bool({"operators": profile.slices, "kernels": profile.device_work, "steps": profile.steps}[name].num_rows)
+
+
+def differing(
+    base: Profile,
+    other: Profile,
+    selection: Selection,
+    name: str,
+    measure: str = "",
+    each_step: bool = False,
+    by: str = "",
+) -> pd.DataFrame:
+    """One row for each name that either has; the greatest change first.
+
+    measure: a column of the table, its first one where empty. each_step: sums are divided by the number of steps of
+    their own profile. by: what rows of operators are, one of `bys`; their names where empty. A selection's step, ranks
+    and window hold for both. Raises InvalidRequest.
+    """
+    compared = COMPARED[name]
+    chosen = measure_of(measures_of(compared, base, other) if not measure else compared.measures, measure)
+    sides = []
+    for profile in (base, other):
+        rows = _rows(profile, selection, compared, chosen, by)
+        steps_of_it = max(1, _steps(profile, selection)) if each_step and chosen.sums else 1
+        sides.append({key: value / steps_of_it for key, value in rows.items()})
+    before, after = sides
+    names = list(dict.fromkeys([*after, *before]))
+    if name == "steps":
+        # What neither has, traces of that kind do not know.
+        names = [one for one in names if before.get(one) or after.get(one)]
+    values = [(before.get(one), after.get(one)) for one in names]
+    deltas = [(b or 0.0, a or 0.0) for b, a in values]
+    found = frame(
+        COLUMNS,
+        {
+            "name": names,
+            "status": [_status(b, a) for b, a in values],
+            "measure": [chosen.column] * len(names),
+            "base": [b for b, _ in values],
+            "other": [a for _, a in values],
+            "delta": [a - b for b, a in deltas],
+            "delta_percent": [100 * (a - b) / b if b else None for b, a in deltas],
+        },
+    )
+    order = np.argsort(-found["delta"].abs().to_numpy(np.float64, na_value=0), kind="stable")
+    return found.iloc[order].reset_index(drop=True)
+
+
+def measures_of(compared: Compared, *profiles: Profile) -> tuple[Measure, ...]:
+    """What can be compared of these: times of devices only where one of them has any."""
+    devices = any(profile.device_work.num_rows for profile in profiles)
+    return tuple(one for one in compared.measures if devices or not one.column.startswith("device_"))
+
+
+def measure_of(measures: Sequence[Measure], asked: str) -> Measure:
+    """The measure asked for, the first where none is. Raises InvalidRequest."""
+    for one in measures:
+        if one.column == asked or not asked:
+            return one
+    known = ", ".join(one.column for one in measures)
+    raise InvalidRequest(f"of is one of {known}, not {asked[:40]!r}.", "of")
+
+
+def _status(before: float | None, after: float | None) -> str:
+    if not before and not after:
+        return "same"
+    if not before:
+        return "appeared"
+    if not after:
+        return "vanished"
+    return "grew" if after > before else "shrank" if after < before else "same"
+
+
+def bys(base: Profile, other: Profile, name: str) -> tuple[str, ...]:
+    """What rows of this table can be by, where there is a choice: what both profiles tell."""
+    if name != "operators":
+        return ()
+    both = [part for part in PARTS if all(part in parts_of(profile) for profile in (base, other))]
+    return ("name", *both) if both else ()
+
+
+def by_of(base: Profile, other: Profile, name: str, asked: str) -> str:
+    """What rows of this table are by as asked, empty for its names. Raises InvalidRequest."""
+    offered = bys(base, other, name)
+    if asked and asked not in offered:
+        if name == "operators" and not offered:
+            raise InvalidRequest(f"Not both of these tell {' or '.join(PARTS)} of their operators; leave by out.", "by")
+        raise InvalidRequest(f"by is one of {', '.join(offered) or 'nothing here'}, not {asked[:40]!r}.", "by")
+    return "" if asked == "name" else asked
+
+
+def _rows(profile: Profile, selection: Selection, compared: Compared, measure: Measure, by: str) -> dict[str, float]:
+    """The value of each name, in order of the table."""
+    selection = selection.only(event=None)
+    if compared.name == "steps":
+        return _step_parts(profile, selection, measure)
+    table: Callable[..., pd.DataFrame] = {
+        "operators": operators.operators,
+        "kernels": kernels.kernels,
+        "modules": modules.modules,
+        "memory": allocations.memory,
+    }[compared.name]
+    found: dict[str, float] = {}
+    for row in records(table(profile, selection, by) if by else table(profile, selection)):
+        value = row[measure.column]
+        if value is None:
+            continue
+        name, known = row[compared.key] or "", found.get(row[compared.key] or "")
+        found[name] = float(value) if known is None else known + value if measure.sums else max(known, float(value))
+    return found
+
+
+def _step_parts(profile: Profile, selection: Selection, measure: Measure) -> dict[str, float]:
+    rows: list[dict[str, Any]] = records(steps.steps(profile, selection))
+    reduced: Any = {"mean_us": np.mean, "median_us": np.median, "max_us": np.max}[measure.column]
+    if not rows:
+        return {}
+    parts = {label: float(reduced([row[f"{part}_us"] for row in rows])) for part, label in STEP_PARTS.items()}
+    for kind, label in ALIKE.items():
+        if alike := [row["total_us"] for row in rows if kind_of(row["step"]) == kind]:
+            parts[label] = float(reduced(alike))
+    return parts
+
+
+def _steps(profile: Profile, selection: Selection) -> int:
+    """How many steps of all ranks are selected; 0 where the recording has none."""
+    return len(steps.steps_selected(profile, selection.only(event=None))) if profile.steps.num_rows else 0

@@ -1,0 +1,131 @@
+"""Functions: which rows of `functions` are one, and which match a pattern.
+
+Rows with the same display name and module are one function. What matches a pattern is defined as in pprof
+(google/pprof, profile/filter.go): a frame does when its function's name, its source file or its module does,
+anywhere in the text unless anchored.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...domain.errors import NotFound
+from ...domain.profile import Profile
+from ...domain.tables import FrameKind
+from .patterns import compiled, distinct, shortened
+from .remember import remembered
+
+Array = np.ndarray[Any, Any]
+NAMES = ("display",)
+NAMES_FILES_MODULES = ("display", "file", "module")
+KINDS = len(FrameKind)
+KIND_WORDS = tuple(kind.name.lower() for kind in FrameKind)
+
+
+@dataclass(frozen=True, eq=False)
+class Functions:
+    """canonical: for each row of `functions`, the first row with the same display name and module (int32).
+
+    distinct: whether every row is its own. names, modules: the distinct texts; name, module: which one a row has
+    (-1: null, shown as no text).
+    """
+
+    canonical: Array
+    distinct: bool
+    names: list[str]
+    name: Array
+    modules: list[str]
+    module: Array
+
+    def name_of(self, function: int) -> str:
+        return _text(self.names, int(self.name[function]))
+
+    def module_of(self, function: int) -> str:
+        return _text(self.modules, int(self.module[function]))
+
+    def names_of(self, functions: Array) -> list[str]:
+        """Display names of rows of `functions`."""
+        return [_text(self.names, code) for code in self.name[functions].tolist()]
+
+    def modules_of(self, functions: Array) -> list[str]:
+        """Modules of rows of `functions`."""
+        return [_text(self.modules, code) for code in self.module[functions].tolist()]
+
+
+def functions_of(profile: Profile) -> Functions:
+    """The functions of a profile; built once."""
+
+    def build() -> Functions:
+        table = profile.functions
+        names, name = distinct(table.column("display"))
+        modules, module = distinct(table.column("module"))
+        name, module = _null_is_no_text(names, name), _null_is_no_text(modules, module)
+        key = name.astype(np.int64) * (len(modules) + 1) + module
+        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        canonical = first[inverse].astype(np.int32)
+        return Functions(canonical, len(first) == table.num_rows, names, name, modules, module)
+
+    return remembered(profile, "functions", build, pin=True)
+
+
+def functions_matching(
+    profile: Profile, pattern: str, word: str, columns: tuple[str, ...] = NAMES_FILES_MODULES
+) -> Array:
+    """Which rows of `functions` match, as bools; where one row of a function does, all of them do.
+
+    Each distinct text is looked at once, and the answer remembered. word: what the user calls the pattern. Raises
+    InvalidRequest for a pattern that is none.
+    """
+    expression = compiled(pattern, word)
+
+    def build() -> Array:
+        found = np.zeros(profile.functions.num_rows, bool)
+        for name in columns:
+            texts, codes = distinct(profile.functions.column(name))
+            # As bytes: for text re2 counts characters, which takes longer than the search. The last entry answers for
+            # null, whose code is -1.
+            matches = [expression.search(text.encode()) is not None for text in texts] + [False]
+            found |= np.array(matches, bool)[codes]
+        canonical = functions_of(profile).canonical
+        spoken_for = np.zeros(len(found), bool)
+        spoken_for[canonical[found]] = True
+        return spoken_for[canonical]
+
+    return remembered(profile, ("matching", pattern, columns), build)
+
+
+def function_id(profile: Profile, function: int | str) -> Array:
+    """The canonical ids of a function given by its row or its display name (then in every module that has it).
+
+    Raises NotFound.
+    """
+    functions = functions_of(profile)
+    if isinstance(function, int):
+        if not 0 <= function < len(functions.canonical):
+            raise NotFound(f"This result has no function {function}; open it again from the hotspots page.")
+        return functions.canonical[function : function + 1]
+    rows: Array = np.zeros(0, np.int64)
+    if function in functions.names:
+        rows = np.flatnonzero(functions.name == functions.names.index(function))
+    if not len(rows):
+        raise NotFound(
+            f"This result has no function {shortened(function)!r}; look its exact name up on the hotspots page."
+        )
+    return np.unique(functions.canonical[rows])
+
+
+def _text(texts: list[str], code: int) -> str:
+    return texts[code] if code >= 0 else ""
+
+
+def _null_is_no_text(texts: list[str], codes: Array) -> Array:
+    """The codes with null read as the empty text, where some row has that; else null stays -1."""
+    if "" in texts:
+        return np.where(codes < 0, texts.index(""), codes)
+    return codes
+
+
+def last_part(module: str) -> str:
+    """The last part of a module's path; "[kernel.kallsyms]" and the like as they are."""
+    return module if module.startswith("[") else module.rsplit("/", 1)[-1]

@@ -1,0 +1,45 @@
+"""Patterns that users type, and the distinct texts they are tried on.
+
+RE2 takes time linear in the text whatever the pattern, so no pattern hangs a worker.
+"""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import re2
+
+from ...domain.errors import InvalidRequest
+
+Array = np.ndarray[Any, Any]
+
+
+def compiled(pattern: str, word: str) -> Any:
+    """The compiled pattern. Raises InvalidRequest, saying what is wrong; `word` is what the user calls it."""
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        why = error.args[0].decode("utf-8", "replace") if error.args and error.args[0] else "it does not parse"
+    except UnicodeEncodeError:
+        why = "it holds characters that are not Unicode"
+    raise InvalidRequest(
+        f"{word}: {shortened(pattern)!r} is no regular expression as RE2 reads them ({why}). Put a backslash "
+        "before a sign that is meant literally; lookahead and backreferences are not offered.",
+        word,
+    )
+
+
+def shortened(text: str, limit: int = 80) -> str:
+    """`text`, cut for use in a message."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def distinct(column: pa.ChunkedArray) -> tuple[list[str], Array]:
+    """The distinct texts of a string column and, for each row, which it is (-1: null)."""
+    encoded = pc.dictionary_encode(column.combine_chunks())
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    return encoded.dictionary.to_pylist(), encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)

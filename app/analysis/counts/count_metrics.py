@@ -1,0 +1,83 @@
+"""Metrics that perf stat computed from its counts: `insn per cycle`, `GHz`, top-down shares, as it printed them."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from ...domain.profile import Profile
+from ...domain.selection import NS_PER_MS, Selection
+from ...domain.tables import column
+from ..core.picking import event_id, event_names, in_ranks, threads_of, threads_selected
+from ..core.schema import Column, frame
+
+Array = np.ndarray[Any, Any]
+
+COLUMNS = (
+    Column("metric", "", "The name of the metric, as perf prints it."),
+    Column("unit", "", "percent, or empty for a ratio, a rate or a unit that is part of the name (GHz)."),
+    Column("event", "", "The event behind which it was printed; missing for a row of metrics alone."),
+    Column("value", "event", "Its value; missing where perf had none.", "Float64"),
+    Column("thread", "", "The thread, core, socket or cgroup; missing for all of them."),
+    Column("cpu", "", "The CPU; missing for all of them.", "Int64"),
+    Column("host", "", "The machine, where the recording names it."),
+    Column("rank", "", "The MPI rank; missing where there are no ranks.", "Int64"),
+    Column("run", "", "Which execution of the command, from 0.", "Int64"),
+    Column("start_ms", "ms", "The start of its interval; missing for the whole run.", "Float64"),
+    Column("end_ms", "ms", "The end of its interval.", "Float64"),
+)
+
+
+def count_metrics(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each value of a metric, in the order in which perf printed them.
+
+    A window keeps the intervals that start in it, as it does of counts. A metric is of its CPUs and interval; values
+    of several are never added up here.
+    """
+    table = profile.count_metrics
+    inside = _selected(profile, selection)
+    if not inside.all():
+        table = table.filter(pa.array(inside))
+    threads, events = threads_of(profile), event_names(profile)
+    thread_names = np.array([*(name or None for name in threads.name), None], object)
+    times = {name: table.column(f"{name}_ns").to_numpy() / NS_PER_MS for name in ("start", "end")}
+    return frame(
+        COLUMNS,
+        {
+            "metric": table.column("name").to_pylist(),
+            **{name: table.column(name).to_pylist() for name in ("unit", "value", "host", "rank", "run")},
+            "event": np.array([*events, None], object)[column(table, "event")],
+            "thread": thread_names[column(table, "thread")],
+            "cpu": _or_none(column(table, "cpu")),
+            "start_ms": pd.array(times["start"], "Float64"),
+            "end_ms": pd.array(times["end"], "Float64"),
+        },
+    )
+
+
+def _or_none(numbers: Array) -> list[int | None]:
+    return [number if number >= 0 else None for number in numbers.tolist()]
+
+
+def _selected(profile: Profile, selection: Selection) -> Array:
+    """Which rows are selected, as bools."""
+    table = profile.count_metrics
+    inside = np.ones(table.num_rows, bool)
+    if not table.num_rows:
+        return inside
+    if selection.event is not None:
+        inside &= column(table, "event") == event_id(profile, selection.event)
+    chosen = threads_selected(profile, selection)
+    if chosen is not None:
+        rank = table.column("rank").fill_null(-1).to_numpy()
+        of_all = False if selection.threads else in_ranks(rank, selection)
+        thread = column(table, "thread")
+        inside &= np.where(thread >= 0, np.append(chosen, False)[thread], of_all)
+    start = table.column("start_ns").fill_null(-1).to_numpy()
+    if selection.start_ns is not None or selection.end_ns is not None:
+        inside &= start >= 0
+        inside &= start >= (selection.start_ns or 0)
+        if selection.end_ns is not None:
+            inside &= start < selection.end_ns
+    return inside

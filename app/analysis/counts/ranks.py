@@ -1,0 +1,179 @@
+"""Ranks and runs: who took part, how it ended for each, and how evenly the work lay on them."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from ...domain.profile import Profile
+from ...domain.selection import NS_PER_MS, Selection
+from ...domain.tables import NO_ID, texts
+from ..core.measured import Measured, best_total, measured, note_of, running_percent
+from ..core.picking import event_names, in_ranks, threads_of
+from ..core.schema import Column, frame
+from .counting import numbered
+
+RANKS = (
+    Column("rank", "", "The MPI rank; missing where there are none, and for the recording of a host.", "Int64"),
+    Column("host", "", "The machine it ran on."),
+    Column("run", "", "Which execution of the command, from 0.", "Int64"),
+    Column("event", "", "What was measured."),
+    Column("unit", "", "The unit of value: count, ns or bytes."),
+    Column("samples", "", "How many samples were taken.", "int64"),
+    Column("value", "event", "Weight of the selected samples, or the sum of what was counted.", "number"),
+    Column("percent", "%", "value as a share of all ranks' of this event and run.", "Float64"),
+    Column("of_mean", "", "value divided by the mean of the ranks that were recorded in this run.", "Float64"),
+    Column("threads", "", "How many threads have samples or counts of this event.", "int64"),
+    Column("exit_status", "", "The exit status of its process, where that was noted and no signal ended it.", "Int64"),
+    Column("signal", "", "The number of the signal that ended it.", "Int64"),
+    Column("ran_ms", "ms", "How long its process ran, by its own notes.", "Float64"),
+    Column("pid", "", "Process id of its recorder.", "Int64"),
+    Column("recorded", "", "False for a rank that was not to be recorded.", "boolean"),
+    Column("losses", "", "How many things could not be read of it.", "Int64"),
+    Column("note", "", "What else is to be said of it."),
+    Column("running_percent", "%", "Share of the time in which a counted event had a counter.", "Float64"),
+)
+RUNS = (
+    Column("run", "", "The number of the run, from 0.", "int64"),
+    Column("command", "", "The command that was run."),
+    Column("events", "", "The events that were measured in it, separated by commas."),
+    Column("hosts", "", "The machines it ran on, separated by commas."),
+    Column("ranks", "", "Its ranks, as in 0-63."),
+    Column("start_ns", "ns", "When it began, since the epoch.", "Int64"),
+    Column("duration_ms", "ms", "From the first to the last thing observed in it.", "Float64"),
+    Column(
+        "exit_status",
+        "",
+        "The exit status of the command, of ranks the first that is not 0; for a signal 128 and its number.",
+        "Int64",
+    ),
+    Column("samples", "", "How many samples were taken.", "int64"),
+)
+
+NOTED = ("exit_status", "signal", "pid", "recorded", "losses", "note")
+Key = tuple[int, int | None, str | None]
+"""Run, rank, host."""
+
+
+def ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each rank, run and event; a rank of which nothing was measured has one row without an event.
+
+    In the order of runs, events and ranks.
+    """
+    told = _told(profile, selection)
+    found: dict[tuple[int, Key], list[Measured]] = defaultdict(list)
+    for m in measured(profile, selection):
+        found[m.event, _key(m)].append(m)
+    if not selection.threads:
+        for key in told.keys() - {key for _, key in found}:
+            found[NO_ID, key] = []
+    order = sorted(found, key=lambda one: (one[1][0], one[0] == NO_ID, one[0], _order(one[1])))
+    value = {one: best_total(found[one]) for one in order}
+    # Counts and samples are never added up.
+    counted = {one: any(m.source == "counted" and m.value is not None for m in found[one]) for one in order}
+    whole: dict[tuple[int, int, bool], list[int | float]] = defaultdict(list)
+    for event, key in order:
+        if event != NO_ID:
+            whole[event, key[0], counted[event, key]].append(value[event, key] or 0)
+    # Of those that vanished nobody knows what they did.
+    recorded = Counter(
+        run
+        for (run, rank, _), row in told.items()
+        if row["recorded"] and rank is not None and row["start_ns"] is not None
+    )
+    names, units = [*event_names(profile), None], [*texts(profile.events, "unit"), None]
+
+    def share(one: tuple[int, Key], scale: float) -> float | None:
+        total = sum(whole[one[0], one[1][0], counted[one]])
+        return None if value[one] is None or one[0] == NO_ID else scale * (value[one] or 0) / total if total else 0.0
+
+    about = [told.get(key, {}) for _, key in order]
+    return frame(
+        RANKS,
+        {
+            "rank": [key[1] for _, key in order],
+            "host": [key[2] for _, key in order],
+            "run": [key[0] for _, key in order],
+            "event": [names[event] for event, _ in order],
+            "unit": [units[event] for event, _ in order],
+            "samples": [sum(m.samples for m in found[one]) for one in order],
+            "value": [value[one] for one in order],
+            "percent": [share(one, 100.0) for one in order],
+            "of_mean": [
+                share(
+                    one,
+                    max(len(whole[one[0], one[1][0], counted[one]]), 0 if selection.threads else recorded[one[1][0]]),
+                )
+                for one in order
+            ],
+            "threads": [len({m.thread for m in found[one] if m.thread >= 0}) for one in order],
+            **{name: [row.get(name) for row in about] for name in NOTED},
+            "note": [
+                " ".join(filter(None, (row.get("note"), note_of(found[one])))) or None
+                for row, one in zip(about, order, strict=True)
+            ],
+            "ran_ms": [_ran_ms(row) for row in about],
+            "running_percent": [running_percent(found[one]) for one in order],
+        },
+    )
+
+
+def runs(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each execution of the command."""
+    names = event_names(profile)
+    threads = threads_of(profile)
+    found: dict[int, list[Measured]] = defaultdict(list)
+    for m in measured(profile, selection):
+        found[_key(m)[0]].append(m)
+    every = list(enumerate(profile.runs.to_pylist() or [{}]))
+    of_run = profile.threads.column("run").to_pylist()
+    hosts: dict[int, dict[str, None]] = defaultdict(dict)
+    numbers: dict[int, set[int]] = defaultdict(set)
+    for run, host, rank in (
+        *((of_run[t], threads.host[t], int(threads.rank[t])) for t in range(len(of_run))),
+        *((m.run or 0, m.host, m.rank) for those in found.values() for m in those if m.thread < 0),
+        *((row["run"], row["host"], row["rank"]) for row in profile.ranks.to_pylist()),
+    ):
+        if host:
+            hosts[run][host] = None
+        if rank is not None and rank >= 0:
+            numbers[run].add(rank)
+    return frame(
+        RUNS,
+        {
+            "run": [n for n, _ in every],
+            "events": [", ".join(names[e] for e in sorted({m.event for m in found[n]})) or None for n, _ in every],
+            "hosts": [", ".join(hosts[n]) or row.get("host") for n, row in every],
+            "ranks": [numbered(numbers[n]) or None for n, _ in every],
+            "duration_ms": [_ms(row.get("duration_ns")) for _, row in every],
+            "samples": [sum(m.samples for m in found[n]) for n, _ in every],
+            **{name: [row.get(name) for _, row in every] for name in ("command", "start_ns", "exit_status")},
+        },
+    )
+
+
+def _key(m: Measured) -> Key:
+    return m.run or 0, m.rank, m.host or None
+
+
+def _order(key: Key) -> tuple[int, str]:
+    return -1 if key[1] is None else key[1], key[2] or ""
+
+
+def _told(profile: Profile, selection: Selection) -> dict[Key, dict[str, Any]]:
+    """What is known of the ranks that are selected, beside what was measured. Threads tell nothing of other ranks."""
+    table = profile.ranks
+    if selection.ranks:
+        table = table.filter(pa.array(in_ranks(table.column("rank").fill_null(NO_ID).to_numpy(), selection)))
+    return {(row["run"], row["rank"], row["host"]): row for row in table.to_pylist()}
+
+
+def _ran_ms(row: Mapping[str, Any]) -> float | None:
+    start, end = row.get("start_ns"), row.get("end_ns")
+    return None if start is None or end is None or end < start else (end - start) / NS_PER_MS
+
+
+def _ms(nanoseconds: int | None) -> float | None:
+    return None if nanoseconds is None else nanoseconds / NS_PER_MS

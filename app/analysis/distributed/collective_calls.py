@@ -1,0 +1,382 @@
+"""Calls of collectives: which slices they are, and what is known of each from its arguments.
+
+On a rank with devices a collective is a kernel of a communication library; on one without, the slice of the call
+(gloo:all_reduce). What it is, how much it moves and among whom is told by the arguments of the kernel, else of the
+annotations and operators around its launch. docs/metrics.md has the definitions.
+
+Used while files are read, too: nothing here needs pandas.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from ...domain.profile import Profile
+from ...domain.tables import NO_ID, DeviceWorkKind
+from ..core.functions import functions_of
+from ..core.picking import threads_of
+from ..core.slices import Slices, slices_of, work_of
+from ..core.told import told
+
+Array = np.ndarray[Any, Any]
+CALLS = r"^(?:nccl|gloo|mpi|ucc|xccl|hccl|rccl):"
+RECORD = "record_param_comms"
+SEQUENCE = "Seq"
+"""The argument with the number of a collective in its process group."""
+FARTHEST = 64
+"""At most so many slices around a launch are looked at."""
+BYTES = {
+    "double": 8,
+    "long": 8,
+    "long int": 8,
+    "int64": 8,
+    "complexfloat": 8,
+    "c10::complex<float>": 8,
+    "float": 4,
+    "int": 4,
+    "int32": 4,
+    "half": 2,
+    "c10::half": 2,
+    "bfloat16": 2,
+    "c10::bfloat16": 2,
+    "short": 2,
+    "byte": 1,
+    "char": 1,
+    "bool": 1,
+    "unsigned char": 1,
+    "signed char": 1,
+}
+"""How many bytes an element of a type has, by the names that PyTorch gives it in arguments, in small letters."""
+_FLOAT8 = "float8"
+_KERNEL = re.compile(r"(?:nccl|rccl|msccl)\w*?(?:Dev)?Kernel_?([A-Za-z]+)|(?:nccl|rccl)([A-Z][A-Za-z]+)Kernel")
+_NAMES = {
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "allgatherbase": "all_gather",
+    "allgatherintotensor": "all_gather",
+    "reducescatter": "reduce_scatter",
+    "reducescatterbase": "reduce_scatter",
+    "reducescattertensor": "reduce_scatter",
+    "alltoall": "all_to_all",
+    "alltoallv": "all_to_all",
+    "alltoallbase": "all_to_all",
+    "sendrecv": "send_recv",
+}
+_UNEVEN = frozenset({"all_to_all", "send_recv", "gather", "scatter"})
+"""Of these each rank may give and get another amount."""
+_ONE_SIDED = frozenset({"send", "recv"})
+"""Of these another rank has the other half."""
+
+
+TOGETHER = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
+"""Collectives that no rank can leave before all have come. Of others a rank may be done earlier."""
+MOST_LACKING = 4
+"""At most so many of the first or last collectives a rank is taken to lack."""
+LEAST_FITTED = 10
+"""From so many collectives on their intervals tell which is which."""
+FITTED, CLEARLY = 0.75, 2
+"""Of the intervals this share fits so well; and so many times better than elsewhere."""
+
+
+class Basis(IntEnum):
+    """By what a collective was found to be the same as those of other ranks; the surest first."""
+
+    ALONE = -1
+    """Others have none like it."""
+    NUMBER = 0
+    """By its sequence number."""
+    STEP = 1
+    """By its place in the order of a step."""
+    ORDER = 2
+    """By its place in the order of the whole recording, which has no steps."""
+    UNDECIDED = 3
+    """It was not: ranks have different numbers of them, and nothing tells which is which."""
+
+
+@dataclass(frozen=True, eq=False)
+class Matching:
+    """Of each collective the number that it shares with those of other ranks that are the same, -1 for those found on
+    no other; and a `Basis`."""
+
+    number: Array
+    basis: Array
+
+
+@dataclass(frozen=True)
+class What:
+    """What a collective is. group: its process group, as the file names it. members: the ranks of that, ascending,
+    as text; empty where not known. size: of how many ranks; 0 not known. bytes: the larger of what a rank gives and
+    gets; -1 not known."""
+
+    name: str
+    group: str
+    members: str
+    size: int
+    dtype: str
+    bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """Those that ran, in order of rank and start. slice: its row. launch: the slice of the host that launched it, or it
+    itself. what: a place in `kinds`. sequence: its number in its process group, -1 where none was recorded."""
+
+    rank: Array
+    slice: Array
+    launch: Array
+    start: Array
+    end: Array
+    what: Array
+    sequence: Array
+    kinds: tuple[What, ...]
+
+    def __len__(self) -> int:
+        return len(self.slice)
+
+
+def calls_of_collectives(profile: Profile) -> Calls:
+    """All collectives of a profile."""
+    slices, work = slices_of(profile), work_of(profile)
+    rank_of = threads_of(profile).rank
+    kernels = work.kind == DeviceWorkKind.COMMUNICATION
+    row, launch = work.slice[kernels], work.launch[kernels]
+    calls = named(profile, CALLS)
+    with_devices = np.unique(rank_of[work.thread])
+    host = np.flatnonzero(calls[slices.function] & slices.of_kind("operator", "annotation"))
+    host = host[~np.isin(rank_of[slices.thread[host]], with_devices)]
+    row, launch = np.concatenate((row, host)), np.concatenate((launch, host))
+    rank, start = rank_of[slices.thread[row]], slices.start[row]
+    order = np.lexsort((start, rank))
+    row, launch, rank, start = row[order], launch[order], rank[order], start[order]
+    what, sequence, kinds = _told(profile, slices, row, launch, calls)
+    return Calls(rank, row, launch, start, start + slices.duration[row], what, sequence, kinds)
+
+
+def matched(rank: Array, what: Array, kinds: Sequence[What], sequence: Array, step: Array, end: Array) -> Matching:
+    """Which collectives of several ranks are the same.
+
+    rank, what (a place in kinds), sequence, end: as in `Calls`, in order of time within a rank. step: equal numbers in
+    the same step of all ranks, -1 for none.
+
+    With sequence numbers the same one has the same number in its process group. Without, all ranks of a group run the
+    same collectives in one order within a step, so the nth of a kind in a group is the same on each; where the ranks
+    have different numbers of them, nothing tells which is which. Where there are no steps, a rank may lack the first
+    or the last ones of a recording: then the intervals between the ends tell which is the first (`_lacking`). They are
+    the same on every clock.
+    """
+    if not len(rank):
+        return Matching(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    names: dict[tuple[Any, ...], int] = {}
+    one_sided = np.array([kind.name in _ONE_SIDED for kind in kinds] + [False])
+    alike = np.array([names.setdefault(_identity(kind), len(names)) for kind in kinds] + [0])
+    group = np.array([names.setdefault((kind.group, kind.members, kind.name), len(names)) for kind in kinds] + [0])
+    numbered = sequence >= 0
+    family = np.where(numbered, group[what], alike[what])
+    # What has a number is told by it, whatever step it is in.
+    period = np.where(numbered, sequence, step)
+    order = np.lexsort((np.arange(len(rank)), rank, family, period, numbered))
+    keys = np.stack((numbered, period, family, rank), 1)[order]
+    new = np.append(True, (np.diff(keys, axis=0) != 0).any(axis=1))
+    first = np.flatnonzero(new)
+    block = np.cumsum(new) - 1
+    nth = np.arange(len(rank)) - first[block]
+    count = np.diff(np.append(first, len(rank)))
+    fresh = np.append(True, (np.diff(keys[first, :3], axis=0) != 0).any(axis=1))
+    party = np.cumsum(fresh) - 1
+    least, most = (f.reduceat(count, np.flatnonzero(fresh)) for f in (np.minimum, np.maximum))
+    several = np.bincount(party) > 1
+    sure, lacking = (least == most)[party], np.zeros(len(first), np.int64)
+    stepless = len(np.unique(step[~numbered & (step >= 0)])) == 1
+    if stepless:
+        together = np.array([kind.name in TOGETHER for kind in kinds] + [False])[what[order[first]]]
+        apart = together & several[party] & (keys[first, 0] == 0) & (keys[first, 1] >= 0)
+        ends = np.split(end[order].astype(np.int64), first[1:])
+        for one in np.unique(party[apart]).tolist():
+            _place(np.flatnonzero(party == one), ends, count, sure, lacking)
+    comparable = several[party][block] & (keys[:, 1] >= 0) & ~one_sided[what[order]]
+    usable = comparable & sure[block]
+    # Ends and lacks are few beside so many.
+    number = party[block] * (int(count.max()) + 2 * int(np.abs(lacking).max()) + 1) + nth + lacking[block]
+    found = np.full(len(rank), NO_ID)
+    _, place, times = np.unique(number[usable], return_inverse=True, return_counts=True)
+    shared = times > 1
+    found[order[usable]] = np.where(shared, np.cumsum(shared) - 1, NO_ID)[place.ravel()]
+    basis = np.full(len(rank), Basis.ALONE)
+    unsure = np.bincount(party[~sure], minlength=len(least)) > 0
+    basis[order[comparable & unsure[party][block]]] = Basis.UNDECIDED
+    told = np.where(numbered, Basis.NUMBER, Basis.ORDER if stepless else Basis.STEP)
+    return Matching(found, np.where(found >= 0, told, basis))
+
+
+def _place(blocks: Array, ends: Sequence[Array], count: Array, sure: Array, lacking: Array) -> None:
+    """For the ranks of a party how many of the first ones it lacks that others have, and whether that is sure."""
+    # Against a rank that has as many as most have.
+    base = int(blocks[np.argmax(np.bincount(count[blocks])[count[blocks]])])
+    for one in blocks.tolist():
+        found = 0 if one == base else _lacking(ends[base], ends[one])
+        sure[one], lacking[one] = found is not None, found or 0
+    lacking[blocks] -= lacking[blocks].min()
+
+
+def _lacking(base: Array, end: Array) -> int | None:
+    """How many of the first collectives of `base` a rank with these ends lacks (below 0: the other way round), None
+    where nothing tells: what makes the intervals between ends alike on both, if clearly more so than anything else.
+    Ranks that have as many lack none unless that is clear."""
+    more = len(base) - len(end)
+    fits = {}
+    for lack in (
+        range(min(0, more) - MOST_LACKING, max(0, more) + MOST_LACKING + 1) if abs(more) <= MOST_LACKING else ()
+    ):
+        low, high = max(0, -lack), min(len(end), len(base) - lack)
+        if high - low >= LEAST_FITTED:
+            differ = np.abs(np.diff(end[low:high] - base[low + lack : high + lack]))
+            fits[lack] = int(np.sort(differ)[int(np.ceil(FITTED * len(differ))) - 1])
+    best = min(fits, key=lambda lack: (fits[lack], abs(lack)), default=None)
+    if more == 0:
+        return best if best is not None and CLEARLY * fits[best] < fits.get(0, 0) else 0
+    others = [fit for lack, fit in fits.items() if lack != best]
+    return best if best is not None and others and CLEARLY * fits[best] < min(others) else None
+
+
+def named(profile: Profile, pattern: str) -> Array:
+    """Which functions have a name like this, as bools."""
+    found: Array = pc.match_substring_regex(profile.functions.column("name"), pattern).to_numpy()
+    return found
+
+
+def plain_name(name: str) -> str:
+    """The name of a collective however a library writes it: ncclDevKernel_AllReduce_Sum_f32, nccl:_all_gather_base and
+    allgather are one or the other of all_reduce and all_gather."""
+    kernel = _KERNEL.search(name)
+    short = (kernel[1] or kernel[2]) if kernel else name.rpartition(":")[2]
+    joined = re.sub(r"[^a-z0-9]", "", short.lower())
+    if joined in _NAMES:
+        return _NAMES[joined]
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", short).lower().strip("_") or name
+
+
+def _told(
+    profile: Profile, slices: Slices, row: Array, launch: Array, calls: Array
+) -> tuple[Array, Array, tuple[What, ...]]:
+    """(place in the last of each collective, its sequence number or -1, what they are)."""
+    record = named(profile, f"^{RECORD}$")
+    call, recorded = (_around(slices, launch, wanted) for wanted in (calls, record))
+    keys = np.stack([slices.function[row], *(_arguments(slices, of) for of in (row, recorded, call))], 1)
+    keys = np.column_stack((keys, np.where(call >= 0, slices.function[call], NO_ID)))
+    distinct, of = np.unique(keys, axis=0, return_inverse=True)
+    known: dict[What, int] = {}
+    names, table, only = functions_of(profile), profile.argument_sets, _only_group(profile)
+    places, numbers = [], []
+    for function, *sets, caller in distinct.tolist():
+        rows = [table.slice(one, 1).to_pylist()[0] for one in sets if one >= 0]
+        name = names.name_of(caller) if caller >= 0 else names.name_of(function)
+        what, number = _what(name, [*rows, {"text": only}])
+        places.append(known.setdefault(what, len(known)))
+        numbers.append(number)
+    return np.array([*places, 0])[of.ravel()], np.array([*numbers, NO_ID])[of.ravel()], tuple(known)
+
+
+def _only_group(profile: Profile) -> str:
+    """What the arguments of a collective say of its group, where the file tells that there is one alone."""
+    groups = told(profile, "distributedInfo").get("pg_config")
+    if not isinstance(groups, list) or len(groups) != 1 or not isinstance(groups[0], dict):
+        return ""
+    return json.dumps({"Process Group Name": groups[0].get("pg_name"), "Group size": groups[0].get("pg_size")})
+
+
+def _around(slices: Slices, row: Array, wanted: Array) -> Array:
+    """The innermost slice that each of these is or lies in and whose function is wanted, -1 for none."""
+    at, found = row.astype(np.int64), np.full(len(row), NO_ID)
+    for _ in range(FARTHEST):
+        open_ = (at >= 0) & (found < 0)
+        if not open_.any():
+            break
+        hit = open_ & wanted[slices.function[at]]
+        found[hit] = at[hit]
+        at = np.where(open_ & ~hit, slices.parent[at], NO_ID)
+    return found
+
+
+def _arguments(slices: Slices, row: Array) -> Array:
+    found: Array = np.where(row >= 0, slices.arguments[row], NO_ID)
+    return found
+
+
+def _what(name: str, rows: list[dict[str, Any]]) -> tuple[What, int]:
+    """What the arguments say, those of the kernel first; and the sequence number, -1 where there is none."""
+    said: dict[str, Any] = {}
+    for row in reversed(rows):
+        members = _members(row["text"])
+        if isinstance(members, dict):
+            said |= {key: value for key, value in members.items() if value not in (None, "")}
+    elements = [count for key in ("In msg nelems", "Out msg nelems") if (count := _whole(said.get(key))) is not None]
+    dtype = str(said.get("dtype") or "")
+    size = max(elements) * _width(dtype) if elements and _width(dtype) else NO_ID
+    if size < 0:
+        size, dtype = _of_shapes(rows, dtype)
+    ranks = _members(said.get("Process Group Ranks"))
+    group = said.get("Process Group Name", said.get("Process Group ID", ""))
+    sequence = _whole(said.get(SEQUENCE))
+    what = What(
+        name=plain_name(str(said.get("Collective name") or name)),
+        group=str(group)[:200],
+        members=_ranks(ranks),
+        size=_whole(said.get("Group size")) or (len(ranks) if isinstance(ranks, list) else 0),
+        dtype=dtype[:80],
+        bytes=size,
+    )
+    return what, NO_ID if sequence is None else sequence
+
+
+def _ranks(members: Any) -> str:
+    """The ranks of a process group as text, the same for all of them; empty where they are not all written down."""
+    known = isinstance(members, list) and all(_whole(one) is not None for one in members)
+    return ",".join(map(str, sorted(map(int, members)))) if known else ""
+
+
+def _of_shapes(rows: list[dict[str, Any]], dtype: str) -> tuple[int, str]:
+    """(bytes, type) by the shapes of the tensors that the call was given, (-1, dtype) where they tell nothing."""
+    for row in reversed(rows):
+        shapes, types = _members(row.get("shapes")), _members(row.get("types"))
+        if not isinstance(shapes, list) or not isinstance(types, list):
+            continue
+        size, first = 0, ""
+        for shape, kind in zip(shapes, types, strict=False):
+            width = _width(str(kind))
+            if width and isinstance(shape, list) and shape and all(_whole(n) is not None for n in shape):
+                size, first = size + width * int(np.prod([int(n) for n in shape], dtype=object)), first or str(kind)
+        if size:
+            return min(size, (1 << 62)), first
+    return NO_ID, dtype
+
+
+def _width(dtype: str) -> int:
+    lower = dtype.lower()
+    return 1 if lower.startswith(_FLOAT8) else BYTES.get(lower, 0)
+
+
+def _members(text: Any) -> Any:
+    """What a text of JSON holds, an empty dict where it is none."""
+    if not isinstance(text, str):
+        return text if isinstance(text, list) else {}
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, str) and value.isdecimal() and len(value) < 19:
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62 else None
+
+
+def _identity(kind: What) -> tuple[Any, ...]:
+    """What the same collective has in common on all ranks."""
+    return kind.group, kind.members, kind.name, kind.dtype, NO_ID if kind.name in _UNEVEN else kind.bytes

@@ -1,0 +1,106 @@
+"""Collectives: each one that ran, in its step, and the same one on all ranks.
+
+docs/metrics.md has the definitions.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...domain.profile import Profile
+from ...domain.tables import NO_ID, DeviceWorkKind
+from ..core.picking import threads_of
+from ..core.remember import remembered
+from ..core.slices import slices_of, work_of
+from ..ml.steps import steps_of
+from .collective_calls import CALLS, What, calls_of_collectives, matched, named
+
+Array = np.ndarray[Any, Any]
+_BUS = {
+    "all_reduce": lambda n: 2 * (n - 1) / n,
+    "all_gather": lambda n: (n - 1) / n,
+    "reduce_scatter": lambda n: (n - 1) / n,
+    "all_to_all": lambda n: (n - 1) / n,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Collectives:
+    """Those that ran, in order of rank and start. slice: its row. step: of `steps_of`, -1 none. what: a place in
+    `kinds`. match: those with one number are the same one on several ranks, -1 where it was found on no other. basis:
+    by what, a `Basis`. of a match, transfer_ns is how long the last one to arrive took; -1 where there is no match."""
+
+    rank: Array
+    slice: Array
+    start: Array
+    end: Array
+    step: Array
+    what: Array
+    kinds: tuple[What, ...]
+    match: Array
+    basis: Array
+    transfer_ns: Array
+
+    def __len__(self) -> int:
+        return len(self.slice)
+
+    @property
+    def waiting_ns(self) -> Array:
+        """How long each waited for the last rank to arrive; 0 where that is not known."""
+        waited: Array = np.where(self.match >= 0, self.end - self.start - self.transfer_ns, 0)
+        return waited
+
+
+def communicates(profile: Profile) -> bool:
+    """Whether there is communication to speak of: kernels or calls of collectives, or slices of several ranks."""
+
+    def build() -> bool:
+        return (
+            bool((work_of(profile).kind == DeviceWorkKind.COMMUNICATION).any())
+            or bool(named(profile, CALLS).any())
+            or len(np.unique(threads_of(profile).rank)) > 1
+        )
+
+    return bool(profile.slices.num_rows) and remembered(profile, "communicates", build)
+
+
+def bus_factor(name: str, size: int) -> float | None:
+    """By what nccl-tests multiply the bandwidth of the algorithm to get that of the bus; None: size not known."""
+    if size < 1:
+        return None
+    return float(_BUS[name](size)) if name in _BUS else 1.0
+
+
+def collectives_of(profile: Profile) -> Collectives:
+    """All collectives of a profile; built once."""
+    return remembered(profile, "collectives", lambda: _build(profile), pin=True)
+
+
+def _build(profile: Profile) -> Collectives:
+    slices, found = slices_of(profile), calls_of_collectives(profile)
+    began = np.where(found.launch >= 0, slices.start[found.launch], found.start)
+    step = _steps(profile, found.rank, began)
+    words: dict[str, int] = {}
+    named_step = np.array([words.setdefault(name, len(words)) for name in steps_of(profile).name] + [NO_ID])[step]
+    matching = matched(found.rank, found.what, found.kinds, found.sequence, named_step, found.end)
+    match = matching.number
+    length = found.end - found.start
+    shortest = np.full(int(match.max(initial=NO_ID)) + 2, np.iinfo(np.int64).max)
+    np.minimum.at(shortest, match, length)
+    transfer = np.where(match >= 0, shortest[match], NO_ID)
+    told = found.rank, found.slice, found.start, found.end, step, found.what, found.kinds
+    return Collectives(*told, match, matching.basis, transfer)
+
+
+def _steps(profile: Profile, rank: Array, time: Array) -> Array:
+    """The row of `steps_of` in which the host was at each of these times, -1 for none."""
+    steps = steps_of(profile)
+    step = np.full(len(rank), NO_ID)
+    for one in np.unique(rank).tolist():
+        first, last = (int(at) for at in np.searchsorted(steps.rank, [one, one + 1]))
+        mine = np.flatnonzero(rank == one)
+        place = first + np.searchsorted(steps.host_start_ns[first:last], time[mine], "right") - 1
+        inside = (place >= first) & (time[mine] < steps.host_end_ns[np.maximum(place, 0)])
+        step[mine[inside]] = place[inside]
+    return step

@@ -1,0 +1,375 @@
+"""Communication between ranks: how it shares the time of steps with computation, who waits and for whom.
+
+The first columns of the table of steps are torch-tb-profiler's (overall_parser.py, run_generator.py, loader.py of its
+last revision), so that numbers can be compared. It takes a kernel for communication only where its External id is that
+of one of five calls, and the calls themselves for communication: of modern traces it sees little. The further columns
+count the kernels of communication libraries, as HolisticTraceAnalysis does. docs/metrics.md has both.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import NO_ID
+from ..core.intervals import Cover, cover, together
+from ..core.picking import in_ranks, threads_of
+from ..core.remember import remembered
+from ..core.schema import Column, frame
+from ..core.slices import slices_of, work_of
+from ..ml.roles import RankTime, Role, communication_calls, external_ids, rank_times
+from ..ml.steps import NS_PER_US, Steps, bounds, clipped, known_or_none, ranks_or_none, steps_of, steps_selected
+from .collectives import Collectives, bus_factor, collectives_of
+from .skew import within_skew
+
+Array = np.ndarray[Any, Any]
+
+_RANK = Column("rank", "", "The rank; missing where there are none.", "Int64")
+_WAITING = Column(
+    "waiting_us",
+    "µs",
+    "In collectives: until the last rank arrived; missing where ranks cannot be compared.",
+    "Float64",
+)
+_UNCERTAIN = Column(
+    "uncertain",
+    "",
+    "Whether the waiting of waiting_us in a collective is on average shorter than the residual skew of the ranks' "
+    "clocks; missing where either is not known.",
+    "boolean",
+)
+_TRANSFERRING = Column(
+    "transferring_us", "µs", "In collectives: from then on; missing where ranks cannot be compared.", "Float64"
+)
+COMMUNICATION = (
+    _RANK,
+    Column("step", "", "The name of the step."),
+    Column("computation_us", "µs", "Only computation, as torch-tb-profiler counts it.", "float64"),
+    Column("overlap_us", "µs", "Computation and communication, as torch-tb-profiler counts them.", "float64"),
+    Column("communication_us", "µs", "Only communication, as torch-tb-profiler counts it.", "float64"),
+    Column("other_us", "µs", "Neither, as torch-tb-profiler counts them.", "float64"),
+    Column(
+        "transfer_us", "µs", "Of its communication in the whole step, the part in which no rank was awaited.", "Float64"
+    ),
+    Column(
+        "wait_us",
+        "µs",
+        "Of its communication in the whole step, the part in which another rank was awaited.",
+        "Float64",
+    ),
+    Column(
+        "total_us", "µs", "How long the step was: the sum of computation, overlap, communication, other.", "float64"
+    ),
+    Column("computing_us", "µs", "Only kernels that compute ran.", "float64"),
+    Column("both_us", "µs", "Kernels that compute ran, and kernels of communication libraries.", "float64"),
+    Column("communicating_us", "µs", "Only kernels of communication libraries ran.", "float64"),
+    Column("neither_us", "µs", "No kernel ran: the rest of total_us.", "float64"),
+    Column("overlap_percent", "%", "both_us as a share of all communication.", "Float64"),
+    _WAITING,
+    _TRANSFERRING,
+    Column("matched", "", "How many of its collectives were found on other ranks.", "int64"),
+    _UNCERTAIN,
+    Column("wait_uncertain", "", "The same of wait_us, by its calls.", "boolean"),
+)
+COLLECTIVES = (
+    Column("name", "", "What it is, as all_reduce or all_gather."),
+    Column("group", "", "The process group, as the recording names it."),
+    Column("size", "", "Of how many ranks.", "Int64"),
+    Column("dtype", "", "The type of the elements."),
+    Column("bytes", "bytes", "How much one moves: the most that a rank gives or gets.", "Int64"),
+    Column("collectives", "", "How many there were, each counted once for all ranks.", "int64"),
+    Column("calls", "", "How often it was called, on all ranks together.", "int64"),
+    Column("ranks", "", "On how many ranks of this result.", "int64"),
+    Column("total_bytes", "bytes", "bytes × collectives.", "Int64"),
+    Column("total_us", "µs", "How long the calls took, on all ranks together.", "float64"),
+    Column("mean_us", "µs", "total_us ÷ calls: how long one took on a rank, on average.", "float64"),
+    Column("max_us", "µs", "The longest call.", "float64"),
+    _WAITING,
+    _TRANSFERRING,
+    Column("matched", "", "How many of the collectives were found on several ranks.", "int64"),
+    Column(
+        "algorithm_gb_per_s",
+        "GB/s",
+        "bytes by the time of the transfer, or by all of its time where ranks cannot be compared.",
+        "Float64",
+    ),
+    Column("bus_gb_per_s", "GB/s", "The same times the factor of nccl-tests: what the links carried.", "Float64"),
+    _UNCERTAIN,
+)
+STRAGGLERS = (
+    _RANK,
+    Column("collectives", "", "How many collectives it ran that were found on other ranks, too.", "int64"),
+    Column("last", "", "Of how many of them it was the last to arrive.", "int64"),
+    Column("held_up_us", "µs", "How long the other ranks waited for it in those.", "float64"),
+    Column("waiting_us", "µs", "How long it waited for others itself.", "float64"),
+    Column("transferring_us", "µs", "How long it took part in transfers.", "float64"),
+    _UNCERTAIN,
+    Column("held_up_uncertain", "", "The same of held_up_us, by each wait of another rank for it.", "boolean"),
+)
+
+
+def communication(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each rank and step, clipped by the window. The first four times, and computing, both, communicating
+    and neither, are disjoint and add up to total_us."""
+    known, rows = steps_of(profile), steps_selected(profile, selection)
+    start, end = clipped(known, rows, selection)
+    total = end - start
+    theirs, ours = (np.zeros((3, len(rows)), np.int64) for _ in range(2))
+    for time in rank_times(profile):
+        mine = np.flatnonzero(known.rank[rows] == time.rank)
+        window = start[mine], end[mine]
+        theirs[:, mine] = _shared(_pairs(profile, time)[0], *window)
+        ours[:, mine] = _shared(_pairs(profile, time)[1], *window)
+    transfer, wait, calls = (values[rows] for values in _waits(profile, known))
+    found = collectives_of(profile)
+    waiting, transferring, count = _by_step(found, _chosen(found, known, rows, selection), rows)
+    communicated = ours[1] + ours[2]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        hidden = np.where(communicated > 0, 100.0 * ours[1] / communicated, np.nan)
+    return frame(
+        COMMUNICATION,
+        {
+            "rank": ranks_or_none(known.rank[rows]),
+            "step": [known.name[row] for row in rows.tolist()],
+            **{
+                name: values / NS_PER_US
+                for name, values in zip(
+                    ("computation_us", "overlap_us", "communication_us", "other_us"),
+                    (*theirs, total - theirs.sum(axis=0)),
+                    strict=True,
+                )
+            },
+            "transfer_us": known_or_none(transfer / NS_PER_US),
+            "wait_us": known_or_none(wait / NS_PER_US),
+            "total_us": total / NS_PER_US,
+            **{
+                name: values / NS_PER_US
+                for name, values in zip(
+                    ("computing_us", "both_us", "communicating_us", "neither_us"),
+                    (*ours, total - ours.sum(axis=0)),
+                    strict=True,
+                )
+            },
+            "overlap_percent": known_or_none(hidden),
+            "waiting_us": known_or_none(waiting / NS_PER_US),
+            "transferring_us": known_or_none(transferring / NS_PER_US),
+            "matched": count,
+            "uncertain": within_skew(profile, waiting, count),
+            "wait_uncertain": within_skew(profile, wait, calls),
+        },
+    )
+
+
+def collectives(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each name, group, type and size; those that took most time on all ranks first."""
+    found, rows = _selected(profile, selection)
+    match, length, waiting = found.match[rows], (found.end - found.start)[rows], found.waiting_ns[rows]
+    size = np.array([kind.bytes for kind in found.kinds] + [NO_ID])[found.what[rows]]
+    largest = np.full(int(match.max(initial=NO_ID)) + 2, NO_ID)
+    np.maximum.at(largest, match, size)
+    size = np.where(match >= 0, largest[match], size)
+    alike: dict[tuple[Any, ...], int] = {}
+    of_kind = [alike.setdefault((kind.name, kind.group, kind.size, kind.dtype), len(alike)) for kind in found.kinds]
+    keys = np.stack((np.array([*of_kind, 0])[found.what[rows]], size), 1)
+    distinct, group = np.unique(keys, axis=0, return_inverse=True)
+    names = list(alike)
+    table = []
+    for place, (kind, moved) in enumerate(distinct.tolist()):
+        name, process_group, ranks, dtype = names[kind]
+        mine = np.flatnonzero(group.ravel() == place)
+        some, alone = mine[match[mine] >= 0], mine[match[mine] < 0]
+        matches, first = np.unique(match[some], return_index=True)
+        times = len(matches) + len(alone)
+        took = int(found.transfer_ns[rows[some[first]]].sum() + length[alone].sum())
+        rate = moved * times / took if moved >= 0 and took > 0 else None
+        factor = bus_factor(name, ranks)
+        table.append(
+            {
+                "name": name,
+                "group": process_group or None,
+                "size": ranks or None,
+                "dtype": dtype or None,
+                "bytes": moved if moved >= 0 else None,
+                "collectives": times,
+                "calls": len(mine),
+                "ranks": len(np.unique(found.rank[rows[mine]])),
+                "total_bytes": min(moved * times, (1 << 63) - 1) if moved >= 0 else None,
+                "total_us": int(length[mine].sum()) / NS_PER_US,
+                "mean_us": float(length[mine].mean()) / NS_PER_US,
+                "max_us": int(length[mine].max()) / NS_PER_US,
+                "waiting_us": int(waiting[some].sum()) / NS_PER_US if len(some) else None,
+                "transferring_us": int((length - waiting)[some].sum()) / NS_PER_US if len(some) else None,
+                "matched": len(matches),
+                # Bytes in a nanosecond are GB in a second.
+                "algorithm_gb_per_s": rate,
+                "bus_gb_per_s": None if rate is None or factor is None else rate * factor,
+                "uncertain": within_skew(profile, waiting[some].sum(keepdims=True), np.array([len(some)]))[0],
+            }
+        )
+    table.sort(key=lambda row: (-row["total_us"], row["name"]))
+    return frame(COLLECTIVES, {c.name: [row[c.name] for row in table] for c in COLLECTIVES})
+
+
+def stragglers(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each rank that took part in collectives found on several ranks; who held up others longest first."""
+    found, rows = _selected(profile, selection)
+    rows = rows[found.match[rows] >= 0]
+    length, waiting = (found.end - found.start)[rows], found.waiting_ns[rows]
+    _, match = np.unique(found.match[rows], return_inverse=True)
+    ranks, rank = np.unique(found.rank[rows], return_inverse=True)
+    # The last to arrive is the one that waited least, the first of several.
+    order = np.lexsort((found.start[rows] * -1, waiting, match))
+    last = order[np.append(True, np.diff(match[order]) > 0)] if len(order) else order
+    lost, members = np.bincount(match, waiting), np.bincount(match)
+    size = len(ranks)
+    held = np.bincount(rank[last], lost[match[last]] - waiting[last], size)
+    waits = np.bincount(rank[last], members[match[last]] - 1, size)
+    columns = {
+        "collectives": np.bincount(rank, minlength=size),
+        "last": np.bincount(rank[last], minlength=size),
+        "held_up_us": held / NS_PER_US,
+        "waiting_us": np.bincount(rank, waiting, size) / NS_PER_US,
+        "transferring_us": np.bincount(rank, length - waiting, size) / NS_PER_US,
+    }
+    waited = columns["waiting_us"] * NS_PER_US
+    uncertain = {
+        "uncertain": within_skew(profile, waited, columns["collectives"]),
+        "held_up_uncertain": within_skew(profile, held, waits),
+    }
+    by = np.lexsort((ranks, -held))
+    return frame(
+        STRAGGLERS,
+        {"rank": ranks_or_none(ranks[by])}
+        | {name: values[by] for name, values in columns.items()}
+        | {name: [values[place] for place in by.tolist()] for name, values in uncertain.items()},
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """Computation and communication, and what they cover together."""
+
+    one: Cover
+    other: Cover
+    together: Cover
+
+
+def _pairs(profile: Profile, time: RankTime) -> tuple[_Pair, _Pair]:
+    """Computation and communication of a rank as torch-tb-profiler has them, and as kernels: for a rank that used no
+    device, as operators and calls of collectives."""
+
+    def build() -> tuple[_Pair, _Pair]:
+        # It takes operators for computation where there are no kernels.
+        kernels = time.roles[Role.KERNEL] if len(time.roles[Role.KERNEL]) else time.roles[Role.CPU_EXEC]
+        theirs = kernels, time.roles[Role.COMMUNICATION]
+        if len(time.device):
+            ours = time.computation, time.communication
+        else:
+            found = collectives_of(profile)
+            mine = found.rank == time.rank
+            ours = time.roles[Role.CPU_EXEC], cover(found.start[mine], found.end[mine])
+        return _Pair(*theirs, together(*theirs)), _Pair(*ours, together(*ours))
+
+    return remembered(profile, ("computation and communication", time.rank), build)
+
+
+def _shared(pair: _Pair, start: Array, end: Array) -> Array:
+    """(only the one, both, only the other) in each window, in ns."""
+    one, other, either = (times.within(start, end) for times in (pair.one, pair.other, pair.together))
+    return np.stack((either - other, one + other - either, either - one))
+
+
+def _selected(profile: Profile, selection: Selection) -> tuple[Collectives, Array]:
+    """The collectives, and which of them are selected: they begin in the window and step, on the ranks."""
+    known, found = steps_of(profile), collectives_of(profile)
+    return found, _chosen(found, known, steps_selected(profile, selection), selection)
+
+
+def _chosen(found: Collectives, known: Steps, rows: Array, selection: Selection) -> Array:
+    low, high = bounds(selection)
+    chosen = (found.start >= low) & (found.start < high)
+    if selection.step is not None:
+        chosen &= np.isin(found.step, rows)
+    if selection.ranks:
+        chosen &= in_ranks(found.rank, selection)
+    mine: Array = np.flatnonzero(chosen)
+    return mine
+
+
+def _by_step(found: Collectives, mine: Array, rows: Array) -> tuple[Array, Array, Array]:
+    """(waiting, transferring) in ns by step (rows of `steps_of`), NaN where no collective was found on other ranks; and
+    how many were."""
+    mine = mine[(found.match[mine] >= 0) & (found.step[mine] >= 0)]
+    size = int(max(rows.max(initial=0), found.step.max(initial=0))) + 1
+    length, waiting = (found.end - found.start)[mine], found.waiting_ns[mine]
+    count = np.bincount(found.step[mine], minlength=size)[rows]
+    sums = [np.bincount(found.step[mine], values, size)[rows] for values in (waiting, length - waiting)]
+    first, second = (np.where(count > 0, values, np.nan) for values in sums)
+    return first, second, count
+
+
+def _waits(profile: Profile, known: Steps) -> tuple[Array, Array, Array]:
+    """(transfer, wait) in ns by step, as torch-tb-profiler has them: NaN where ranks cannot be compared; and of
+    how many calls.
+
+    A call and its kernels on one rank are the same as those of another by their order in the step. Of each the shortest
+    over all ranks is the transfer, at its end; the rest is waiting.
+    """
+
+    def build() -> tuple[Array, Array, Array]:
+        transfer, wait = np.full(len(known), np.nan), np.full(len(known), np.nan)
+        count = np.zeros(len(known), np.int64)
+        ranks = set(known.rank.tolist())
+        nodes = _nodes(profile, known) if len(ranks) > 1 else {}
+        for name in nodes:
+            by_step = nodes[name]
+            calls = list(by_step.values())
+            if {int(known.rank[step]) for step in by_step} != ranks or len({len(call) for call in calls}) != 1:
+                continue
+            if any(len({len(ranges) for ranges in same}) != 1 for same in zip(*calls, strict=True)):
+                continue
+            joined = [np.concatenate(call) for call in calls]
+            shortest = np.min([ranges[:, 1] - ranges[:, 0] for ranges in joined], axis=0)
+            for step, ranges in zip(by_step, joined, strict=True):
+                transfer[step] = cover(ranges[:, 1] - shortest, ranges[:, 1]).total
+                wait[step] = cover(ranges[:, 0], ranges[:, 1]).total - transfer[step]
+                count[step] = len(by_step[step])
+        return transfer, wait, count
+
+    return remembered(profile, "waits of communication", build)
+
+
+def _nodes(profile: Profile, known: Steps) -> dict[str, dict[int, list[Array]]]:
+    """By the name of a step and its row, the times of its calls of collectives and of their kernels (by External id),
+    in order of time; what it calls a communication node."""
+    slices, work, rank_of = slices_of(profile), work_of(profile), threads_of(profile).rank
+    calls = communication_calls(profile)
+    calls = calls[np.argsort(slices.start[calls], kind="stable")]
+    by_id = np.sort(calls)
+    ids = external_ids(profile, by_id)[np.searchsorted(by_id, calls)]
+    kernels = work.slice[work.kind <= 1] if len(calls) else work.slice[:0]
+    kernel_ids = external_ids(profile, kernels)
+    hit = np.isin(kernel_ids, ids[ids > 0])
+    of_id: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for row, number in zip(kernels[hit].tolist(), kernel_ids[hit].tolist(), strict=True):
+        of_id[int(rank_of[slices.thread[row]]), number].append(row)
+    node_of: dict[tuple[int, int, int], int] = {}
+    for row, number in zip(calls.tolist(), ids.tolist(), strict=True):
+        # The last call with an id stands for all of them.
+        node_of[int(rank_of[slices.thread[row]]), number, row if number < 0 else NO_ID] = row
+    found: dict[str, dict[int, list[Array]]] = defaultdict(lambda: defaultdict(list))
+    order = sorted(node_of.items(), key=lambda node: int(slices.start[node[1]]))
+    for (rank, number, _), row in order:
+        first, last = (int(at) for at in np.searchsorted(known.rank, [rank, rank + 1]))
+        begin, over = int(slices.start[row]), int(slices.start[row] + slices.duration[row])
+        step = first + int(np.searchsorted(known.start_ns[first:last], begin, "right")) - 1
+        if step < first or over > known.end_ns[step] or not known.complete[step]:
+            continue
+        rows = np.array([row, *of_id.get((rank, number), ())])
+        ranges = np.stack((slices.start[rows], slices.start[rows] + slices.duration[rows]), 1)
+        found[known.name[step]][step].append(ranges[np.lexsort((-ranges[:, 1], ranges[:, 0]))])
+    return found

@@ -1,0 +1,377 @@
+"""The critical path: what the end of a recording waited for, followed back to its beginning.
+
+From the end backwards: while the host was at work, that; where a call returned because a device was done, the work of
+the device; from work of a device to what it waited for (`waiting`): the work before it, work of another stream, the
+last rank to come to a collective, or its launch on the host. So the path is one line of time without gaps, and what
+stands on it adds up to the time of the recording.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import NO_ID, DeviceWorkKind, column
+from ..core.functions import functions_of
+from ..core.grouped import groups_by, picked
+from ..core.intervals import EDGE
+from ..core.picking import in_ranks, threads_of
+from ..core.remember import remembered
+from ..core.schema import Column, frame
+from ..core.slices import slices_of, work_of
+from ..ml.operators import NS_PER_US, micros
+from ..ml.steps import Steps, bounds, ranks_or_none, steps_of, steps_selected
+from .host_time import UNKNOWN, host_lines
+from .replay import saved_ns
+from .skew import within_skew
+from .waiting import waiting_of
+
+Array = np.ndarray[Any, Any]
+SAVING = 25
+BY = ("name", "kind", "step")
+HOST, NOTHING, LAUNCH, GAP = 5, 6, 7, 8
+KINDS = (
+    *(kind.name.lower() for kind in DeviceWorkKind),
+    "host",
+    "nothing recorded",
+    "launch",
+    "device gap",
+)
+"""What a part of the path is. launch: from the end of a launching call until the device began. device gap: between work
+and what waited for it on a device."""
+COLUMNS = (
+    Column("name", "", "The function of the host or the work of a device; with by=step the step."),
+    Column("kind", "", "What it is: " + ", ".join(KINDS) + "."),
+    Column("parts", "", "How often the path goes through it.", "int64"),
+    Column("total_us", "µs", "Time of the path in it.", "float64"),
+    Column("percent", "%", "total_us as a share of the path.", "Float64"),
+    Column("mean_us", "µs", "total_us ÷ parts.", "float64"),
+    Column(
+        "saves_us",
+        "µs",
+        "How much sooner the recording would end if all of this name took no time in itself and nothing else changed; "
+        f"of the first {SAVING} on the path of a whole recording.",
+        "Float64",
+    ),
+    Column("rank", "", "The rank, where there are several and all parts are of one.", "Int64"),
+    Column(
+        "uncertain",
+        "",
+        "Whether the path comes from or goes to another rank there, and mean_us is shorter than the residual skew of "
+        "the ranks' clocks; missing where there are not several ranks, or the skew is not known.",
+        "boolean",
+    ),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """Parts in order of time, each beginning where the one before ends; ns. kind: a place in KINDS. function: -1 where
+    nothing is known. slice: of device work, else -1. thread: -1 none."""
+
+    start: Array
+    end: Array
+    kind: Array
+    function: Array
+    slice: Array
+    thread: Array
+    rank: Array
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+def critical_path(profile: Profile, selection: Selection, by: str = "name") -> pd.DataFrame:
+    """One row for each name and kind on the path; the longest first. The window, step and ranks clip the path."""
+    path, step, whole_part = selected_path(profile, selection)
+    length = (path.end - path.start).astype(np.int64)
+    codes = {"name": (path.kind, path.function), "kind": (path.kind,), "step": (step, path.kind)}[by]
+    some = picked(groups_by(*codes), None)
+    firsts = some.least(np.arange(len(path)))
+    total = some.sums(length)
+    names, of_step = functions_of(profile).names_of(np.maximum(path.function[firsts], 0)), steps_of(profile).name
+    known = path.function[firsts] >= 0
+    kinds = [KINDS[kind] for kind in path.kind[firsts].tolist()]
+    labels = {
+        "name": [name if here else kind for name, here, kind in zip(names, known.tolist(), kinds, strict=True)],
+        "kind": kinds,
+        "step": [of_step[row] if row >= 0 else "" for row in step[firsts].tolist()],
+    }[by]
+    # Where steps are not told apart, a part in two of them counts once.
+    parts = some.counts() if by == "step" else some.sums((np.diff(whole_part, prepend=NO_ID) != 0).astype(np.int64))
+    least, most = some.least(path.rank), some.greatest(path.rank)
+    beside = some.any(_between_ranks(path))
+    short = within_skew(profile, total, parts)
+    whole = by == "name" and selection.only(event=None) == Selection()
+    several = len(np.unique(threads_of(profile).rank)) > 1
+    values = {
+        "name": labels,
+        "kind": kinds,
+        "parts": parts,
+        "total_us": micros(total),
+        "percent": total * (100 / max(1, int(length.sum()))),
+        "mean_us": micros(total) / np.maximum(1, parts),
+        "saves_us": _saves(profile, path, firsts) if whole else [None] * len(firsts),
+        "rank": ranks_or_none(np.where((least == most) & several, least, NO_ID)),
+        "uncertain": [None if of is None else of and here for of, here in zip(short, beside.tolist(), strict=True)],
+    }
+    found = frame(COLUMNS, values)
+    if by == "step":
+        return found
+    return found.sort_values(["total_us", "name"], ascending=[False, True], kind="stable", ignore_index=True)
+
+
+def changes_of_rank(profile: Profile, selection: Selection) -> int:
+    """How often the path goes from one rank to another."""
+    path, _, _ = selected_path(profile, selection)
+    return int((path.rank[1:] != path.rank[:-1]).sum())
+
+
+def _between_ranks(path: Path) -> Array:
+    """Which parts come from another rank, or go to one."""
+    found = np.zeros(len(path), bool)
+    changes = np.flatnonzero(path.rank[1:] != path.rank[:-1])
+    found[changes] = found[changes + 1] = True
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Savings:
+    """What leaving out each of the functions that take most of the path would win, in ns (NO_ID: not known).
+
+    code: of kind and function, see `_code`.
+    """
+
+    code: Array
+    ns: Array
+
+
+def savings_of(profile: Profile) -> Savings:
+    """Of the SAVING functions that take most of the whole path; built once."""
+
+    def build() -> Savings:
+        path = selected_path(profile, Selection())[0]
+        some = picked(groups_by(path.kind, path.function), None)
+        firsts = some.least(np.arange(len(path)))
+        total = some.sums((path.end - path.start).astype(np.int64))
+        firsts = firsts[np.argsort(-total, kind="stable")[:SAVING]]
+        saved = [saved_ns(profile, of) if of >= 0 else None for of in path.function[firsts].tolist()]
+        return Savings(_code(path, firsts), np.array([NO_ID if ns is None else ns for ns in saved], np.int64))
+
+    return remembered(profile, "savings", build)
+
+
+def _code(path: Path, parts: Array) -> Array:
+    """A number for the kind and function of each of these parts."""
+    found: Array = path.function[parts].astype(np.int64) * len(KINDS) + path.kind[parts]
+    return found
+
+
+def _saves(profile: Profile, path: Path, firsts: Array) -> list[float | None]:
+    """What leaving out the function of each of these parts would win, in µs, as far as it was worked out."""
+    found = savings_of(profile)
+    known = {code: ns / NS_PER_US for code, ns in zip(found.code.tolist(), found.ns.tolist(), strict=True) if ns >= 0}
+    return [known.get(code) for code in _code(path, firsts).tolist()]
+
+
+def selected_path(profile: Profile, selection: Selection) -> tuple[Path, Array, Array]:
+    """What of the path is selected, clipped; the row of `steps_of` that each part is in (-1 none), where a part that
+    goes over the end of a step is two; and which part of the path it is of."""
+    return remembered(profile, ("critical path of", selection.only(event=None)), lambda: _selected(profile, selection))
+
+
+def _selected(profile: Profile, selection: Selection) -> tuple[Path, Array, Array]:
+    path = path_of(profile)
+    known = steps_of(profile)
+    cuts = np.unique(np.concatenate((known.host_start_ns, known.host_end_ns)))
+    low, high = bounds(selection)
+    cuts = np.unique(np.append(cuts, [low, high]))
+    first = np.searchsorted(cuts, path.start, "right")
+    pieces = np.maximum(np.searchsorted(cuts, path.end, "left") - first, 0) + 1
+    part = np.repeat(np.arange(len(path)), pieces)
+    nth = np.arange(len(part)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    place = first[part] + nth
+    start = np.where(nth == 0, path.start[part], cuts[np.minimum(place - 1, len(cuts) - 1)])
+    end = np.where(nth == pieces[part] - 1, path.end[part], cuts[np.minimum(place, len(cuts) - 1)])
+    keep = (start >= low) & (end <= high)
+    if selection.ranks:
+        keep &= in_ranks(path.rank[part], selection)
+    step = _step_of(known, start, path.rank[part])
+    if selection.step is not None:
+        keep &= np.isin(step, steps_selected(profile, selection))
+    part, step = part[keep], step[keep]
+    chosen = Path(start[keep], end[keep], *(getattr(path, name)[part] for name in _REST))
+    return chosen, step, part
+
+
+def _step_of(known: Steps, start: Array, rank: Array) -> Array:
+    """The row of the step that each of these moments is in, the last one where several of a rank overlap; -1 none."""
+    found = np.full(len(start), NO_ID)
+    for one in np.unique(known.rank).tolist():
+        rows = np.flatnonzero(known.rank == one)
+        begins, ends = known.host_start_ns[rows], known.host_end_ns[rows]
+        cuts = np.unique(np.concatenate((begins, ends)))
+        inside = np.full(len(cuts) + 1, NO_ID)
+        for row, first, last in zip(rows, *np.searchsorted(cuts, (begins, ends), "left") + 1, strict=True):
+            inside[first:last] = row
+        mine = rank == one
+        found[mine] = inside[np.searchsorted(cuts, start[mine], "right")]
+    return found
+
+
+_REST = ("kind", "function", "slice", "thread", "rank")
+
+
+def path_of(profile: Profile) -> Path:
+    """The critical path of the whole recording; built once."""
+    return remembered(profile, "critical path", lambda: _Walk(profile).path())
+
+
+class _Walk:
+    """Goes back in time. host, device, gaps: the parts met."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.waiting = waiting_of(profile)
+        self.lines = host_lines(profile)
+        head = ~self.waiting.after
+        self.head_of = np.maximum.accumulate(np.where(head, np.arange(len(head)), 0))
+        self.host: list[tuple[int, int, int]] = []
+        self.device: list[tuple[int, int, int]] = []
+        self.gaps: list[tuple[int, int, int, int]] = []
+
+    def path(self) -> Path:
+        """The whole path."""
+        span = self._span()
+        if span is None:
+            empty = np.zeros(0, np.int64)
+            return Path(*[empty] * 7)
+        begin, at, rank, work = span
+        if work >= 0:
+            rank, at = self._on_device(work, at)
+        while at > begin:
+            rank, at = self._on_host(rank, at, begin)
+        return self._parts(begin)
+
+    def _span(self) -> tuple[int, int, int, int] | None:
+        """(beginning, end, rank, the device work that ended last or -1)."""
+        last = []
+        begin = []
+        for rank, line in self.lines.items():
+            some = np.flatnonzero(line.call >= 0)
+            if len(some):
+                begin.append(int(line.start[some[0]]))
+                last.append((int(line.end[some[-1]]), rank, NO_ID))
+        waiting = self.waiting
+        if len(waiting.end):
+            row = int(np.argmax(waiting.end))
+            begin.append(int(waiting.start.min()))
+            last.append((int(waiting.end[row]), int(waiting.rank[row]), row))
+        if not last:
+            return None
+        end, rank, work = max(last)
+        return min(begin), end, rank, work
+
+    def _on_host(self, rank: int, at: int, begin: int) -> tuple[int, int]:
+        """Go back on the host until what it waited for, and on until the host is met again: (rank, when)."""
+        calls = self.waiting.calls.get(rank)
+        place = int(np.searchsorted(calls.end, at, "right")) - 1 if calls is not None else -1
+        work = int(calls.work[place]) if calls is not None and place >= 0 else NO_ID
+        if work < 0 or int(self.waiting.end[work]) <= begin:
+            self.host.append((rank, begin, at))
+            return rank, begin
+        over = int(self.waiting.end[work])
+        self.host.append((rank, over, at))
+        return self._on_device(work, over)
+
+    def _on_device(self, work: int, at: int) -> tuple[int, int]:
+        """Go back from the end of some work, `at`, until its launch: (rank, when)."""
+        waiting = self.waiting
+        while True:
+            head = int(self.head_of[work])
+            on = int(waiting.on[head])
+            begun = int(waiting.start[head])
+            if waiting.late[head] and begun < int(waiting.start[on]) < int(waiting.end[head]):
+                # It waited from its own beginning until the last rank came.
+                begun = int(waiting.start[on])
+            self.device.append((head, work, begun))
+            at, work = begun, head
+            if waiting.late[head]:
+                work = on
+                on = int(waiting.on[on]) if not waiting.late[on] else NO_ID
+                if waiting.after[work] and int(waiting.end[work - 1]) < at:
+                    on = work - 1
+            if on >= 0 and int(waiting.end[on]) <= at and on != work:
+                self._gap(int(waiting.end[on]), at, GAP, work)
+                at, work = int(waiting.end[on]), on
+                continue
+            launched = int(waiting.launched[work])
+            if -EDGE < launched < at:
+                self._gap(launched, at, LAUNCH, work)
+                at = launched
+            return int(waiting.rank[work]), at
+
+    def _gap(self, start: int, end: int, kind: int, work: int) -> None:
+        if end > start:
+            self.gaps.append((start, end, kind, work))
+
+    def _parts(self, begin: int) -> Path:
+        columns = [*self._host_parts(), *self._device_parts(), self._gap_parts()]
+        start, end, kind, function, row, thread, rank = (
+            np.concatenate([part[i] for part in columns]) for i in range(7)
+        )
+        start = np.maximum(start, begin)
+        some = end > start
+        order = np.argsort(start[some], kind="stable")
+        found = [values[some][order] for values in (start, end, kind, function, row, thread, rank)]
+        return Path(*found)
+
+    def _host_parts(self) -> list[tuple[Array, ...]]:
+        function = column(self.profile.calls, "function")
+        windows = np.array(self.host, np.int64).reshape(-1, 3)
+        parts: list[tuple[Array, ...]] = []
+        for rank in np.unique(windows[:, 0]).tolist():
+            line = self.lines.get(rank, UNKNOWN)
+            _, low, high = windows[windows[:, 0] == rank].T
+            _, start, end, row = line.within(low, high)
+            call = line.call[row]
+            known = call >= 0
+            kind = np.where(known, HOST, NOTHING)
+            none = np.full(len(row), NO_ID)
+            of = np.where(known, function[call], NO_ID)
+            parts.append((start, end, kind, of, none, line.thread[row], np.full(len(row), rank)))
+        return parts
+
+    def _device_parts(self) -> list[tuple[Array, ...]]:
+        """The work of the runs that were met, and the gaps in them."""
+        waiting, work = self.waiting, work_of(self.profile)
+        runs = np.array(self.device, np.int64).reshape(-1, 3)
+        head, last, begun = runs.T
+        counts = last - head + 1
+        run = np.repeat(np.arange(len(runs)), counts)
+        row = np.arange(len(run)) - np.repeat(np.cumsum(counts) - counts, counts) + head[run]
+        start = np.where(row == head[run], begun[run], waiting.start[row])
+        function = slices_of(self.profile).function[work.slice[row]]
+        rest = (work.slice[row], work.thread[row], waiting.rank[row])
+        inner = row < last[run]
+        before, after = row[inner], np.minimum(row[inner] + 1, len(work) - 1)
+        gap = (
+            waiting.end[before],
+            waiting.start[after],
+            np.full(len(before), GAP),
+            np.full(len(before), NO_ID),
+            np.full(len(before), NO_ID),
+            work.thread[before],
+            waiting.rank[before],
+        )
+        return [(start, waiting.end[row], work.kind[row].astype(np.int64), function, *rest), gap]
+
+    def _gap_parts(self) -> tuple[Array, ...]:
+        work = work_of(self.profile)
+        gaps = np.array(self.gaps, np.int64).reshape(-1, 4)
+        row = gaps[:, 3]
+        none = np.full(len(gaps), NO_ID)
+        return gaps[:, 0], gaps[:, 1], gaps[:, 2], none, none, work.thread[row], self.waiting.rank[row]

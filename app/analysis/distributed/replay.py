@@ -1,0 +1,189 @@
+"""What a recording would last if something in it took no time: it is played again with that left out.
+
+What is kept: the order of things on the host and in streams, what waited for what (`waiting`), how long after its
+launch or after what it waited for each work of a device began. Only when things begin follows anew. A replay with
+nothing left out lasts as long as the recording; what another one lasts less is what there is to win.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...domain.profile import Profile
+from ...domain.tables import NO_ID, column
+from ..core.intervals import EDGE, NOTHING, Cover, cover, together
+from ..core.remember import remembered
+from ..core.slices import slices_of, work_of
+from .host_time import UNKNOWN, host_lines
+from .waiting import waiting_of
+
+Array = np.ndarray[Any, Any]
+MOST_WORK = 100_000
+"""With more device work a replay would take too long for a page."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What all replays have in common.
+
+    order: what happens, in order of time: rows of `device_work`, or −1 − the place of a call in `calls`, (rank, when
+    the device was done, work). before: of each work, how many calls of its rank were over when it was launched.
+    members: of each collective of several ranks, by its number. waits: of each rank, when the host did nothing but
+    wait. ends: when the host of each rank was done.
+    """
+
+    order: list[int]
+    calls: list[tuple[int, int, int]]
+    before: list[int]
+    members: dict[int, list[int]]
+    waits: dict[int, Cover]
+    ends: dict[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """Of each work when it began and was done, of each call how long its host has waited when it is over."""
+
+    start: list[int]
+    done: list[int]
+    waited: list[int]
+
+
+def saved_ns(profile: Profile, function: int) -> int | None:
+    """How much sooner the last thing would end if `function`, on the host and on devices, took no time in itself.
+
+    None where that is not known: too much device work.
+    """
+    if len(work_of(profile)) > MOST_WORK:
+        return None
+    whole = remembered(profile, ("replay", NO_ID), lambda: length(profile, NO_ID))
+    return max(0, whole - remembered(profile, ("replay", function), lambda: length(profile, function)))
+
+
+def length(profile: Profile, function: int) -> int:
+    """When the last thing ends with `function` left out (-1: with all there is), in ns from the profile's zero."""
+    plan = remembered(profile, "replay plan", lambda: _plan(profile))
+    delays = remembered(profile, "replay delays", lambda: _delays(profile, plan))
+    found, hosts = _played(profile, plan, function, delays)
+    ends = [int(host.at_work(np.array([plan.ends[rank]]))[0]) + host.waited for rank, host in hosts.items()]
+    return max([*ends, *found.done], default=0)
+
+
+def _delays(profile: Profile, plan: _Plan) -> _Found:
+    """By how much later, or earlier, than as soon as possible everything was: then a replay of all is the recording."""
+    waiting = waiting_of(profile)
+    nothing = _Found([0] * len(waiting.start), [0] * len(waiting.start), [0] * len(plan.calls))
+    waited = [int(plan.waits[rank].until(np.array([over]))[0]) for rank, over, _ in plan.calls]
+    recorded = _Found(waiting.start.tolist(), waiting.end.tolist(), waited)
+    _played(profile, plan, NO_ID, nothing, recorded)
+    return nothing
+
+
+class _Host:
+    """The clock of a rank's host. shifts: how long it has waited after each of its calls, at first not at all."""
+
+    def __init__(self, profile: Profile, rank: int, waits: Cover, function: int) -> None:
+        line = host_lines(profile).get(rank, UNKNOWN)
+        skipped = NOTHING
+        if function != NO_ID:
+            of = column(profile.calls, "function")[line.call]
+            some = (of == function) & (line.call >= 0)
+            skipped = cover(line.start[some], line.end[some])
+        self._skipped = together(waits, skipped)
+        self.shifts = [0]
+
+    @property
+    def waited(self) -> int:
+        """How long it has waited until now."""
+        return self.shifts[-1]
+
+    def at_work(self, time: Array) -> Array:
+        """When the host would be where it was at these times, had it never waited nor done what is left out."""
+        found: Array = time - self._skipped.until(time)
+        return found
+
+
+def _played(
+    profile: Profile, plan: _Plan, function: int, delays: _Found, recorded: _Found | None = None
+) -> tuple[_Found, dict[int, _Host]]:
+    """Play the recording without `function`. recorded: the delays are made so that this comes out."""
+    waiting, work = waiting_of(profile), work_of(profile)
+    lasts = waiting.end - waiting.start
+    if function != NO_ID:
+        lasts = np.where(slices_of(profile).function[work.slice] == function, 0, lasts)
+    hosts = {rank: _Host(profile, rank, waits, function) for rank, waits in plan.waits.items()}
+    launched, resumes = waiting.launched, np.zeros(len(plan.calls), np.int64)
+    of_call = np.array([rank for rank, _, _ in plan.calls], np.int64)
+    over = np.array([at for _, at, _ in plan.calls], np.int64)
+    for rank, host in hosts.items():
+        launched = np.where(waiting.rank == rank, host.at_work(waiting.launched), launched)
+        resumes = np.where(of_call == rank, host.at_work(over), resumes)
+    known, began = waiting.launched > -EDGE, waiting.start
+    ready = np.where(known, launched, began).tolist()
+    before = np.where(waiting.after, np.arange(len(began)) - 1, np.where(waiting.late, NO_ID, waiting.on)).tolist()
+    group, ranks, length_of, resumed = waiting.group.tolist(), waiting.rank.tolist(), lasts.tolist(), resumes.tolist()
+    last_of = {number: max(rows, key=lambda row: int(began[row])) for number, rows in plan.members.items()}
+    found = _Found([0] * len(began), [0] * len(began), [0] * len(plan.calls))
+
+    def settle(value: int, of: str, place: int) -> int:
+        fixed: list[int] = getattr(delays, of)
+        if recorded is not None:
+            fixed[place] = getattr(recorded, of)[place] - value
+        getattr(found, of)[place] = value + fixed[place]
+        return value + fixed[place]
+
+    for event in plan.order:
+        if event < 0:
+            place = -1 - event
+            rank, _, row = plan.calls[place]
+            shifts = hosts[rank].shifts
+            shifts.append(settle(max(shifts[-1], found.done[row] - resumed[place]), "waited", place))
+            continue
+        start = ready[event] + (hosts[ranks[event]].shifts[plan.before[event]] if known[event] else 0)
+        if before[event] >= 0:
+            start = max(start, found.done[before[event]])
+        start = settle(start, "start", event)
+        if group[event] < 0:
+            settle(start + length_of[event], "done", event)
+        elif last_of[group[event]] == event:
+            # Whoever comes last starts the transfer for all.
+            rows = plan.members[group[event]]
+            transfer = max(found.start[row] for row in rows)
+            for row in rows:
+                settle(transfer + min(length_of[row], length_of[event]), "done", row)
+    return found, hosts
+
+
+def _plan(profile: Profile) -> _Plan:
+    waiting = waiting_of(profile)
+    calls = [
+        (rank, min(int(waiting.end[work]), end), work)
+        for rank, of in waiting.calls.items()
+        for end, work in zip(of.end.tolist(), of.work.tolist(), strict=True)
+    ]
+    returned = np.concatenate([np.zeros(0, np.int64), *(of.end for of in waiting.calls.values())])
+    moments = np.concatenate((waiting.start, returned))
+    events = np.concatenate((np.arange(len(waiting.start)), -1 - np.arange(len(calls))))
+    before = np.zeros(len(waiting.start), np.int64)
+    waits, ends = {}, {}
+    for rank in sorted({*np.unique(waiting.rank).tolist(), *host_lines(profile)}):
+        of = waiting.calls.get(rank)
+        mine = waiting.rank == rank
+        waits[rank] = NOTHING
+        if of is not None:
+            before[mine] = np.searchsorted(of.end, waiting.launched[mine], "right")
+            waits[rank] = cover(of.start, np.minimum(waiting.end[of.work], of.end))
+        line = host_lines(profile).get(rank, UNKNOWN)
+        ends[rank] = int(line.end[line.call >= 0].max(initial=0))
+    members: dict[int, list[int]] = {}
+    for row in np.flatnonzero(waiting.group >= 0).tolist():
+        members.setdefault(int(waiting.group[row]), []).append(row)
+    return _Plan(
+        order=events[np.argsort(moments, kind="stable")].tolist(),
+        calls=calls,
+        before=before.tolist(),
+        members=members,
+        waits=waits,
+        ends=ends,
+    )

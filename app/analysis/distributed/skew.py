@@ -1,0 +1,205 @@
+"""How far the clocks of ranks can be trusted: what was added to the times of each, and what is left.
+
+The times in a result are aligned where its files were brought together (`clocks`); here it is told what was done then,
+and how well the same collectives end together now. docs/metrics.md has the definitions.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...domain.listing import ranges_of, ranges_text
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ..core.picking import in_ranks, threads_of
+from ..core.remember import remembered
+from ..core.schema import Column, frame
+from ..ml.operators import NS_PER_US
+from .clocks import Clock, Ends, clocks_of
+from .collective_calls import TOGETHER, Basis
+from .collectives import collectives_of
+
+Array = np.ndarray[Any, Any]
+
+
+class State(StrEnum):
+    """What is known of the clock of a rank."""
+
+    REFERENCE = "reference"
+    """Others are told relative to it."""
+    SHIFTED = "shifted"
+    """Its times were moved to fit the reference's."""
+    AGREES = "agrees"
+    """It fitted as it was."""
+    OFF = "off"
+    """It does not fit and was not moved: the result was stored by a version that did not align clocks."""
+    UNKNOWN = "not aligned"
+    """No collective was found on it and on another rank."""
+    SAME_HOST = "same host"
+    """The same, but all ranks ran on one host, which has one clock."""
+
+
+MATCHED_BY = {
+    Basis.NUMBER: "sequence number",
+    Basis.STEP: "order in a step",
+    Basis.ORDER: "order",
+    Basis.UNDECIDED: "nothing",
+}
+CLOCKS = (
+    Column("rank", "", "The rank.", "Int64"),
+    Column("host", "", "The host it ran on, where known."),
+    Column("state", "", f"{', '.join(State)}: see Clocks of ranks."),
+    Column("group", "", "Ranks of one number are joined by collectives; missing where there are none.", "Int64"),
+    Column("shift_us", "µs", "What was added to its times to fit the reference; missing where not aligned.", "Float64"),
+    Column("skew_us", "µs", "How far it is ahead of the reference now, by the median of collectives' ends.", "Float64"),
+    Column("residual_us", "µs", "Within so much three of four of its collectives end on all their ranks.", "Float64"),
+    Column("farthest_us", "µs", "Within so much all of them do.", "Float64"),
+    Column("collectives", "", "How many it shares with other ranks.", "int64"),
+    Column(
+        "matched_by",
+        "",
+        f"By what they are known to be the same on other ranks, the least sure: {', '.join(MATCHED_BY.values())}.",
+    ),
+    Column(
+        "drift_ppm",
+        "ppm",
+        "By how much its clock runs faster than the median of the others; missing where no drift is evident.",
+        "Float64",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class RankClock:
+    """The clock of a rank. shift_ns: None where it was not aligned. clock: None where it shares no collective. basis:
+    the least sure of the collectives that it shares; UNDECIDED where it shares none, though others have such, too."""
+
+    rank: int
+    host: str
+    state: State
+    shift_ns: int | None
+    clock: Clock | None
+    basis: Basis
+
+
+@dataclass(frozen=True)
+class Skew:
+    """Of a result with several ranks. residual_ns: the greatest of all ranks, None where none could be compared."""
+
+    ranks: tuple[RankClock, ...]
+    residual_ns: int | None
+
+    @property
+    def groups(self) -> int:
+        """How many groups of ranks there are that no collective joins; those alone count each."""
+        known = {one.clock.group for one in self.ranks if one.clock is not None}
+        return len(known) + sum(one.clock is None for one in self.ranks)
+
+    def of(self, *states: State) -> str:
+        """The ranks in these states, as "0–3, 7"; empty for none."""
+        return ranges_text(ranges_of(one.rank for one in self.ranks if one.state in states))
+
+
+def skew_of(profile: Profile) -> Skew | None:
+    """The clocks of the ranks; None where there are not several. Built once."""
+    return remembered(profile, "skew", lambda: _build(profile), pin=True)
+
+
+def clocks(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each rank, where there are several."""
+    found = skew_of(profile)
+    rows = [] if found is None else list(found.ranks)
+    if selection.ranks and rows:
+        kept = in_ranks(np.array([one.rank for one in rows]), selection)
+        rows = [one for one, keep in zip(rows, kept.tolist(), strict=True) if keep]
+
+    def told(name: str) -> list[float | None]:
+        return [None if one.clock is None else getattr(one.clock, name) / NS_PER_US for one in rows]
+
+    return frame(
+        CLOCKS,
+        {
+            "rank": [one.rank for one in rows],
+            "host": [one.host or None for one in rows],
+            "state": [one.state.value for one in rows],
+            "group": [None if one.clock is None else one.clock.group for one in rows],
+            "shift_us": [None if one.shift_ns is None else one.shift_ns / NS_PER_US for one in rows],
+            "skew_us": told("ahead_ns"),
+            "residual_us": told("residual_ns"),
+            "farthest_us": told("farthest_ns"),
+            "collectives": [0 if one.clock is None else one.clock.collectives for one in rows],
+            "matched_by": [MATCHED_BY.get(one.basis) for one in rows],
+            "drift_ppm": [None if one.clock is None else one.clock.drift_ppm for one in rows],
+        },
+    )
+
+
+def within_skew(profile: Profile, total_ns: Array, count: Array) -> list[bool | None]:
+    """Which of these figures are not certain: sums of so many times between ranks that are on average shorter than the
+    clocks' residual skew. None where there are no such times, or the skew is not known.
+
+    All that marks figures asks this, so that one is marked wherever it is shown.
+    """
+    found = skew_of(profile)
+    if found is None or found.residual_ns is None:
+        return [None] * len(total_ns)
+    limit = found.residual_ns
+    pairs = zip(total_ns.astype(np.float64).tolist(), count.tolist(), strict=True)
+    return [None if total != total or not times else bool(total < limit * times) for total, times in pairs]
+
+
+def _build(profile: Profile) -> Skew | None:
+    threads = threads_of(profile)
+    ranks = np.unique(threads.rank[threads.rank >= 0])
+    if len(ranks) < 2:
+        return None
+    hosts = dict.fromkeys(ranks.tolist(), "")
+    for rank, host in zip(threads.rank.tolist(), threads.host, strict=True):
+        if rank in hosts and host:
+            hosts[rank] = host
+    same = len(set(hosts.values())) == 1 and "" not in hosts.values()
+    if not profile.slices.num_rows and len(set(hosts.values()) - {""}) < 2:
+        # Of samples nothing is compared between ranks, unless times of several hosts lie beside each other.
+        return None
+    shifts = {row["rank"]: row["shift_ns"] for row in profile.clocks.to_pylist() if row["rank"] is not None}
+    rows = []
+    for rank, clock, basis in zip(ranks.tolist(), _clocks(profile, ranks), _bases(profile, ranks), strict=True):
+        state = _state(clock, shifts.get(rank), same)
+        rows.append(RankClock(rank, hosts[rank], state, shifts.get(rank), clock, basis))
+    known = [one.clock.residual_ns for one in rows if one.clock is not None]
+    return Skew(tuple(rows), max(known, default=None))
+
+
+def _clocks(profile: Profile, ranks: Array) -> list[Clock | None]:
+    if not profile.slices.num_rows:
+        return [None] * len(ranks)
+    found = collectives_of(profile)
+    known = np.flatnonzero(found.rank >= 0)
+    together = np.array([kind.name in TOGETHER for kind in found.kinds] + [False])
+    clock = np.searchsorted(ranks, found.rank[known])
+    return clocks_of(Ends(clock, found.end[known], found.match[known], together[found.what[known]]), len(ranks))
+
+
+def _bases(profile: Profile, ranks: Array) -> list[Basis]:
+    if not profile.slices.num_rows:
+        return [Basis.ALONE] * len(ranks)
+    found = collectives_of(profile)
+    bases = []
+    for one in ranks.tolist():
+        mine = found.basis[found.rank == one]
+        shared = mine[mine != Basis.UNDECIDED].max(initial=Basis.ALONE)
+        bases.append(Basis(int(mine.max(initial=Basis.ALONE) if shared == Basis.ALONE else shared)))
+    return bases
+
+
+def _state(clock: Clock | None, shift_ns: int | None, same_host: bool) -> State:
+    if clock is None:
+        return State.SAME_HOST if same_host else State.UNKNOWN
+    if clock.off:
+        return State.OFF
+    if clock.reference and not shift_ns:
+        return State.REFERENCE
+    return State.SHIFTED if shift_ns else State.AGREES

@@ -1,0 +1,206 @@
+"""One operator or one kernel by itself: its calls, what is around and inside of them, where and when they were."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import NO_ID, column, texts
+from ..core.functions import functions_of
+from ..core.grouped import groups_by, picked
+from ..core.picking import threads_of
+from ..core.remember import remembered
+from ..core.slices import slices_of, work_of
+from .kernels import kernels_selected, operator_labels
+from .launches import waits_of
+from .operators import calls_of, calls_selected, micros, nearest, step_name
+
+Array = np.ndarray[Any, Any]
+NOTHING = "(nothing)"
+"""In place of the name of what is around a call that nothing is around."""
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorDetail:
+    """host, device: ns of each call. Tables, each with calls, host_us and device_us or total_us: kernels (name, place:
+    "itself" or "inside"), callers, callees, steps, threads.
+    """
+
+    host: Array
+    device: Array
+    kernels: pd.DataFrame
+    callers: pd.DataFrame
+    callees: pd.DataFrame
+    steps: pd.DataFrame
+    threads: pd.DataFrame
+
+
+@dataclass(frozen=True, eq=False)
+class KernelDetail:
+    """duration: ns of each run; delay: of those of which the launch is known; queue: what was before them. Tables, each
+    with name, calls and total_us: operators, steps, streams.
+    """
+
+    duration: Array
+    delay: Array
+    queue: Array
+    operators: pd.DataFrame
+    steps: pd.DataFrame
+    streams: pd.DataFrame
+
+
+def operator_detail(profile: Profile, selection: Selection, name: str) -> OperatorDetail:
+    """All that is known of the operator or annotation of that name, as far as it is selected."""
+    calls, slices, work = calls_of(profile), slices_of(profile), work_of(profile)
+    mask = calls_selected(profile, selection, name)
+    places = np.arange(len(calls)) if mask is None else np.flatnonzero(mask)
+    chosen = np.zeros(len(calls) + 1, bool)
+    chosen[places] = True
+    parents = _parents(profile)
+    children = np.flatnonzero(chosen[parents])
+    rows = calls.row[places]
+    hung = _inside(rows, slices.end[rows], work.anchor)
+    itself = chosen[calls.of_work[hung]]
+    if len(places) and calls.annotation[places[0]]:
+        # An annotation launches what no operator inside of it did.
+        itself = calls.of_work[hung] < 0
+    steps, step_names = _steps(profile, slices.start[rows], calls.rank[places])
+    threads = slices.thread[rows]
+
+    host = slices.duration[calls.row].astype(np.int64)
+
+    def of_calls(keys: Array, names: Sequence[str], of: Array, *, in_order: bool = False) -> pd.DataFrame:
+        return _table(keys, names, in_order=in_order, host_us=host[of], device_us=calls.device_total[of])
+
+    functions = functions_of(profile)
+    kernels = []
+    for place, part in (("itself", hung[itself]), ("inside", hung[~itself])):
+        code = functions.canonical[work.function[part]]
+        ids, keys = np.unique(code, return_inverse=True)
+        found = _table(keys, functions.names_of(ids), total_us=work.duration[part])
+        kernels.append(found.assign(place=place))
+    label, label_names = _labels_of(profile, parents[places])
+    inner, inner_names = _labels_of(profile, children)
+    return OperatorDetail(
+        host=host[places],
+        device=calls.device_total[places],
+        kernels=pd.concat(kernels, ignore_index=True),
+        callers=of_calls(label, label_names, places),
+        callees=of_calls(inner, inner_names, children),
+        steps=of_calls(steps, step_names, places, in_order=True),
+        threads=of_calls(threads, thread_names(profile), places),
+    )
+
+
+def kernel_detail(profile: Profile, selection: Selection, name: str) -> KernelDetail:
+    """All that is known of the kernel, copy or set of that name, as far as it is selected."""
+    work, waits, slices = work_of(profile), waits_of(profile), slices_of(profile)
+    mask = kernels_selected(profile, selection, name)
+    rows = np.arange(len(work)) if mask is None else np.flatnonzero(mask)
+    known = rows[waits.known[rows]]
+    labels = operator_labels(profile)[rows]
+    ids, keys = np.unique(labels, return_inverse=True)
+    names = [step_name(text) if of >= 0 else NOTHING for of, text in zip(ids, _names(profile, ids), strict=True)]
+    anchored = work.anchor[rows] >= 0
+    began = np.where(anchored, slices.start[work.anchor[rows]], work.start[rows]) if len(slices) else work.start[rows]
+    rank = threads_of(profile).rank[work.thread[rows]]
+    steps, step_names = _steps(profile, began, rank)
+    duration = work.duration[rows].astype(np.int64)
+    return KernelDetail(
+        duration=duration,
+        delay=waits.delay[known],
+        queue=waits.queue[known],
+        operators=_table(keys, names, total_us=duration),
+        steps=_table(steps, step_names, in_order=True, total_us=duration),
+        streams=_table(work.thread[rows], thread_names(profile), total_us=duration),
+    )
+
+
+def thread_names(profile: Profile) -> list[str]:
+    """What each thread or stream is called, with its rank where it has one."""
+    threads = threads_of(profile)
+    return [
+        of_rank + (name or key)
+        for of_rank, name, key in zip(_of_ranks(threads.rank), threads.name, threads.key, strict=True)
+    ]
+
+
+def _of_ranks(rank: Array) -> list[str]:
+    """What stands before names of these ranks: nothing where there is only one."""
+    several = len(set(rank.tolist())) > 1
+    return [f"rank {of}, " if several and of >= 0 else "" for of in rank.tolist()]
+
+
+def _table(keys: Array, names: Sequence[str], *, in_order: bool = False, **values: Array) -> pd.DataFrame:
+    """name, calls and the sums of values (ns) in µs, by key; the greatest of the first value first. -1 is left out.
+
+    in_order: in the order of keys instead.
+    """
+    groups = groups_by(keys)
+    some = picked(groups, keys >= 0)
+    found = pd.DataFrame(
+        {
+            "name": pd.Series([names[n] for n in keys[groups.first[some.groups]].tolist()], dtype="str"),
+            "calls": some.counts(),
+            **{word: micros(some.sums(of.astype(np.int64))) for word, of in values.items()},
+        }
+    )
+    if in_order:
+        return found
+    return found.sort_values(next(iter(values)), ascending=False, kind="stable", ignore_index=True)
+
+
+def _labels_of(profile: Profile, places: Array) -> tuple[Array, list[str]]:
+    """A number for each of these calls, and what they are called by it; -1 is nothing."""
+    calls = calls_of(profile)
+    label = np.append(calls.label, NO_ID)[places]
+    ids, keys = np.unique(label, return_inverse=True)
+    names = _names(profile, ids)
+    return keys, [NOTHING if of < 0 else step_name(text) for of, text in zip(ids, names, strict=True)]
+
+
+def _names(profile: Profile, ids: Array) -> list[str]:
+    return functions_of(profile).names_of(np.maximum(ids, 0)) if profile.functions.num_rows else [""] * len(ids)
+
+
+def _parents(profile: Profile) -> Array:
+    """For each call the place of the call around it, -1 for none."""
+
+    def build() -> Array:
+        calls, slices = calls_of(profile), slices_of(profile)
+        place = np.full(len(slices) + 1, NO_ID, np.int32)
+        place[calls.row] = np.arange(len(calls))
+        above: Array = place[nearest(slices.parent, place[:-1] >= 0, slices.parent[calls.row])]
+        return above
+
+    return remembered(profile, "parents of calls", build)
+
+
+def _inside(rows: Array, ends: Array, anchor: Array) -> Array:
+    """Which of the device work, by row, hangs inside of these slices (ascending)."""
+    if not len(rows):
+        return np.zeros(0, np.int64)
+    reach = np.maximum.accumulate(ends)
+    before = np.searchsorted(rows, anchor, "right") - 1
+    return np.flatnonzero((before >= 0) & (reach[np.maximum(before, 0)] > anchor))
+
+
+def _steps(profile: Profile, start: Array, rank: Array) -> tuple[Array, list[str]]:
+    """For each moment of a rank the step it is in, by row of `steps`, -1 for none; and the names of those rows."""
+    table = profile.steps
+    begins, ends = column(table, "start_ns"), column(table, "end_ns")
+    of_rank = np.array([-1 if of is None else of for of in table.column("rank").to_pylist()], np.int64)
+    found = np.full(len(start), NO_ID, np.int64)
+    for one in np.unique(of_rank).tolist():
+        rows = np.flatnonzero(of_rank == one)
+        rows = rows[np.argsort(begins[rows], kind="stable")]
+        mine = np.arange(len(start)) if one < 0 else np.flatnonzero(rank == one)
+        at = np.searchsorted(begins[rows], start[mine], "right") - 1
+        inside = (at >= 0) & (start[mine] < ends[rows[np.maximum(at, 0)]])
+        found[mine[inside]] = rows[at[inside]]
+    names = texts(table, "name")
+    return found, [(f"rank {of}, " if of >= 0 else "") + name for of, name in zip(of_rank.tolist(), names, strict=True)]

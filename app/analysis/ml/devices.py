@@ -1,0 +1,293 @@
+"""Devices: how busy each was, how well its multiprocessors and tensor cores were used, on the whole and over time.
+
+Definitions are those of torch-tb-profiler (gpu_metrics_parser.py, tensor_cores_parser.py of its last revision);
+docs/metrics.md has them with their reasons. Of threads nothing is asked: a device is of a rank, not of a thread.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...domain.profile import Profile
+from ...domain.selection import NS_PER_MS, Selection
+from ...domain.tables import NO_ID, DeviceWorkKind
+from ..core.intervals import Cover, cover
+from ..core.picking import threads_of
+from ..core.remember import remembered
+from ..core.schema import Column, frame
+from ..core.slices import Work, has_clock, work_of
+from .steps import NS_PER_US, stretches
+from .tensor_cores import has_tensor_cores, tensor_cores_of
+
+Array = np.ndarray[Any, Any]
+BUCKETS = 120
+"""At most so many parts of time does the table of utilization have for a device."""
+
+_UTILIZATION = Column(
+    "utilization_percent", "%", "Share of the time of steps in which at least one kernel ran on it.", "Float64"
+)
+_SM_EFFICIENCY = Column(
+    "sm_efficiency_percent",
+    "%",
+    "Estimated: share of the time of steps in which a multiprocessor had a block of a kernel to run.",
+    "Float64",
+)
+_RANK = Column("rank", "", "The rank; missing where there are none.", "Int64")
+_DEVICE = Column("device", "", "The number of the device in its process.", "Int64")
+DEVICES = (
+    _RANK,
+    _DEVICE,
+    Column("name", "", "Its model."),
+    Column("memory_bytes", "bytes", "How much memory it has.", "Int64"),
+    Column("sms", "", "How many multiprocessors (AMD: compute units) it has.", "Int64"),
+    _UTILIZATION,
+    _SM_EFFICIENCY,
+    Column(
+        "occupancy_percent",
+        "%",
+        "Estimated achieved occupancy of its kernels, weighted by how long each ran.",
+        "Float64",
+    ),
+    Column("compute", "", "The compute capability."),
+    Column(
+        "tensor_core_time_percent",
+        "%",
+        "Share of the time of its kernels that belongs to kernels which use tensor cores; missing where it has none.",
+        "Float64",
+    ),
+    Column("busy_us", "µs", "How long it did anything: kernels, copies or sets.", "float64"),
+    Column("kernel_us", "µs", "How long at least one kernel ran.", "float64"),
+    Column("observed_us", "µs", "How long it was looked at: from the first step to the last.", "float64"),
+    Column("work", "", "How many kernels, copies and sets ran.", "int64"),
+)
+UTILIZATION = (
+    _RANK,
+    _DEVICE,
+    Column("start_ms", "ms", "When this part of time begins, from the profile's zero.", "float64"),
+    Column("end_ms", "ms", "When it ends.", "float64"),
+    _UTILIZATION,
+    _SM_EFFICIENCY,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Rate:
+    """A quantity that is constant between some times. before: its integral up to each time. rate: from it on."""
+
+    time: Array
+    before: Array
+    rate: Array
+
+    def within(self, start: Array, end: Array) -> Array:
+        """The integral over each window [start, end)."""
+        return self._until(end) - self._until(start)
+
+    def _until(self, time: Array) -> Array:
+        if not len(self.time):
+            return np.zeros(len(time))
+        at = np.searchsorted(self.time, time, "right") - 1
+        found: Array = np.where(
+            at < 0, 0.0, self.before[at] + self.rate[at] * (np.clip(time, self.time[0], None) - self.time[at])
+        )
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Device:
+    """A device as a rank saw it. row: of `devices`, -1 not known. work: rows of `device_work`, in order of start.
+    busy: with any work; kernels: with kernels."""
+
+    rank: int
+    row: int
+    work: Array
+    busy: Cover
+    kernels: Cover
+
+
+def devices_of(profile: Profile) -> tuple[Device, ...]:
+    """The devices that did anything, by rank and row of `devices`; built once. None where nothing tells when."""
+    return remembered(profile, "devices", lambda: _build(profile) if has_clock(profile) else (), pin=True)
+
+
+def devices(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each device that did anything, and for those of which it is only known that they were there where
+    nothing did."""
+    observed = stretches(profile, selection)
+    found = [device for device in devices_of(profile) if device.rank in observed]
+    uses = tensor_cores_of(profile).uses if found else np.zeros(0, bool)
+    rows = [_row(profile, device, *observed[device.rank], uses) for device in found]
+    if not devices_of(profile):
+        rows = [_known(profile, NO_ID, row) for row, kind in _kinds(profile) if kind == "gpu"]
+    return frame(DEVICES, {c.name: [row[c.name] for row in rows] for c in DEVICES})
+
+
+def utilization(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """How busy each device was over time, in equal parts of 1, 2 or 5 times a power of ten. Times in which nothing was
+    recorded are missing."""
+    observed = stretches(profile, selection)
+    parts: list[dict[str, Any]] = []
+    if observed:
+        edges = _edges(min(int(s[0]) for s, _ in observed.values()), max(int(e[-1]) for _, e in observed.values()))
+    for device in devices_of(profile):
+        if device.rank not in observed:
+            continue
+        first, last = edges[:-1], edges[1:]
+        seen = Cover(*observed[device.rank]).within(first, last)
+        rate = efficiency_of(profile, device)
+        ran, used = np.zeros(len(first), np.int64), np.full(len(first), 0.0 if rate else np.nan)
+        for start, end in zip(*(times.tolist() for times in observed[device.rank]), strict=True):
+            window = np.clip(first, start, end), np.clip(last, start, end)
+            ran += device.kernels.within(*window)
+            if rate:
+                used += rate.within(*window)
+        for place in np.flatnonzero(seen > 0).tolist():
+            whole = int(seen[place])
+            parts.append(
+                {
+                    **_known(profile, device.rank, device.row),
+                    "start_ms": int(first[place]) / NS_PER_MS,
+                    "end_ms": int(last[place]) / NS_PER_MS,
+                    "utilization_percent": 100.0 * int(ran[place]) / whole,
+                    "sm_efficiency_percent": _known_share(float(used[place]), whole),
+                }
+            )
+    return frame(UTILIZATION, {c.name: [part[c.name] for part in parts] for c in UTILIZATION})
+
+
+def efficiency_of(profile: Profile, device: Device) -> Rate | None:
+    """Which part of the multiprocessors has a block to run: the blocks per multiprocessor of the kernels that run, at
+    most 1. None where the recording does not tell the blocks of any kernel."""
+
+    def build() -> Rate | None:
+        rows, start, end = _kernels(profile, device)
+        blocks = _of_configuration(profile, rows, "blocks_per_sm")
+        some = blocks > 0
+        if not some.any():
+            return None
+        start, end, blocks = start[some], end[some], blocks[some]
+        done = np.argsort(end, kind="stable")
+        time = np.concatenate((start, end[done]))
+        order = np.argsort(time, kind="stable")
+        time = time[order]
+        running = np.cumsum(np.concatenate((blocks, -blocks[done]))[order])
+        rate = np.clip(running, 0.0, 1.0)
+        rate[-1] = 0.0
+        return Rate(time, np.concatenate(([0.0], np.cumsum(rate[:-1] * np.diff(time)))), rate)
+
+    return remembered(profile, ("sm efficiency", device.rank, device.row), build)
+
+
+def _row(profile: Profile, device: Device, start: Array, end: Array, uses: Array) -> dict[str, Any]:
+    whole = int((end - start).sum())
+    rows, begun, done = _kernels(profile, device)
+    inside = np.zeros(len(rows), np.int64)
+    for first, last in zip(start.tolist(), end.tolist(), strict=True):
+        inside += np.maximum(np.minimum(done, last) - np.maximum(begun, first), 0)
+    occupancy = _of_configuration(profile, rows, "occupancy_percent")
+    told = (occupancy >= 0) & (inside > 0)
+    weight = int(inside.sum())
+    tensor = uses[work_of(profile).function[rows]]
+    rate = efficiency_of(profile, device)
+    kernel_ns = int(device.kernels.within(start, end).sum())
+    return {
+        **_known(profile, device.rank, device.row),
+        "utilization_percent": _known_share(kernel_ns, whole),
+        "sm_efficiency_percent": None if rate is None else _known_share(float(rate.within(start, end).sum()), whole),
+        "occupancy_percent": (
+            float((occupancy[told] * inside[told]).sum() / inside[told].sum()) if told.any() else None
+        ),
+        # What a device has not is not 0 % used.
+        "tensor_core_time_percent": (
+            None
+            if _without_tensor_cores(profile, device) and not tensor.any()
+            else _known_share(int(inside[tensor].sum()), weight)
+        ),
+        "busy_us": int(device.busy.within(start, end).sum()) / NS_PER_US,
+        "kernel_us": kernel_ns / NS_PER_US,
+        "observed_us": whole / NS_PER_US,
+        "work": _count(profile, device, start, end),
+    }
+
+
+def _without_tensor_cores(profile: Profile, device: Device) -> bool:
+    told = profile.devices.slice(device.row, 1).to_pylist()[0] if device.row >= 0 else {}
+    return has_tensor_cores(told.get("name"), told.get("compute"), told.get("warp_size")) is False
+
+
+def _known(profile: Profile, rank: int, row: int) -> dict[str, Any]:
+    """What is known of a device without looking at what it did."""
+    table = profile.devices.slice(row, 1).to_pylist()[0] if row >= 0 else {}
+    known = {c.name: table.get(c.name) for c in DEVICES}
+    known["rank"] = table.get("rank") if rank < 0 else rank
+    return known | {"busy_us": 0.0, "kernel_us": 0.0, "observed_us": 0.0, "work": 0}
+
+
+def _kinds(profile: Profile) -> list[tuple[int, str]]:
+    return list(enumerate(profile.devices.column("kind").to_pylist()))
+
+
+def _count(profile: Profile, device: Device, start: Array, end: Array) -> int:
+    begun, done = times_of(profile, device.work)
+    return int(((np.searchsorted(end, begun, "right")) < np.searchsorted(start, done, "left")).sum())
+
+
+def _known_share(part: float, whole: int) -> float | None:
+    return 100.0 * part / whole if whole and part == part else None
+
+
+def times_of(profile: Profile, rows: Array) -> tuple[Array, Array]:
+    """(start, end) in ns of these rows of `device_work`."""
+    work = work_of(profile)
+    start = work.start[rows]
+    return start, start + work.duration[rows]
+
+
+def _kernels(profile: Profile, device: Device) -> tuple[Array, Array, Array]:
+    """(rows of `device_work`, start, end) of a device's kernels, in order of start."""
+    rows = device.work[_is_kernel(work_of(profile))[device.work]]
+    return rows, *times_of(profile, rows)
+
+
+def _of_configuration(profile: Profile, rows: Array, name: str) -> Array:
+    """A float of the configuration of each of these rows of `device_work`, NaN where it is not known."""
+    table = profile.configurations
+    values = np.append(table.column(name).to_numpy().astype(np.float64), np.nan)
+    # The last one answers for -1, none.
+    found: Array = values[work_of(profile).configuration[rows]]
+    return found
+
+
+def _edges(start: int, end: int) -> Array:
+    """From `start` to `end` in at most `BUCKETS` steps of 1, 2 or 5 times a power of ten ns, the last one shorter."""
+    size = 1
+    while (end - start) > BUCKETS * size:
+        size = size * 5 // 2 if str(size)[0] == "2" else size * 2
+    return np.append(np.arange(start, end, size), end)
+
+
+def _is_kernel(work: Work) -> Array:
+    found: Array = (work.kind == DeviceWorkKind.COMPUTATION) | (work.kind == DeviceWorkKind.COMMUNICATION)
+    return found
+
+
+def _build(profile: Profile) -> tuple[Device, ...]:
+    work = work_of(profile)
+    if not len(work):
+        return ()
+    rank, row, kernel = threads_of(profile).rank[work.thread], work.device, _is_kernel(work)
+    order = np.lexsort((work.start, row, rank))
+    new = np.flatnonzero((np.diff(rank[order]) != 0) | (np.diff(row[order]) != 0)) + 1
+    found = []
+    for rows in np.split(order, new):
+        found.append(
+            Device(
+                rank=int(rank[rows[0]]),
+                row=int(row[rows[0]]),
+                work=rows,
+                busy=cover(*times_of(profile, rows)),
+                kernels=cover(*times_of(profile, rows[kernel[rows]])),
+            )
+        )
+    return tuple(found)

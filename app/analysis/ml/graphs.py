@@ -1,0 +1,162 @@
+"""CUDA graphs: how often each was launched, what a launch runs on the device, and how long replays were delayed.
+
+docs/metrics.md has the definitions.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import NO_ID
+from ..core.functions import functions_of
+from ..core.grouped import groups_by, picked
+from ..core.picking import threads_of
+from ..core.remember import remembered
+from ..core.schema import Column, frame
+from ..core.slices import slices_of, slices_selected, work_of, work_selected
+from .devices import devices_of
+from .idle import CAUSES, Cause, device_gaps
+from .launch_groups import GRAPH_NODE_ID, launch_groups_of, recorded_numbers
+from .operators import micros, ranked
+
+Array = np.ndarray[Any, Any]
+QUANTILES = (0.5, 0.9)
+GRAPHS = (
+    Column("graph_id", "", "The graph's id as the profiler recorded it; missing where it did not.", "Int64"),
+    Column("name", "", "The function of the runtime that launched it."),
+    Column("launches", "", "How often it was launched.", "int64"),
+    Column("works_mean", "", "Kernels, copies and sets of a launch, on average.", "float64"),
+    Column("nodes", "", "How many different nodes of it ran; missing where they have no ids.", "Int64"),
+    Column("streams", "", "On how many streams.", "int64"),
+    Column("total_us", "µs", "Time on the device: in which something of it ran, of all launches.", "float64"),
+    Column("mean_us", "µs", "total_us ÷ launches.", "float64"),
+    Column("min_us", "µs", "The shortest launch on the device, gaps left out.", "float64"),
+    Column("max_us", "µs", "The longest launch on the device, gaps left out.", "float64"),
+    Column("gap_mean_us", "µs", "Time within a launch in which nothing of it ran, on average.", "float64"),
+    Column("host_mean_us", "µs", "Time of the host in the launching call, on average.", "Float64"),
+    Column("delay_mean_us", "µs", "From the start of the call until the first node began, on average.", "Float64"),
+    Column("delay_median_us", "µs", "Half of these delays are no longer than this.", "Float64"),
+    Column("delay_p90_us", "µs", "Nine tenths of these delays are no longer than this.", "Float64"),
+    Column("delay_max_us", "µs", "The longest such delay.", "Float64"),
+    Column(
+        "waited_us",
+        "µs",
+        "How long the device did nothing before launches because the host had not launched them yet.",
+        "float64",
+    ),
+    Column("percent", "%", "total_us as a share of the device time of all launches that are selected.", "float64"),
+    Column("rank", "", "The rank, where there are several.", "Int64"),
+)
+
+
+def has_graphs(profile: Profile) -> bool:
+    """Whether any device work was launched as part of a graph."""
+    return bool(launch_groups_of(profile).graph.any())
+
+
+def graphs(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each graph, function that launched it and rank; the greatest time on the device first."""
+    work, slices, launched = work_of(profile), slices_of(profile), launch_groups_of(profile)
+    chosen = launches_selected(profile, selection)
+    row = np.flatnonzero(launched.graph if chosen is None else launched.graph & chosen)
+    first, call = launched.first[row], launched.call[row]
+    known = call >= 0
+    function = np.where(known, functions_of(profile).canonical[slices.function[call]], NO_ID)
+    rank = threads_of(profile).rank[work.thread[first]]
+    some = picked(groups_by(launched.graph_id[row], function, rank), None)
+    at = some.least(np.arange(len(row)))
+    delay = np.maximum(0, launched.start[row] - slices.start[call])
+    host = slices.duration[call].astype(np.int64)
+    # Only where the call is known there is a delay.
+    timed = picked(groups_by(some.code), known)
+    median, ninety = timed.quantiles(delay, QUANTILES)
+
+    def where_called(values: Array) -> Array:
+        found = np.full(len(some), np.nan)
+        found[timed.groups] = values
+        return found
+
+    busy = launched.busy[row]
+    everything = launched.busy if chosen is None else launched.busy[chosen]
+    whole = int(everything.sum())
+    ids, names = launched.graph_id[row][at], function[at]
+    nodes, streams = _distinct(profile, row, some.code, len(some))
+    return frame(
+        GRAPHS,
+        {
+            "graph_id": [None if of < 0 else of for of in ids.tolist()],
+            "name": [functions_of(profile).name_of(of) if of >= 0 else None for of in names.tolist()],
+            "launches": some.counts(),
+            "works_mean": some.means(launched.works[row]),
+            "nodes": [of or None for of in nodes.tolist()],
+            "streams": streams,
+            "total_us": micros(some.sums(busy)),
+            "mean_us": micros(some.means(busy)),
+            "min_us": micros(some.least(busy)),
+            "max_us": micros(some.greatest(busy)),
+            "gap_mean_us": micros(some.means(launched.end[row] - launched.start[row] - busy)),
+            "host_mean_us": where_called(micros(timed.means(host))),
+            "delay_mean_us": where_called(micros(timed.means(delay))),
+            "delay_median_us": where_called(micros(median)),
+            "delay_p90_us": where_called(micros(ninety)),
+            "delay_max_us": where_called(micros(timed.greatest(delay))),
+            "waited_us": micros(some.sums(waited_for_host(profile)[row])),
+            "percent": some.sums(busy) * (100.0 / max(1, whole)),
+            "rank": ranked(profile, rank[at]),
+        },
+    ).sort_values(["total_us", "graph_id"], ascending=[False, True], kind="stable", ignore_index=True)
+
+
+def launches_selected(profile: Profile, selection: Selection) -> Array | None:
+    """Which launches a selection picks, as bools: by their calls, else by what began first. None: all."""
+    mask = slices_selected(profile, selection)
+    if mask is None:
+        return None
+    launched = launch_groups_of(profile)
+    alone = work_selected(profile, selection)
+    return np.where(launched.call >= 0, mask[launched.call], True if alone is None else alone[launched.first])
+
+
+def waited_for_host(profile: Profile) -> Array:
+    """By launch, how long the device did nothing before it because it had not been called yet (ns)."""
+
+    def build() -> Array:
+        launched, work = launch_groups_of(profile), work_of(profile)
+        found = np.zeros(len(launched), np.int64)
+        for device in devices_of(profile):
+            gaps, cause = device_gaps(profile, device)
+            late = np.flatnonzero(cause == CAUSES.index(Cause.HOST_WAIT))
+            # The work that ends a gap: the first one of the device that begins then.
+            begun = work.start[device.work]
+            ending = device.work[np.minimum(np.searchsorted(begun, gaps.end[late], "left"), len(begun) - 1)]
+            np.add.at(found, launched.of[ending], (gaps.end - gaps.start)[late])
+        return found
+
+    return remembered(profile, "launches waited for", build)
+
+
+def device_share(profile: Profile, selection: Selection, rank: int | None) -> float:
+    """Which share of the device time of launches is that of graphs (0–1). rank: None for all."""
+    launched, chosen = launch_groups_of(profile), launches_selected(profile, selection)
+    mine = np.ones(len(launched), bool) if chosen is None else chosen.copy()
+    if rank is not None:
+        mine &= threads_of(profile).rank[work_of(profile).thread[launched.first]] == rank
+    whole = int(launched.busy[mine].sum())
+    return int(launched.busy[mine & launched.graph].sum()) / whole if whole else 0.0
+
+
+def _distinct(profile: Profile, row: Array, code: Array, size: int) -> tuple[Array, Array]:
+    """(how many nodes, how many streams) the launches in `row` have, by their groups."""
+    work, launched = work_of(profile), launch_groups_of(profile)
+    group_of = np.full(len(launched), NO_ID, np.int64)
+    group_of[row] = code
+    group = group_of[launched.of]
+    mine = np.flatnonzero(group >= 0)
+    node = recorded_numbers(profile, GRAPH_NODE_ID)[mine]
+    with_node = node > 0
+    nodes = np.unique(np.stack((group[mine][with_node], node[with_node])), axis=1)[0]
+    streams = np.unique(np.stack((group[mine], work.thread[mine].astype(np.int64))), axis=1)[0]
+    return np.bincount(nodes, minlength=size), np.bincount(streams, minlength=size)

@@ -1,0 +1,132 @@
+"""Idle time of devices, and what each waited for.
+
+A gap in which nothing ran ends with some work. It is named after that work, as HolisticTraceAnalysis does
+(breakdown_analysis.py, get_idle_time_breakdown), of each stream, and here of each device as well. docs/metrics.md has
+the definitions and where they differ.
+"""
+
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ..core.intervals import EDGE, Cover, cover
+from ..core.remember import remembered
+from ..core.schema import Column, frame
+from ..core.slices import slices_of, work_of
+from .devices import Device, devices_of, times_of
+from .steps import NS_PER_US, stretches
+
+Array = np.ndarray[Any, Any]
+KERNEL_WAIT_NS = 30_000
+"""A gap shorter than this between kernels that were launched in time is what it takes to start one after another."""
+
+
+class Cause(StrEnum):
+    """Why a device did nothing."""
+
+    HOST_WAIT = "host wait"
+    """The work that ended the gap was launched during it: the host was too slow."""
+    KERNEL_WAIT = "kernel wait"
+    """It had been launched before the gap, which was short: starting one kernel after another takes so long."""
+    OTHER = "other"
+    """It had been launched before and waited for longer, for another stream say; or its launch is not known."""
+    EDGE = "edge"
+    """Before the first work of the device or stream in the recording, or after the last."""
+
+
+CAUSES = tuple(Cause)
+IDLE = (
+    Column("rank", "", "The rank; missing where there are none.", "Int64"),
+    Column("device", "", "The number of the device in its process.", "Int64"),
+    Column("stream", "", "The stream; missing for the whole device, of which no stream did anything.", "Int64"),
+    Column("cause", "", "host wait, kernel wait, other or edge."),
+    Column("gaps", "", "How many gaps there were.", "int64"),
+    Column("idle_us", "µs", "How long they were together.", "float64"),
+    Column("percent", "%", "idle_us as a share of the time in which the device was looked at.", "Float64"),
+    Column("longest_us", "µs", "The longest of them.", "float64"),
+)
+
+
+def idle(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each device and each of its streams (where there are several), and cause."""
+    observed = stretches(profile, selection)
+    rows: list[dict[str, Any]] = []
+    for device in devices_of(profile):
+        if device.rank not in observed:
+            continue
+        start, end = observed[device.rank]
+        whole = int((end - start).sum())
+        for stream, gaps, cause in _gaps_of(profile, device):
+            number, length, longest = _inside(gaps, cause, start, end)
+            for place, name in enumerate(CAUSES):
+                rows.append(
+                    {
+                        "rank": None if device.rank < 0 else device.rank,
+                        "device": _number(profile, device),
+                        "stream": stream,
+                        "cause": name.value,
+                        "gaps": int(number[place]),
+                        "idle_us": int(length[place]) / NS_PER_US,
+                        "percent": 100.0 * int(length[place]) / whole if whole else None,
+                        "longest_us": int(longest[place]) / NS_PER_US,
+                    }
+                )
+    return frame(IDLE, {c.name: [row[c.name] for row in rows] for c in IDLE})
+
+
+def _number(profile: Profile, device: Device) -> int | None:
+    number: int | None = profile.devices.column("device")[device.row].as_py() if device.row >= 0 else None
+    return number
+
+
+def _inside(gaps: Cover, cause: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
+    """(how many gaps, how long together, the longest) in these windows, by place in CAUSES, in ns."""
+    number, length, longest = (np.zeros(len(CAUSES), np.int64) for _ in range(3))
+    for low, high in zip(start.tolist(), end.tolist(), strict=True):
+        first, last = np.searchsorted(gaps.end, low, "right"), np.searchsorted(gaps.start, high, "left")
+        some = np.minimum(gaps.end[first:last], high) - np.maximum(gaps.start[first:last], low)
+        np.add.at(number, cause[first:last], 1)
+        np.add.at(length, cause[first:last], some)
+        np.maximum.at(longest, cause[first:last], some)
+    return number, length, longest
+
+
+def _gaps_of(profile: Profile, device: Device) -> list[tuple[int | None, Cover, Array]]:
+    """(stream, gaps, the place of their causes in CAUSES), of the device first, then of its streams if several."""
+
+    def build() -> list[tuple[int | None, Cover, Array]]:
+        found: list[tuple[int | None, Cover, Array]] = [(None, *_caused(profile, device.work, device.busy))]
+        stream = profile.device_work.column("stream").fill_null(-1).to_numpy()[device.work]
+        streams = np.unique(stream).tolist()
+        for one in streams if len(streams) > 1 else ():
+            work = device.work[stream == one]
+            found.append((one, *_caused(profile, work, cover(*times_of(profile, work)))))
+        return found
+
+    return remembered(profile, ("gaps", device.rank, device.row), build)
+
+
+def device_gaps(profile: Profile, device: Device) -> tuple[Cover, Array]:
+    """(the gaps of a whole device, the place of their causes in CAUSES)."""
+    _, gaps, cause = _gaps_of(profile, device)[0]
+    return gaps, cause
+
+
+def _caused(profile: Profile, work: Array, busy: Cover) -> tuple[Cover, Array]:
+    gaps = Cover(np.append(-EDGE, busy.end), np.append(busy.start, EDGE))
+    begun, _ = times_of(profile, work)
+    # Work is in order of start: the first that begins when the gap ends.
+    ending = work[np.minimum(np.searchsorted(begun, gaps.end, "left"), len(work) - 1)]
+    launch = work_of(profile).launch[ending]
+    launched = slices_of(profile).start[np.maximum(launch, 0)]
+    cause = np.full(len(gaps), CAUSES.index(Cause.OTHER))
+    # Of work whose launch is not known nothing tells whether it was launched in time, however short the gap.
+    short = gaps.end - gaps.start < KERNEL_WAIT_NS
+    cause[(launch >= 0) & short] = CAUSES.index(Cause.KERNEL_WAIT)
+    cause[(launch >= 0) & (launched > gaps.start)] = CAUSES.index(Cause.HOST_WAIT)
+    cause[[0, -1]] = CAUSES.index(Cause.EDGE)
+    return gaps, cause

@@ -1,0 +1,348 @@
+"""Kernels: how often each ran, for how long, how it was launched, and what launched it; copies and sets of memory.
+
+Definitions are those of torch-tb-profiler (kernel_parser.py and op_agg.py of its last revision); docs/metrics.md has
+each, and where this differs.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...domain.errors import InvalidRequest
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import DeviceWorkKind, column
+from ..core.functions import functions_of
+from ..core.grouped import Groups, groups_by, picked
+from ..core.picking import threads_of
+from ..core.remember import remembered
+from ..core.schema import Column, frame
+from ..core.slices import slices_of, work_of, work_selected
+from .launches import waits_of
+from .operators import calls_of, micros, names_of, ranked, shares
+from .tensor_cores import tensor_cores_of
+
+Array = np.ndarray[Any, Any]
+BY = ("name", "configuration")
+KINDS = {
+    DeviceWorkKind.COMPUTATION: "computation",
+    DeviceWorkKind.COMMUNICATION: "communication",
+    DeviceWorkKind.MEMCPY: "memory",
+    DeviceWorkKind.MEMSET: "memory",
+    DeviceWorkKind.OTHER: "other",
+}
+AXES = ("x", "y", "z")
+SHARED = (*(f"{what}_{axis}" for what in ("grid", "block") for axis in AXES), "registers", "shared_bytes")
+
+_CONFIGURED = "only by=configuration."
+KERNELS = (
+    Column("name", "", "The kernel's name."),
+    Column("calls", "", "How often it ran.", "int64"),
+    Column("total_us", "µs", "Time it ran.", "float64"),
+    Column("mean_us", "µs", "total_us ÷ calls.", "float64"),
+    Column("min_us", "µs", "The shortest run.", "float64"),
+    Column("max_us", "µs", "The longest run.", "float64"),
+    Column(
+        "blocks_per_sm",
+        "",
+        "Blocks of the launch ÷ multiprocessors of the device, weighted by the time of each run; missing where it was "
+        "not recorded.",
+        "Float64",
+    ),
+    Column(
+        "occupancy_percent",
+        "%",
+        "Achieved occupancy as the profiler estimated it for each launch, weighted the same.",
+        "Float64",
+    ),
+    Column("tensor_core", "", "Whether its name says that it runs on tensor cores (AMD: matrix cores).", "bool"),
+    Column("kind", "", "computation, communication, memory or other."),
+    Column("percent", "%", "total_us as a share of the time of all kernels that are selected.", "float64"),
+    Column("rank", "", "The rank, where there are several.", "Int64"),
+    Column("operator", "", f"The innermost operator that launched it; {_CONFIGURED}"),
+    Column(
+        "operator_tensor_core_eligible", "", f"Whether tensor cores could run that operator; {_CONFIGURED}", "boolean"
+    ),
+    Column("grid", "", f"Blocks of the launch along x, y and z, as in 128×1×1; {_CONFIGURED}"),
+    Column("block", "", f"Threads of a block along x, y and z; {_CONFIGURED}"),
+    Column("registers", "", f"Registers of a thread; {_CONFIGURED}", "Int64"),
+    Column("shared_bytes", "bytes", f"Shared memory of a block; {_CONFIGURED}", "Int64"),
+    Column("warps_per_sm", "", "Warps of the launch ÷ multiprocessors of the device, weighted as above.", "Float64"),
+    Column("delay_mean_us", "µs", "From the start of the launching call until it began, on average.", "Float64"),
+    Column("delay_max_us", "µs", "The longest such delay.", "Float64"),
+    Column("queue_mean", "", "How much else of its stream had been launched and not begun, on average.", "Float64"),
+)
+COPIES = (
+    Column("name", "", "As the trace names it: direction and what sort of memory."),
+    Column("direction", "", "HtoD, DtoH, DtoD, PtoP, HtoH or set."),
+    Column("count", "", "How many there were.", "int64"),
+    Column("bytes", "bytes", "How much was moved or set, as far as it was recorded.", "Int64"),
+    Column("total_us", "µs", "Time the device took.", "float64"),
+    Column("mean_us", "µs", "total_us ÷ count.", "float64"),
+    Column("min_us", "µs", "The shortest.", "float64"),
+    Column("max_us", "µs", "The longest.", "float64"),
+    Column(
+        "bandwidth_gb_per_s", "GB/s", "Σ bytes ÷ Σ time of those with a recorded size; 1 GB is 10⁹ bytes.", "Float64"
+    ),
+    Column("bandwidth_max_gb_per_s", "GB/s", "That of the fastest one.", "Float64"),
+    Column("percent", "%", "total_us as a share of the time of all device work that is selected.", "float64"),
+    Column("rank", "", "The rank, where there are several.", "Int64"),
+)
+DIRECTIONS = ("HtoD", "DtoH", "DtoD", "PtoP", "HtoH")
+
+
+def kernels(
+    profile: Profile, selection: Selection, by: str = "name", *, by_rank: bool = True, name: str | None = None
+) -> pd.DataFrame:
+    """One row for each kernel that ran; the greatest total time first.
+
+    by "configuration": one for each name, operator, grid, block, registers and shared memory. by_rank: one for each
+    rank where there are several, else their sum. name: those of this name only.
+    """
+    sums, work, functions = sums_of(profile, selection, by, by_rank, name), work_of(profile), functions_of(profile)
+    firsts, calls = sums.first, sums.calls
+    values: dict[str, Any] = {
+        "name": functions.names_of(work.function[firsts]),
+        "calls": calls,
+        "total_us": micros(sums.total),
+        "mean_us": micros(sums.total) / calls,
+        "min_us": micros(sums.least),
+        "max_us": micros(sums.most),
+        "tensor_core": tensor_cores_of(profile).uses[work.function[firsts]],
+        "kind": [KINDS[DeviceWorkKind(kind)] for kind in work.kind[firsts].tolist()],
+        "percent": shares(sums.total, int(sums.total.sum())),
+        "rank": ranked(profile, threads_of(profile).rank[work.thread[firsts]]) if by_rank else [None] * len(firsts),
+        "delay_mean_us": micros(sums.delay_mean),
+        "delay_max_us": micros(sums.delay_most),
+        "queue_mean": sums.queue_mean,
+        "blocks_per_sm": sums.blocks_per_sm,
+        "warps_per_sm": sums.warps_per_sm,
+        "occupancy_percent": sums.occupancy_percent,
+    }
+    values |= _configuration(profile, firsts if by == "configuration" else None, len(firsts))
+    return frame(KERNELS, values).sort_values(
+        ["total_us", "name"], ascending=[False, True], kind="stable", ignore_index=True
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Groups of kernels that a selection leaves something of, and what they add up to. first: a row of `device_work` of
+    each. Times in ns; the averages are floats, NaN where nothing is known."""
+
+    first: Array
+    calls: Array
+    total: Array
+    least: Array
+    most: Array
+    delay_mean: Array
+    delay_most: Array
+    queue_mean: Array
+    blocks_per_sm: Array
+    warps_per_sm: Array
+    occupancy_percent: Array
+
+
+def sums_of(
+    profile: Profile, selection: Selection, by: str = "name", by_rank: bool = False, name: str | None = None
+) -> Sums:
+    """What kernels add up to by group; see `kernels`. Raises InvalidRequest."""
+    groups, rows = kernel_groups(profile, by, by_rank)
+
+    def build() -> Sums:
+        work, waits = work_of(profile), waits_of(profile)
+        mask = kernels_selected(profile, selection, name)
+        some = picked(groups, None if mask is None else mask[rows])
+        duration = work.duration[rows]
+        known, delay = waits.known[rows], waits.delay[rows]
+        launched = some.sums(known.astype(np.int64))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            delay_mean, queue_mean = (some.sums(np.where(known, of, 0)) / launched for of in (delay, waits.queue[rows]))
+        blocks, warps, occupancy = (
+            some.weighted(_configured(profile, word)[work.configuration[rows]], duration)
+            for word in ("blocks_per_sm", "warps_per_sm", "occupancy_percent")
+        )
+        return Sums(
+            first=rows[groups.first[some.groups]],
+            calls=some.counts(),
+            total=some.sums(duration),
+            least=some.least(duration),
+            most=some.greatest(duration),
+            delay_mean=delay_mean,
+            delay_most=_known(some.greatest(delay)),
+            queue_mean=queue_mean,
+            blocks_per_sm=blocks,
+            warps_per_sm=warps,
+            occupancy_percent=occupancy,
+        )
+
+    return remembered(profile, ("kernel sums", selection, by, by_rank, name), build)
+
+
+def copies(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each sort of copy and set of memory of a device; the greatest total time first."""
+    work = work_of(profile)
+    mask = work_selected(profile, selection)
+    groups, rows = _copy_groups(profile)
+    some = picked(groups, None if mask is None else mask[rows])
+    firsts = rows[groups.first[some.groups]]
+    duration = work.duration[rows].astype(np.int64)
+    size = column(profile.device_work, "bytes")[rows].astype(np.float64)
+    known = ~np.isnan(size)
+    sized = some.sums(known.astype(np.int64)) > 0
+    size = np.where(known, size, 0.0)
+    timed = some.sums(np.where(known, duration, 0))
+    names = functions_of(profile).names_of(work.function[firsts])
+    total = some.sums(duration)
+    everything = work.duration if mask is None else work.duration[mask]
+    return frame(
+        COPIES,
+        {
+            "name": names,
+            "direction": [
+                direction_of(name, kind) for name, kind in zip(names, work.kind[firsts].tolist(), strict=True)
+            ],
+            "count": some.counts(),
+            "bytes": np.where(sized, some.sums(size), np.nan),
+            "total_us": micros(total),
+            "mean_us": micros(total) / some.counts(),
+            "min_us": micros(some.least(duration)),
+            "max_us": micros(some.greatest(duration)),
+            "bandwidth_gb_per_s": np.where(sized & (timed > 0), some.sums(size) / np.maximum(timed, 1), np.nan),
+            "bandwidth_max_gb_per_s": _known(
+                some.greatest(np.where(known & (duration > 0), size / np.maximum(duration, 1), -1.0))
+            ),
+            "percent": shares(total, int(everything.sum())),
+            "rank": ranked(profile, threads_of(profile).rank[work.thread[firsts]]),
+        },
+    ).sort_values(["total_us", "name"], ascending=[False, True], kind="stable", ignore_index=True)
+
+
+def direction_of(name: str, kind: int) -> str | None:
+    """The direction of a copy from its name ("Memcpy HtoD (Pageable -> Device)"), "set" for a set of memory."""
+    if kind == DeviceWorkKind.MEMSET:
+        return "set"
+    return next((word for word in DIRECTIONS if word in name), None)
+
+
+def kernels_selected(profile: Profile, selection: Selection, name: str | None = None) -> Array | None:
+    """Which device work a selection picks, as bools by row of `device_work`; None for all. name: only of this name."""
+    mask = work_selected(profile, selection)
+    if name is None:
+        return mask
+    functions = functions_of(profile)
+    named = np.zeros(len(work_of(profile)), bool)
+    if name in functions.names:
+        named = functions.name[work_of(profile).function] == functions.names.index(name)
+    return named if mask is None else mask & named
+
+
+def kernel_rows(profile: Profile) -> Array:
+    """The rows of `device_work` that are kernels: all but copies and sets."""
+
+    def build() -> Array:
+        work = work_of(profile)
+        return np.flatnonzero(
+            slices_of(profile).of_kind("kernel")[work.slice]
+            | np.isin(work.kind, (DeviceWorkKind.COMPUTATION, DeviceWorkKind.COMMUNICATION))
+        )
+
+    return remembered(profile, "kernel rows", build)
+
+
+def kernel_groups(profile: Profile, by: str = "name", by_rank: bool = False) -> tuple[Groups, Array]:
+    """The kernels grouped by name or by name, operator and configuration: groups of places in the rows of
+    `device_work` that come with them. Raises InvalidRequest."""
+    if by not in BY:
+        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
+
+    def build() -> tuple[Groups, Array]:
+        work, rows = work_of(profile), kernel_rows(profile)
+        codes = [functions_of(profile).canonical[work.function[rows]]]
+        if by == "configuration":
+            codes += [operator_labels(profile)[rows], shared_configurations(profile)[work.configuration[rows]]]
+        if by_rank:
+            codes.append(threads_of(profile).rank[work.thread[rows]])
+        return groups_by(*codes), rows
+
+    return remembered(profile, ("kernel groups", by, by_rank), build)
+
+
+def operator_labels(profile: Profile) -> Array:
+    """For each row of `device_work` the function that its operator goes by, -1 for none."""
+    calls = calls_of(profile)
+    label = np.append(calls.label, -1)
+    found: Array = label[calls.of_work]
+    return found
+
+
+def shared_configurations(profile: Profile) -> Array:
+    """For each row of `configurations`, and -1 at the end, the first row with the same grid, block, registers and
+    shared memory."""
+
+    def build() -> Array:
+        table = profile.configurations
+        if not table.num_rows:
+            return np.full(1, -1, np.int64)
+        values = np.stack([table.column(name).fill_null(-1).to_numpy() for name in SHARED])
+        _, first, inverse = np.unique(values, axis=1, return_index=True, return_inverse=True)
+        return np.append(first[inverse.ravel()], -1)
+
+    return remembered(profile, "shared configurations", build)
+
+
+def measures(row: dict[str, Any], what: str) -> str | None:
+    """A grid or block as "128×1×1"; None where it is not known."""
+    known = [row[f"{what}_{axis}"] for axis in AXES]
+    return None if None in known else "×".join(str(number) for number in known)
+
+
+def _configuration(profile: Profile, rows: Array | None, count: int) -> dict[str, Any]:
+    """What the first runs of groups by configuration have in common; nothing where they are not by that."""
+    if rows is None:
+        nothing = [None] * count
+        names = ("operator", "operator_tensor_core_eligible", "grid", "block", "registers", "shared_bytes")
+        return dict.fromkeys(names, nothing)
+    table, calls = profile.configurations, calls_of(profile)
+    places = work_of(profile).configuration[rows].tolist()
+    known = [table.slice(place, 1).to_pylist()[0] if place >= 0 else None for place in places]
+    operator = calls.of_work[rows]
+    names_at = names_of(profile, operator[operator >= 0])
+    names_iter = iter(names_at)
+    return {
+        "operator": [next(names_iter) if place >= 0 else None for place in operator.tolist()],
+        "operator_tensor_core_eligible": [
+            bool(calls.eligible[place]) if place >= 0 else None for place in operator.tolist()
+        ],
+        "grid": [measures(row, "grid") if row else None for row in known],
+        "block": [measures(row, "block") if row else None for row in known],
+        "registers": [row["registers"] if row else None for row in known],
+        "shared_bytes": [row["shared_bytes"] if row else None for row in known],
+    }
+
+
+def _configured(profile: Profile, name: str) -> Array:
+    """A column of `configurations` as floats, NaN where it is not known and at the end, for none."""
+    values = profile.configurations.column(name).to_numpy() if profile.configurations.num_rows else np.zeros(0)
+    found: Array = np.append(values.astype(np.float64), np.nan)
+    return found
+
+
+def _copy_groups(profile: Profile) -> tuple[Groups, Array]:
+    def build() -> tuple[Groups, Array]:
+        work = work_of(profile)
+        copies_only = np.ones(len(work), bool)
+        copies_only[kernel_rows(profile)] = False
+        rows = np.flatnonzero(copies_only & np.isin(work.kind, (DeviceWorkKind.MEMCPY, DeviceWorkKind.MEMSET)))
+        rank = threads_of(profile).rank[work.thread[rows]]
+        return groups_by(functions_of(profile).canonical[work.function[rows]], rank), rows
+
+    return remembered(profile, "copy groups", build)
+
+
+def _known(values: Array) -> Array:
+    """Floats, with NaN for what is negative and so not known."""
+    found: Array = np.where(values < 0, np.nan, values)
+    return found

@@ -1,0 +1,179 @@
+"""How device work was launched: how long after the call it began, how many waited before it, and what calls cost.
+
+Definitions are those of Holistic Trace Analysis where it has them (cuda_kernel_analysis.py, trace_counters.py);
+docs/metrics.md has each.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import NO_ID
+from ..core.functions import functions_of
+from ..core.grouped import Groups, groups_by, picked
+from ..core.picking import threads_of
+from ..core.remember import remembered
+from ..core.schema import Column, frame
+from ..core.slices import slices_of, slices_selected, work_of
+from .launch_groups import launch_groups_of
+from .operators import micros, ranked
+
+Array = np.ndarray[Any, Any]
+
+LAUNCHES = (
+    Column("name", "", "The runtime's function."),
+    Column("calls", "", "How often the host called it.", "int64"),
+    Column("total_us", "µs", "Time of the host in it.", "float64"),
+    Column("mean_us", "µs", "total_us ÷ calls.", "float64"),
+    Column("min_us", "µs", "The shortest call.", "float64"),
+    Column("max_us", "µs", "The longest call.", "float64"),
+    Column("launches", "", "How many of these calls launched anything; one of a graph launches many kernels.", "int64"),
+    Column("launched", "", "How many kernels, copies and sets these calls launched.", "int64"),
+    Column(
+        "delay_mean_us",
+        "µs",
+        "From the start of the call until the first of what it launched began, on average.",
+        "Float64",
+    ),
+    Column("delay_min_us", "µs", "The shortest such delay.", "Float64"),
+    Column("delay_median_us", "µs", "Half of the delays are no longer than this.", "Float64"),
+    Column("delay_p90_us", "µs", "Nine tenths of the delays are no longer than this.", "Float64"),
+    Column("delay_p99_us", "µs", "99 of 100 delays are no longer than this.", "Float64"),
+    Column("delay_max_us", "µs", "The longest such delay.", "Float64"),
+    Column(
+        "queue_mean", "", "How many other launches of the stream had been called and not begun, on average.", "Float64"
+    ),
+    Column("queue_max", "", "The most of them.", "Int64"),
+    Column("shorter", "", "How many of the launches took the device less time than the call took the host.", "int64"),
+    Column("rank", "", "The rank, where there are several.", "Int64"),
+)
+QUANTILES = (0.5, 0.9, 0.99)
+
+
+@dataclass(frozen=True, eq=False)
+class Waits:
+    """By row of `device_work`. delay: from the start of the launching call until the work began; idle: from the end of
+    the call, 0 where it began during the call; ns. queue: how many launches of the same stream had been called before
+    and not begun yet. A launch waits once, however many kernels it starts: these are of its first work to begin. For
+    the rest, and where the launch is not known, delay is -1, idle and queue 0.
+    """
+
+    delay: Array
+    idle: Array
+    queue: Array
+
+    @property
+    def known(self) -> Array:
+        """Which have a delay, as bools."""
+        found: Array = self.delay >= 0
+        return found
+
+
+def waits_of(profile: Profile) -> Waits:
+    """What device work waited for; built once."""
+
+    def build() -> Waits:
+        slices, work, groups = slices_of(profile), work_of(profile), launch_groups_of(profile)
+        known = np.sort(groups.first[groups.call >= 0])
+        launch = work.launch[known]
+        called = slices.start[launch]
+        delay = np.full(len(work), NO_ID, np.int64)
+        idle, queue = np.zeros(len(work), np.int64), np.zeros(len(work), np.int64)
+        # Clocks of host and device are brought together by the profiler, not always exactly.
+        delay[known] = np.maximum(0, work.start[known] - called)
+        idle[known] = np.maximum(0, work.start[known] - called - slices.duration[launch])
+        queue[known] = _queued(work.thread[known], called, work.start[known])
+        return Waits(delay, idle, queue)
+
+    return remembered(profile, "waits", build, pin=True)
+
+
+def launches(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each function of the device's runtime that the host called; the greatest time of the host first."""
+    slices, waits, runtime = slices_of(profile), waits_of(profile), _runtime(profile)
+    groups, mask = launch_groups_of(profile), slices_selected(profile, selection)
+    some = picked(runtime.calls, None if mask is None else mask[runtime.row])
+    firsts = runtime.row[runtime.calls.first[some.groups]]
+    duration = slices.duration[runtime.row].astype(np.int64)
+    call, first = groups.call[runtime.launch], groups.first[runtime.launch]
+    hung = picked(runtime.launched, None if mask is None else mask[call])
+    place = np.searchsorted(some.groups, runtime.group[runtime.launched.first[hung.groups]])
+    delay, queue = waits.delay[first], waits.queue[first]
+    shorter = groups.busy[runtime.launch] < slices.duration[call]
+    median, ninety, most = hung.quantiles(delay, QUANTILES)
+
+    def where_launched(values: Array) -> Array:
+        found = np.full(len(some), np.nan)
+        found[place] = values
+        return found
+
+    rows = frame(
+        LAUNCHES,
+        {
+            "name": functions_of(profile).names_of(slices.function[firsts]),
+            "calls": some.counts(),
+            "total_us": micros(some.sums(duration)),
+            "mean_us": micros(some.means(duration)),
+            "min_us": micros(some.least(duration)),
+            "max_us": micros(some.greatest(duration)),
+            "launches": np.nan_to_num(where_launched(hung.counts())),
+            "launched": np.nan_to_num(where_launched(hung.sums(groups.works[runtime.launch]))),
+            "delay_mean_us": where_launched(micros(hung.means(delay))),
+            "delay_min_us": where_launched(micros(hung.least(delay))),
+            "delay_median_us": where_launched(micros(median)),
+            "delay_p90_us": where_launched(micros(ninety)),
+            "delay_p99_us": where_launched(micros(most)),
+            "delay_max_us": where_launched(micros(hung.greatest(delay))),
+            "queue_mean": where_launched(hung.means(queue)),
+            "queue_max": where_launched(hung.greatest(queue)),
+            "shorter": np.nan_to_num(where_launched(hung.sums(shorter.astype(np.int64)))),
+            "rank": ranked(profile, threads_of(profile).rank[slices.thread[firsts]]),
+        },
+    )
+    return rows.sort_values(["total_us", "name"], ascending=[False, True], kind="stable", ignore_index=True)
+
+
+@dataclass(frozen=True, eq=False)
+class _Runtime:
+    """row: the calls of the runtime, by row of `slices`; calls: their groups, places in row. launch: launches that they
+    made, places in `LaunchGroups`; group: of which group of calls; launched: the same as groups, places in launch.
+    """
+
+    row: Array
+    calls: Groups
+    launch: Array
+    group: Array
+    launched: Groups
+
+
+def _runtime(profile: Profile) -> _Runtime:
+    def build() -> _Runtime:
+        slices, launched = slices_of(profile), launch_groups_of(profile)
+        row = np.flatnonzero(slices.of_kind("runtime"))
+        function = functions_of(profile).canonical[slices.function[row]]
+        calls = groups_by(function, threads_of(profile).rank[slices.thread[row]])
+        group_of = np.full(len(slices) + 1, NO_ID, np.int64)
+        group_of[row] = calls.code
+        group = group_of[launched.call]
+        known = np.flatnonzero(group >= 0)
+        return _Runtime(row, calls, known, group[known], groups_by(group[known]))
+
+    return remembered(profile, "runtime calls", build)
+
+
+def _queued(stream: Array, called: Array, began: Array) -> Array:
+    """How many of the same stream were called before each and had not begun when it was called."""
+    if not len(stream):
+        return np.zeros(0, np.int64)
+    # Times by their places in order, each stream in a stretch of its own, which holds as many calls as beginnings.
+    times, place = np.unique(np.concatenate((called, began)), return_inverse=True)
+    offset = np.unique(stream, return_inverse=True)[1] * len(times)
+    calls, begins = (part + offset for part in np.split(place.ravel(), 2))
+    before = np.searchsorted(np.sort(calls), calls, "left")
+    begun = np.searchsorted(np.sort(begins), calls, "right")
+    found: Array = np.maximum(0, before - begun)
+    return found

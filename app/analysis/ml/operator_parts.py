@@ -1,0 +1,51 @@
+"""What an operator is a part of, as its arguments tell: its kind, its tensor, its layer, the type of its device.
+
+Readers of formats whose names hold these (`matmul_ffn_up-12`) write them among the arguments of each slice, by these
+words; any other trace that has them there is told apart by them, too.
+"""
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from ...domain.profile import Profile
+from ...domain.tables import NO_ID
+from ..core.remember import remembered
+from ..core.slices import slices_of
+
+Array = np.ndarray[Any, Any]
+PARTS = ("kind", "tensor", "layer", "device")
+NONE = "(none)"
+"""In place of the kind, tensor, layer or device of operators that tell none."""
+
+
+def parts_of(profile: Profile) -> dict[str, tuple[list[str], Array]]:
+    """By each of PARTS that operators have: the distinct values, and by row of `argument_sets` which of them it is, -1
+    none, also as the last entry."""
+
+    def build() -> dict[str, tuple[list[str], Array]]:
+        slices, sets = slices_of(profile), profile.argument_sets
+        there = np.zeros(sets.num_rows + 1, bool)
+        there[slices.arguments[slices.of_kind("operator")]] = True
+        used = np.flatnonzero(there[:-1])
+        text = sets.column("text").take(used)
+        some = pc.match_substring_regex(text, f'"(?:{"|".join(PARTS)})"').to_numpy(zero_copy_only=False)
+        values: dict[str, dict[str, int]] = {word: {} for word in PARTS}
+        codes = {word: np.full(sets.num_rows + 1, NO_ID, np.int32) for word in PARTS}
+        for row, told in zip(used[some].tolist(), text.filter(some).to_pylist(), strict=True):
+            for word, value in _read(told).items():
+                if word in values and isinstance(value, str | int):
+                    codes[word][row] = values[word].setdefault(str(value), len(values[word]))
+        return {word: (list(known), codes[word]) for word, known in values.items() if known}
+
+    return remembered(profile, "operator parts", build)
+
+
+def _read(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

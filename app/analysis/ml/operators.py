@@ -1,0 +1,486 @@
+"""Operators and annotations: how often each was called, its time on the host and on devices, itself and in all.
+
+Definitions are those of torch-tb-profiler (node.py, op_tree.py and op_agg.py of its last revision), which are
+PyTorch's own (torch/autograd/profiler_util.py); docs/metrics.md has each, and where this differs.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...domain.errors import InvalidRequest
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import NO_ID, column
+from ..core.functions import functions_of
+from ..core.grouped import Groups, groups_by, picked
+from ..core.patterns import distinct
+from ..core.picking import sums_on, threads_of
+from ..core.remember import remembered
+from ..core.schema import Column, frame
+from ..core.slices import anchored, device_before, running_sums, slices_of, slices_selected, work_of
+from .operator_parts import NONE, PARTS, parts_of
+from .tensor_cores import tensor_cores_of
+
+Array = np.ndarray[Any, Any]
+BY = ("name", "shapes", "stack", *PARTS)
+NS_PER_US = 1_000
+ANNOTATIONS = re.compile(
+    r"ProfilerStep\#\d+ | enumerate\(Data(?:Loader|Pipe)\)\# .* | Optimizer\. .*"
+    r" | (?:Distributed)?DataParallel\.forward | \[pl\]\[ .*",
+    re.VERBOSE | re.DOTALL,
+)
+"""What PyTorch itself annotates; before 1.12 with the category of operators."""
+STEP = re.compile(r"(ProfilerStep)#\d+")
+
+_SHARE_HOST = "as a share of the host time of all operators and annotations that are selected, each moment once."
+_SHARE_DEVICE = "as a share of the device time of all that was launched from what is selected."
+COLUMNS = (
+    Column(
+        "name",
+        "",
+        "The operator's name, or the annotation's; all steps are one: ProfilerStep. By kind, tensor, layer or device: "
+        "which of them, (none) for operators that tell none.",
+    ),
+    Column("calls", "", "How often it was called.", "int64"),
+    Column("host_self_us", "µs", "Time in it, and in no operator, annotation or runtime call inside.", "float64"),
+    Column("host_total_us", "µs", "Time in it.", "float64"),
+    Column(
+        "device_self_us",
+        "µs",
+        "Time of the kernels, copies and sets that it launched itself, not an operator inside it; missing where no "
+        "device did anything.",
+        "Float64",
+    ),
+    Column("device_total_us", "µs", "Time of all that was launched while it ran, on its thread.", "Float64"),
+    Column(
+        "tensor_core_eligible",
+        "",
+        "Whether tensor cores could run it or an operator inside it; missing for annotations.",
+        "boolean",
+    ),
+    Column("tensor_core_self_percent", "%", "Kernels on tensor cores as a share of device_self_us.", "Float64"),
+    Column("tensor_core_total_percent", "%", "Kernels on tensor cores as a share of device_total_us.", "Float64"),
+    Column("kind", "", "operator or annotation."),
+    Column("rank", "", "The rank, where there are several.", "Int64"),
+    Column("input_shapes", "", "The shapes of its inputs as recorded; only by=shapes."),
+    Column("call_stack", "", "What called it, from the outermost, separated by semicolons; only by=stack."),
+    Column("host_self_percent", "%", f"host_self_us {_SHARE_HOST}", "float64"),
+    Column("host_total_percent", "%", f"host_total_us {_SHARE_HOST}", "float64"),
+    Column("device_self_percent", "%", f"device_self_us {_SHARE_DEVICE}", "Float64"),
+    Column("device_total_percent", "%", f"device_total_us {_SHARE_DEVICE}", "Float64"),
+    Column("host_mean_us", "µs", "host_total_us ÷ calls.", "float64"),
+    Column("host_min_us", "µs", "The shortest call.", "float64"),
+    Column("host_max_us", "µs", "The longest call.", "float64"),
+    Column("device_mean_us", "µs", "device_total_us ÷ calls.", "Float64"),
+    Column("kernels", "", "How many kernels, copies and sets it launched, all inside it included.", "int64"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """Calls of operators and annotations, in the order of the slices, without those that only repeat the one around.
+
+    row: of `slices`. label: a row of `functions` with the name it goes by. annotation: which are. Times in ns.
+    launches: how much device work in all. eligible: for tensor cores. of_work: for each row of `device_work`, the place
+    here of the operator that launched it, noting: that of the annotation, where no operator is inside of that; -1 none.
+    devices: whether any device did anything.
+    """
+
+    row: Array
+    label: Array
+    annotation: Array
+    rank: Array
+    host_self: Array
+    device_total: Array
+    tensor_total: Array
+    launches: Array
+    eligible: Array
+    of_work: Array
+    noting: Array
+    devices: bool
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Groups of calls that a selection leaves something of, and what they add up to, in ns. first: a call of each."""
+
+    first: Array
+    calls: Array
+    host_self: Array
+    host_total: Array
+    host_least: Array
+    host_most: Array
+    device_self: Array
+    device_total: Array
+    tensor_self: Array
+    tensor_total: Array
+    launches: Array
+    eligible: Array
+
+
+def calls_of(profile: Profile) -> Calls:
+    """The calls of a profile; built once."""
+    return remembered(profile, "operator calls", lambda: _calls(profile))
+
+
+def operators(
+    profile: Profile, selection: Selection, by: str = "name", *, by_rank: bool = True, name: str | None = None
+) -> pd.DataFrame:
+    """One row for each operator and annotation that was called; the greatest device self time first, then host's.
+
+    by "shapes": one for each name and shapes of inputs; "stack": for each name and call stack; one of PARTS: for each
+    kind, tensor, layer or device that operators tell, and for each annotation by its name. by_rank: one for each
+    rank where there are several, else their sum. name: those of this name only.
+    """
+    sums = sums_of(profile, selection, by, by_rank, name)
+    calls, firsts = calls_of(profile), sums.first
+    values = _values(profile, calls, sums)
+    host, device = whole_host(profile, selection), whole_device(profile, selection)
+    for word, whole in (("host", host), ("device", device)):
+        for part in ("self", "total"):
+            values[f"{word}_{part}_percent"] = shares(values[f"{word}_{part}_us"], whole / NS_PER_US)
+    nothing = [None] * len(firsts)
+    if by in PARTS:
+        values["name"] = _part_names(profile, by, firsts, values["name"])
+    values |= {
+        "rank": ranked(profile, calls.rank[firsts]) if by_rank else nothing,
+        "input_shapes": shapes_of(profile, firsts) if by == "shapes" else nothing,
+        "call_stack": stacks_of(profile, firsts) if by == "stack" else nothing,
+    }
+    rows = frame(COLUMNS, values)
+    return rows.sort_values(
+        ["device_self_us", "host_self_us", "name"], ascending=[False, False, True], kind="stable", ignore_index=True
+    )
+
+
+def calls_selected(profile: Profile, selection: Selection, name: str | None = None) -> Array | None:
+    """Which calls a selection picks, as bools; None for all of them. name: those of this name only."""
+    calls = calls_of(profile)
+    mask = slices_selected(profile, selection)
+    found = None if mask is None else mask[calls.row]
+    if name is None:
+        return found
+    labels = np.unique(calls.label)
+    texts = [step_name(text) for text in functions_of(profile).names_of(labels)]
+    named = np.isin(calls.label, labels[[text == name for text in texts]])
+    return named if found is None else found & named
+
+
+def operator_groups(profile: Profile, by: str = "name", by_rank: bool = False) -> Groups:
+    """The calls grouped by name, by name and shapes of inputs or call stack, or by a part. Raises InvalidRequest."""
+    if by not in BY:
+        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
+
+    def build() -> Groups:
+        calls = calls_of(profile)
+        codes = [calls.label * 2 + calls.annotation]
+        if by in PARTS:
+            # Annotations tell none, and stay what they are.
+            codes = [np.where(calls.annotation, calls.label, NO_ID), _part_codes(profile, by, calls.row)]
+        if by == "shapes":
+            codes.append(_texts_of(profile, "shapes", calls.row)[1])
+        if by == "stack":
+            codes.append(_stack_codes(profile, calls.row))
+        if by_rank:
+            codes.append(calls.rank)
+        return groups_by(*codes)
+
+    return remembered(profile, ("operator groups", by, by_rank), build)
+
+
+def _part_codes(profile: Profile, part: str, rows: Array) -> Array:
+    """Which of its values each of these slices has, -1 for none."""
+    parts = parts_of(profile)
+    return parts[part][1][slices_of(profile).arguments[rows]] if part in parts else np.full(len(rows), NO_ID)
+
+
+def _part_names(profile: Profile, part: str, places: Array, names: list[str]) -> list[str]:
+    """What groups by a part are called. places: a call of each; names: theirs, which annotations keep."""
+    calls, known = calls_of(profile), parts_of(profile).get(part, ([], None))[0]
+    codes = _part_codes(profile, part, calls.row[places]).tolist()
+    noted = calls.annotation[places].tolist()
+    told = zip(names, codes, noted, strict=True)
+    return [name if of else known[code] if code >= 0 else NONE for name, code, of in told]
+
+
+def names_of(profile: Profile, places: Array) -> list[str]:
+    """What calls are called: all steps alike."""
+    return [step_name(name) for name in functions_of(profile).names_of(calls_of(profile).label[places])]
+
+
+def step_name(name: str) -> str:
+    """The name of a step without its number; any other name as it is."""
+    found = STEP.fullmatch(name)
+    return found[1] if found else name
+
+
+def shapes_of(profile: Profile, places: Array) -> list[str | None]:
+    """The shapes of the inputs of calls, as recorded."""
+    texts, codes = _texts_of(profile, "shapes", calls_of(profile).row[places])
+    return [texts[code] if code >= 0 else None for code in codes.tolist()]
+
+
+def stacks_of(profile: Profile, places: Array) -> list[str | None]:
+    """What called these calls: the recorded stack of Python, else the slices around them, from the outermost."""
+    rows = calls_of(profile).row[places]
+    texts, codes = _texts_of(profile, "call_stack", rows)
+    if texts:
+        return [";".join(reversed(texts[code].split(";"))) if code >= 0 else None for code in codes.tolist()]
+    parent, function = column(profile.calls, "parent"), column(profile.calls, "function")
+    names = functions_of(profile)
+    found: list[str | None] = []
+    for node in _stack_codes(profile, rows).tolist():
+        path: list[str] = []
+        while node > 0:
+            path.append(names.name_of(function[node]))
+            node = int(parent[node])
+        found.append(";".join(reversed(path)) or None)
+    return found
+
+
+def ranked(profile: Profile, rank: Array) -> list[int | None]:
+    """Ranks for a column: where there are several threads' ranks, else nothing."""
+    several = len(set(threads_of(profile).rank.tolist())) > 1
+    return [int(r) if several and r >= 0 else None for r in rank.tolist()]
+
+
+def whole_host(profile: Profile, selection: Selection) -> int:
+    """The host time of the selected calls, each moment of a thread once: ns."""
+
+    def build() -> int:
+        calls, slices = calls_of(profile), slices_of(profile)
+        mask = calls_selected(profile, selection)
+        rows = calls.row if mask is None else calls.row[mask]
+        # In preorder, what begins before the end of one that came before lies inside of it.
+        reach = np.maximum.accumulate(slices.end[rows]) if len(rows) else rows
+        outer = np.ones(len(rows), bool)
+        outer[1:] = rows[1:] >= reach[:-1]
+        return int(slices.duration[rows[outer]].sum())
+
+    return remembered(profile, ("host time of calls", selection), build)
+
+
+def whole_device(profile: Profile, selection: Selection) -> int:
+    """The time of the device work that hangs on what is selected: ns."""
+
+    def build() -> int:
+        mask, duration = anchored(profile, selection), work_of(profile).duration
+        return int((duration if mask is None else duration[mask]).sum())
+
+    return remembered(profile, ("device time of calls", selection), build)
+
+
+def shares(part: Array, whole: float) -> Array:
+    """`part` as percentages of `whole`; 0 where that is."""
+    return part * (100.0 / whole) if whole else part * 0.0
+
+
+def micros(ns: Array) -> Array:
+    """ns as µs."""
+    found: Array = ns / NS_PER_US
+    return found
+
+
+def sums_of(
+    profile: Profile, selection: Selection, by: str = "name", by_rank: bool = False, name: str | None = None
+) -> Sums:
+    """What calls add up to by group; see `operators`. Raises InvalidRequest."""
+    groups = operator_groups(profile, by, by_rank)
+
+    def build() -> Sums:
+        calls, slices, work = calls_of(profile), slices_of(profile), work_of(profile)
+        mask = calls_selected(profile, selection, name)
+        some = picked(groups, mask)
+        duration = slices.duration[calls.row]
+        # By work and not by call: most calls launch nothing themselves.
+        code = np.full(len(groups) + 1, NO_ID, np.int64)
+        code[some.groups] = np.arange(len(some))
+        tensor = tensor_cores_of(profile).uses
+        device_self, tensor_self = np.zeros(len(some), np.int64), np.zeros(len(some), np.int64)
+        for of_work in (calls.of_work, calls.noting):
+            hung = np.flatnonzero(of_work >= 0)
+            if mask is not None:
+                hung = hung[mask[of_work[hung]]]
+            group, took = code[groups.code[of_work[hung]]], work.duration[hung]
+            device_self += sums_on(group, took, len(some))
+            tensor_self += sums_on(group, np.where(tensor[work.function[hung]], took, 0), len(some))
+        return Sums(
+            first=groups.first[some.groups],
+            calls=some.counts(),
+            host_self=some.sums(calls.host_self),
+            host_total=some.sums(duration),
+            host_least=some.least(duration),
+            host_most=some.greatest(duration),
+            device_self=device_self,
+            device_total=some.sums(calls.device_total),
+            tensor_self=tensor_self,
+            tensor_total=some.sums(calls.tensor_total),
+            launches=some.sums(calls.launches),
+            eligible=some.any(calls.eligible),
+        )
+
+    return remembered(profile, ("operator sums", selection, by, by_rank, name), build)
+
+
+def _values(profile: Profile, calls: Calls, sums: Sums) -> dict[str, Any]:
+    on_devices = {
+        "device_self_us": micros(sums.device_self),
+        "device_total_us": micros(sums.device_total),
+        "device_mean_us": micros(sums.device_total) / sums.calls,
+        "tensor_core_self_percent": _ratio(sums.tensor_self, sums.device_self),
+        "tensor_core_total_percent": _ratio(sums.tensor_total, sums.device_total),
+    }
+    if not calls.devices:
+        on_devices = {name: np.full(len(sums.first), np.nan) for name in on_devices}
+    noted = calls.annotation[sums.first].tolist()
+    return {
+        "name": names_of(profile, sums.first),
+        "kind": ["annotation" if of else "operator" for of in noted],
+        "calls": sums.calls,
+        "host_self_us": micros(sums.host_self),
+        "host_total_us": micros(sums.host_total),
+        "host_mean_us": micros(sums.host_total) / sums.calls,
+        "host_min_us": micros(sums.host_least),
+        "host_max_us": micros(sums.host_most),
+        "tensor_core_eligible": [None if of else may for of, may in zip(noted, sums.eligible.tolist(), strict=True)],
+        "kernels": sums.launches,
+        **on_devices,
+    }
+
+
+def _ratio(part: Array, whole: Array) -> Array:
+    found: Array = 100.0 * part / np.maximum(whole, 1)
+    return found
+
+
+def _calls(profile: Profile) -> Calls:
+    slices, work = slices_of(profile), work_of(profile)
+    count = len(slices)
+    label, noted = _labels(profile)
+    annotation = slices.of_kind("annotation") | (slices.of_kind("operator") & noted[slices.function])
+    operator = slices.of_kind("operator") & ~annotation
+    called = annotation | operator
+    counted = called | slices.of_kind("runtime")
+    rows = np.flatnonzero(counted)
+    above = nearest(slices.parent, counted, slices.parent[rows])
+    # What is inside a runtime call is its time already.
+    above[~called[above] | (above < 0)] = NO_ID
+    among = called[rows]
+    holder = _holders(rows[among], above[among], operator, label[slices.function], count)
+    held = holder[rows]
+    kept = rows[held == rows]
+    place = np.full(count + 1, NO_ID, np.int32)
+    place[kept] = np.arange(len(kept), dtype=np.int32)
+    inside = np.flatnonzero((above >= 0) & ((held == rows) | (held < 0)))
+    spent = sums_on(place[holder[above[inside]]], slices.duration[rows[inside]], len(kept))
+    anchor = work.anchor
+    uses = tensor_cores_of(profile).uses[work.function]
+    hung = np.flatnonzero(anchor >= 0)
+    above_work, beside = np.full((2, len(work)), NO_ID, np.int32)
+    above_work[hung] = place[holder[nearest(slices.parent, operator, anchor[hung])]]
+    noting = nearest(slices.parent, called, anchor[hung])
+    beside[hung] = place[np.where((noting >= 0) & annotation[noting], noting, NO_ID)]
+
+    end = slices.end[kept]
+
+    def within(rows: Array, values: Array | None = None) -> Array:
+        """Σ of values (or how many) of these rows of `slices` over all that is inside of each call."""
+        running = running_sums(rows, values, count)
+        total: Array = running[end] - running[kept]
+        return total
+
+    on_cores = np.flatnonzero((anchor >= 0) & uses)
+    tensor_total, device = within(anchor[on_cores], work.duration[on_cores]), device_before(profile)
+    may = np.flatnonzero(tensor_cores_of(profile).eligible[slices.function] & operator)
+    return Calls(
+        row=kept.astype(np.int32),
+        label=label[slices.function[kept]].astype(np.int32),
+        annotation=annotation[kept],
+        rank=threads_of(profile).rank[slices.thread[kept]].astype(np.int32),
+        host_self=np.maximum(0, slices.duration[kept] - spent),
+        device_total=device[end] - device[kept],
+        tensor_total=tensor_total,
+        launches=within(anchor[hung]),
+        eligible=(within(may) > 0) | (tensor_total > 0),
+        of_work=above_work,
+        noting=beside,
+        devices=bool(len(work)),
+    )
+
+
+def _holders(rows: Array, above: Array, operator: Array, label: Array, count: int) -> Array:
+    """For each slice the call that its time counts for: itself; for one that only repeats the call around it, that
+    one; -1 for other slices, and as the last entry.
+
+    As PyTorch has it (_remove_dup_nodes): an operator repeats the one around where both have the same name and it is
+    the only call inside.
+    """
+    holder = np.full(count + 1, NO_ID, np.int32)
+    holder[rows] = rows
+    inside = np.flatnonzero(above >= 0)
+    row, outer = rows[inside], above[inside]
+    alike = np.flatnonzero(label[row] == label[outer])
+    row, outer = row[alike], outer[alike]
+    inner = np.bincount(above[inside], minlength=count)
+    repeats = (inner[outer] == 1) & operator[row] & operator[outer]
+    again = row[repeats]
+    holder[again] = outer[repeats]
+    # A call repeated twice leads to the outermost one.
+    while (holder[holder[again]] != holder[again]).any():
+        holder[again] = holder[holder[again]]
+    return holder
+
+
+def nearest(parent: Array, stays: Array, rows: Array) -> Array:
+    """For each of these slices the innermost one that stays, itself included, and -1 where none does: int32."""
+    found = rows.astype(np.int32)
+    if len(rows) * 8 > len(parent):
+        # Most are asked for: all at once, twice as far up each time.
+        jump = np.append(np.where(stays, np.arange(len(parent), dtype=np.int32), parent), np.int32(NO_ID))
+        stop = np.append(stays, True)
+        while not stop[jump].all():
+            jump = jump[jump]
+        return np.asarray(jump[found], np.int32)
+    while len(left := np.flatnonzero((found >= 0) & ~stays[found])):
+        found[left] = parent[found[left]]
+    return found
+
+
+def _labels(profile: Profile) -> tuple[Array, Array]:
+    """By row of `functions`: the row whose name it goes by (of steps the same), and whether PyTorch annotates so."""
+    functions = functions_of(profile)
+    label = functions.canonical.copy()
+    noted = np.array([ANNOTATIONS.fullmatch(name) is not None for name in functions.names] + [False], bool)
+    steps = np.array([STEP.fullmatch(name) is not None for name in functions.names] + [False], bool)[functions.name]
+    if steps.any():
+        label[steps] = label[steps].min()
+    return label, noted[functions.name]
+
+
+def _texts_of(profile: Profile, name: str, rows: Array) -> tuple[list[str], Array]:
+    """The distinct texts of a column of `argument_sets` and which one each of these slices has, -1 for none."""
+
+    def build() -> tuple[list[str], Array]:
+        texts, codes = distinct(profile.argument_sets.column(name))
+        return texts, np.append(codes, NO_ID).astype(np.int32)
+
+    texts, codes = remembered(profile, ("arguments", name), build)
+    return texts, codes[slices_of(profile).arguments[rows]]
+
+
+def _stack_codes(profile: Profile, rows: Array) -> Array:
+    """For each of these slices what called it: the recorded stack's number, else the node of `calls` around its own; -1
+    for none."""
+    texts, codes = _texts_of(profile, "call_stack", rows)
+    if texts:
+        return codes
+    node = column(profile.stacks, "call")[slices_of(profile).stack[rows]]
+    above: Array = column(profile.calls, "parent")[node]
+    return above

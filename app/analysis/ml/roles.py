@@ -1,0 +1,178 @@
+"""What went on in each rank, as sets of time: kernels, copies, sets, communication, runtime, DataLoader, operators.
+
+As torch-tb-profiler tells them apart (event_parser.py of its last revision); docs/metrics.md has each rule, and where
+this differs.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...domain.profile import Profile
+from ...domain.tables import NO_ID, NUMBERED, CategoryKinds, DeviceWorkKind, column, texts
+from ..core.intervals import Cover, cover, together
+from ..core.picking import threads_of
+from ..core.remember import remembered
+from ..core.slices import slices_of, work_of
+
+Array = np.ndarray[Any, Any]
+STEP_PREFIX = "ProfilerStep#"
+LIBRARIES = ("nccl", "gloo")
+CALLS = ("broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter")
+"""Slices of these names (nccl:all_reduce) count as communication; others do not for torch-tb-profiler."""
+
+
+class Role(IntEnum):
+    """What time goes to, the first that is so: while a kernel runs, nothing else counts."""
+
+    KERNEL = 0
+    MEMCPY = 1
+    MEMSET = 2
+    COMMUNICATION = 3
+    RUNTIME = 4
+    DATALOADER = 5
+    CPU_EXEC = 6
+
+
+NONE = len(Role)
+"""The role of a slice that has none."""
+_OF_WORK = {
+    DeviceWorkKind.COMPUTATION: Role.KERNEL,
+    DeviceWorkKind.COMMUNICATION: Role.KERNEL,
+    DeviceWorkKind.MEMCPY: Role.MEMCPY,
+    DeviceWorkKind.MEMSET: Role.MEMSET,
+}
+_OF_CATEGORY = {"runtime": Role.RUNTIME, "operator": Role.CPU_EXEC, "annotation": Role.CPU_EXEC}
+
+
+@dataclass(frozen=True, eq=False)
+class RankTime:
+    """One rank. roles: the time of each Role. first: of each Role with those before it. computation, communication: of
+    kernels that compute, and of those of communication libraries; computing: of those that compute and have the Role.
+    device: of all device work."""
+
+    rank: int
+    roles: tuple[Cover, ...]
+    first: tuple[Cover, ...]
+    computation: Cover
+    communication: Cover
+    computing: Cover
+    device: Cover
+
+
+def rank_times(profile: Profile) -> tuple[RankTime, ...]:
+    """Every rank with slices, ascending; -1 stands for no rank. Built once."""
+    return remembered(profile, "rank times", lambda: _build(profile), pin=True)
+
+
+def communication_calls(profile: Profile) -> Array:
+    """The slices that are calls of collectives, on the host or as their annotations on a device: row numbers."""
+    wanted = pa.array([f"{library}:{call}" for library in LIBRARIES for call in CALLS])
+    mine = pc.is_in(profile.functions.column("name"), wanted).to_numpy()
+    if not mine.any():
+        return np.zeros(0, np.int64)
+    slices = slices_of(profile)
+    found: Array = np.flatnonzero(mine[slices.function] & slices.of_kind("operator", "annotation", "device_annotation"))
+    return found
+
+
+def external_ids(profile: Profile, rows: Array) -> Array:
+    """The External id of each of these slices (ascending row numbers), -1 where it has none."""
+    numbers = profile.slice_numbers
+    with_id = np.flatnonzero(column(numbers, "key") == NUMBERED.index("External id"))
+    of, found = column(numbers, "slice")[with_id], np.full(len(rows), NO_ID, np.int64)
+    if len(of):
+        place = np.minimum(np.searchsorted(of, rows), len(of) - 1)
+        known = of[place] == rows
+        found[known] = column(numbers, "value")[with_id][place[known]]
+    return found
+
+
+def _roles(profile: Profile) -> Array:
+    """The Role of each slice, as int8."""
+    slices, work = slices_of(profile), work_of(profile)
+    roles: Array = np.array([_OF_CATEGORY.get(kind, NONE) for kind in CategoryKinds], np.int8)[slices.kind]
+    # The annotations of the first versions of PyTorch; what is called python_function since does not count.
+    old = np.array([name.lower() == "python" for name in texts(profile.categories, "name")], bool)
+    if old.any():
+        roles[old[column(profile.slices, "category")]] = Role.CPU_EXEC
+    names = profile.functions.column("name")
+    loads = pc.or_(
+        pc.and_(pc.starts_with(names, "enumerate(DataLoader)#"), pc.ends_with(names, ".__next__")),
+        pc.starts_with(names, "enumerate(DataPipe)#"),
+    )
+    # Lightning wraps everything in annotations of its own.
+    around = pc.or_(pc.starts_with(names, STEP_PREFIX), pc.starts_with(names, "[pl]["))
+    other = np.full(profile.functions.num_rows, NONE, np.int8)
+    other[around.to_numpy()], other[loads.to_numpy()] = NONE + 1, Role.DATALOADER
+    if (other != NONE).any():
+        changed = other[slices.function]
+        changed[roles != Role.CPU_EXEC] = NONE
+        np.copyto(roles, np.minimum(changed, NONE), where=(changed == Role.DATALOADER) | (changed > NONE))
+    role = np.array([_OF_WORK.get(kind, NONE) for kind in DeviceWorkKind], np.int8)[work.kind]
+    calls = communication_calls(profile)
+    if len(calls):
+        ids = external_ids(profile, calls)
+        kernels = work.slice[role == Role.KERNEL]
+        role[role == Role.KERNEL] = np.where(
+            np.isin(external_ids(profile, kernels), ids[ids > 0]), Role.COMMUNICATION, Role.KERNEL
+        )
+        roles[calls] = Role.COMMUNICATION
+    roles[work.slice] = role
+    return roles
+
+
+def _build(profile: Profile) -> tuple[RankTime, ...]:
+    slices, work = slices_of(profile), work_of(profile)
+    start, end = slices.start, slices.start + slices.duration
+    rank = threads_of(profile).rank
+    present = np.unique(rank[np.unique(slices.thread)]).tolist() if len(slices) else []
+
+    def by_rank(rows: Array) -> list[Array]:
+        """These rows of `slices`, those of each rank that is present."""
+        if len(present) == 1:
+            return [rows]
+        of_row = rank[slices.thread[rows]]
+        order = np.argsort(of_row, kind="stable")
+        return np.split(rows[order], np.searchsorted(of_row[order], present[1:]))
+
+    def covers(rows: Array) -> list[Cover]:
+        return [cover(start[mine], end[mine]) for mine in by_rank(rows)]
+
+    if not present:
+        return ()
+    roles = _roles(profile)
+    computes, communicates = (work.kind == kind for kind in (DeviceWorkKind.COMPUTATION, DeviceWorkKind.COMMUNICATION))
+    computation, communication = covers(work.slice[computes]), covers(work.slice[communicates])
+    # As a rule no kernel has the role of communication, see `communication_calls`.
+    usual = not (roles[work.slice[computes | communicates]] != Role.KERNEL).any()
+    times = {role: covers(np.flatnonzero(roles == role)) for role in Role if not usual or role is not Role.KERNEL}
+    computing = computation
+    if usual:
+        times[Role.KERNEL] = [together(*both) for both in zip(computation, communication, strict=True)]
+    else:
+        computing = covers(work.slice[computes & (roles[work.slice] == Role.KERNEL)])
+    other = covers(work.slice[work.kind == DeviceWorkKind.OTHER])
+    found = []
+    for place, number in enumerate(present):
+        mine = tuple(times[role][place] for role in Role)
+        first = [mine[0]]
+        for one in mine[1:]:
+            first.append(together(first[-1], one))
+        copies = mine[Role.MEMCPY], mine[Role.MEMSET]
+        found.append(
+            RankTime(
+                rank=number,
+                roles=mine,
+                first=tuple(first),
+                computation=computation[place],
+                communication=communication[place],
+                computing=computing[place],
+                device=together(computation[place], communication[place], *copies, other[place]),
+            )
+        )
+    return tuple(found)

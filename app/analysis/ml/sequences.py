@@ -1,0 +1,111 @@
+"""Kernels that follow each other again and again: what could be fused, or captured in a graph.
+
+By stream: so many kernels one behind the other on one stream. By operator: all that one call of an operator launched,
+as Holistic Trace Analysis counts them (cuda_kernel_analysis.py, get_frequent_cuda_kernel_sequences).
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...domain.errors import InvalidRequest
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ..core.functions import functions_of
+from ..core.grouped import Groups, groups_by, picked
+from ..core.schema import Column, frame
+from ..core.slices import slices_of, work_of, work_selected
+from .operators import calls_of, micros, names_of
+
+Array = np.ndarray[Any, Any]
+BY = ("stream", "operator")
+SHORTEST, LONGEST, LENGTH = 2, 8, 3
+BETWEEN = " | "
+
+SEQUENCES = (
+    Column("sequence", "", "The kernels, copies and sets in order of time, separated by “ | ”."),
+    Column("length", "", "How many there are in it.", "int64"),
+    Column("count", "", "How often it occurs; by=stream, occurrences may overlap.", "int64"),
+    Column("device_us", "µs", "Time of the kernels of all occurrences.", "float64"),
+    Column("mean_us", "µs", "device_us ÷ count.", "float64"),
+    Column("gap_us", "µs", "Time between the kernels of an occurrence in which its stream was idle, mean.", "float64"),
+    Column("operator", "", "The operator whose call launched it; only by=operator."),
+    Column("host_us", "µs", "Time of the host in these calls; only by=operator.", "Float64"),
+)
+
+
+def sequences(profile: Profile, selection: Selection, by: str = "stream", *, length: int = LENGTH) -> pd.DataFrame:
+    """One row for each sequence that occurs more than once; the most frequent first, of those the longest time first.
+
+    by "stream": of `length` pieces of device work. "operator": what one call launched, at least two. Raises
+    InvalidRequest.
+    """
+    if by not in BY:
+        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
+    if not SHORTEST <= length <= LONGEST:
+        raise InvalidRequest(f"length is a whole number from {SHORTEST} to {LONGEST}, not {length}.", "length")
+
+    mask = work_selected(profile, selection)
+    rows = np.arange(len(work_of(profile))) if mask is None else np.flatnonzero(mask)
+    parts = _of_streams(profile, rows, length) if by == "stream" else _of_operators(profile, rows)
+    found = pd.concat(parts, ignore_index=True) if parts else frame(SEQUENCES, {c.name: [] for c in SEQUENCES})
+    return found.sort_values(
+        ["count", "device_us", "sequence"], ascending=[False, False, True], kind="stable", ignore_index=True
+    )
+
+
+def _of_streams(profile: Profile, rows: Array, length: int) -> list[pd.DataFrame]:
+    thread = work_of(profile).thread[rows]
+    first = np.arange(max(0, len(rows) - length + 1))
+    first = first[thread[first] == thread[first + length - 1]]
+    return _table(profile, rows[first[:, None] + np.arange(length)], None)
+
+
+def _of_operators(profile: Profile, rows: Array) -> list[pd.DataFrame]:
+    work, calls = work_of(profile), calls_of(profile)
+    call = calls.of_work[rows]
+    rows, call = rows[call >= 0], call[call >= 0]
+    order = np.lexsort((work.start[rows], call))
+    rows, call = rows[order], call[order]
+    fresh = np.flatnonzero(np.append(True, call[1:] != call[:-1])) if len(call) else np.zeros(0, np.int64)
+    counts = np.diff(np.append(fresh, len(call)))
+    parts = []
+    for length in np.unique(counts[counts > 1]).tolist():
+        first = fresh[counts == length]
+        parts += _table(profile, rows[first[:, None] + np.arange(length)], call[first])
+    return parts
+
+
+def _table(profile: Profile, runs: Array, call: Array | None) -> list[pd.DataFrame]:
+    """The rows of the table for runs of one length: rows of `device_work`, one run in each line."""
+    work, functions = work_of(profile), functions_of(profile)
+    if not len(runs):
+        return []
+    code = functions.canonical[work.function]
+    codes = [code[runs[:, place]] for place in range(runs.shape[1])]
+    calls = calls_of(profile)
+    groups: Groups = groups_by(*([] if call is None else [calls.label[call]]), *codes)
+    some = picked(groups, None)
+    often = some.counts() > 1
+    if not often.any():
+        return []
+    some = picked(groups, often[groups.code])
+    device = work.duration[runs].astype(np.int64).sum(axis=1)
+    over = work.start[runs] + work.duration[runs]
+    reached = np.maximum.accumulate(over, axis=1)
+    gap = np.maximum(0, work.start[runs[:, 1:]] - reached[:, :-1]).sum(axis=1)
+    firsts = groups.first[some.groups]
+    names = [functions.names_of(work.function[run]) for run in runs[firsts]]
+    host = None if call is None else slices_of(profile).duration[calls.row[call]].astype(np.int64)
+    values = {
+        "sequence": [BETWEEN.join(part) for part in names],
+        "length": np.full(len(some), runs.shape[1]),
+        "count": some.counts(),
+        "device_us": micros(some.sums(device)),
+        "mean_us": micros(some.means(device)),
+        "gap_us": micros(some.means(gap)),
+        "operator": [None] * len(some) if call is None else names_of(profile, call[firsts]),
+        "host_us": np.full(len(some), np.nan) if host is None else micros(some.sums(host)),
+    }
+    return [frame(SEQUENCES, values)]

@@ -1,0 +1,258 @@
+"""Steps of training or inference: when each began and ended, and what its wall time went to.
+
+Definitions are those of torch-tb-profiler (event_parser.py and overall_parser.py of its last revision), so that
+numbers can be compared; where they mislead, a further column tells what is so. docs/metrics.md has the reasons.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...domain.profile import Profile
+from ...domain.selection import NS_PER_MS, Selection
+from ...domain.tables import NO_ID, column, texts
+from ..core.intervals import EDGE
+from ..core.picking import in_ranks, threads_of, threads_selected
+from ..core.remember import remembered
+from ..core.schema import Column, frame
+from ..core.slices import slices_of, work_of
+from ..core.windows import checked_step
+from .roles import STEP_PREFIX, RankTime, Role, rank_times
+from .tokens import Rate, per_second, rates, tokens_of
+
+Array = np.ndarray[Any, Any]
+NS_PER_US = 1_000
+WHOLE = "(all)"
+"""The name of the one step of a recording without steps."""
+COMPLETE = 0.8
+"""A last step with less than this share of the device work of the one before is not complete."""
+
+STEPS = (
+    Column("step", "", "The name of the step: the number behind ProfilerStep#; (all) where there are no steps."),
+    Column("kernel_us", "µs", "A kernel ran on a device.", "float64"),
+    Column("memcpy_us", "µs", "No kernel ran, but something was copied from or to a device.", "float64"),
+    Column("memset_us", "µs", "None of these, but memory of a device was set.", "float64"),
+    Column("communication_us", "µs", "None of these, but the host was in the call of a collective.", "float64"),
+    Column("runtime_us", "µs", "None of these, but the host was in a call of the device's runtime.", "float64"),
+    Column("dataloader_us", "µs", "None of these, but the host waited for a batch of a DataLoader.", "float64"),
+    Column("cpu_exec_us", "µs", "None of these, but the host was in an operator or annotation.", "float64"),
+    Column("other_us", "µs", "None of these.", "float64"),
+    Column("total_us", "µs", "From its start to its end on host and devices: the sum of all these.", "float64"),
+    Column("rank", "", "The rank; missing where there are none.", "Int64"),
+    Column("idle_us", "µs", "No device did anything; missing where none did in all the recording.", "Float64"),
+    Column(
+        "communication_kernel_us",
+        "µs",
+        "Of kernel_us: the only kernels that ran were those of a communication library (NCCL, RCCL).",
+        "float64",
+    ),
+    Column("start_ms", "ms", "When it began, from the profile's zero.", "float64"),
+    Column("device_work", "", "How many kernels, copies and sets it launched.", "int64"),
+    Column("tokens", "", "Of a language model: how many tokens it evaluated, where that is known.", "Int64"),
+    Column("tokens_per_s", "", "tokens ÷ total_us: in a second.", "Float64"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Steps, in order of rank and time. rank: -1 none. name: without ProfilerStep#. start_ns, end_ns: with the device
+    work that each launched; those of one rank do not overlap. host_start_ns, host_end_ns: as recorded. work: how much
+    it launched. complete: False for the last ones of a rank where the profiler missed device work."""
+
+    rank: Array
+    name: tuple[str, ...]
+    start_ns: Array
+    end_ns: Array
+    host_start_ns: Array
+    host_end_ns: Array
+    work: Array
+    complete: Array
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+def steps(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each step, in order of rank and time, clipped by the window. The last ones of a rank where the
+    profiler missed device work are left out, as torch-tb-profiler does, unless they are asked for by name."""
+    known = steps_of(profile)
+    rows = steps_selected(profile, selection)
+    start, end = clipped(known, rows, selection)
+    spent, idle = np.zeros((len(rows), len(Role)), np.int64), np.full(len(rows), np.nan)
+    communicating = np.zeros(len(rows), np.int64)
+    for time in rank_times(profile):
+        mine = np.flatnonzero(known.rank[rows] == time.rank)
+        reached = np.array([one.within(start[mine], end[mine]) for one in time.first])
+        spent[mine] = np.diff(reached, axis=0, prepend=0).T
+        communicating[mine] = reached[0] - time.computing.within(start[mine], end[mine])
+        if len(time.device):
+            idle[mine] = end[mine] - start[mine] - time.device.within(start[mine], end[mine])
+    total = end - start
+    tokens = _tokens(profile)[rows]
+    return frame(
+        STEPS,
+        {
+            "step": [known.name[row] for row in rows.tolist()],
+            **{f"{role.name.lower()}_us": spent[:, role] / NS_PER_US for role in Role},
+            "other_us": (total - spent.sum(axis=1)) / NS_PER_US,
+            "total_us": total / NS_PER_US,
+            "rank": ranks_or_none(known.rank[rows]),
+            "idle_us": known_or_none(idle / NS_PER_US),
+            "communication_kernel_us": communicating / NS_PER_US,
+            "start_ms": start / NS_PER_MS,
+            "device_work": known.work[rows],
+            "tokens": known_or_none(tokens),
+            "tokens_per_s": known_or_none(per_second(tokens, total)),
+        },
+    )
+
+
+def token_rates(profile: Profile, selection: Selection) -> dict[str, Rate]:
+    """Tokens of the selected steps, by `prefill` and `decode`; empty where steps are no evaluations of a model."""
+    if not profile.steps.num_rows:
+        return {}
+    known, rows = steps_of(profile), steps_selected(profile, selection)
+    return rates([known.name[row] for row in rows.tolist()], *clipped(known, rows, selection), _tokens(profile)[rows])
+
+
+def _tokens(profile: Profile) -> Array:
+    known = steps_of(profile)
+    return remembered(profile, "tokens of steps", lambda: tokens_of(profile, known.name, known.start_ns))
+
+
+def ranks_or_none(rank: Array) -> list[int | None]:
+    """Ranks as a column of a table has them."""
+    return [None if one < 0 else one for one in rank.tolist()]
+
+
+def known_or_none(values: Array) -> list[float | None]:
+    """Floats as a column of a table has them, NaN as missing."""
+    return [None if value != value else value for value in values.tolist()]
+
+
+def steps_of(profile: Profile) -> Steps:
+    """The steps of a profile, complete or not; for a rank without any, one step that is all of its operators."""
+    return remembered(profile, "steps", lambda: _build(profile), pin=True)
+
+
+def steps_selected(profile: Profile, selection: Selection) -> Array:
+    """The rows of `steps_of` that are selected: of the ranks, in the window, of the name. Raises InvalidRequest."""
+    known = steps_of(profile)
+    threads_selected(profile, selection)
+    chosen = known.complete.copy()
+    if selection.step is not None:
+        wanted = checked_step(profile, selection.step).removeprefix(STEP_PREFIX)
+        chosen = np.array([name == wanted for name in known.name], bool)
+    if selection.ranks:
+        chosen &= in_ranks(known.rank, selection)
+    low, high = bounds(selection)
+    chosen &= (known.start_ns < high) & (known.end_ns > low)
+    found: Array = np.flatnonzero(chosen)
+    return found
+
+
+def bounds(selection: Selection) -> tuple[int, int]:
+    """The window of time of a selection, in ns."""
+    return (
+        -EDGE if selection.start_ns is None else selection.start_ns,
+        EDGE if selection.end_ns is None else selection.end_ns,
+    )
+
+
+def clipped(known: Steps, rows: Array, selection: Selection) -> tuple[Array, Array]:
+    """From when to when each of these steps is looked at."""
+    low, high = bounds(selection)
+    return np.maximum(known.start_ns[rows], low), np.minimum(known.end_ns[rows], high)
+
+
+def stretches(profile: Profile, selection: Selection) -> dict[int, tuple[Array, Array]]:
+    """For each rank the windows of time (start, end) in which it was observed, as far as they are selected: from the
+    first of its steps to the last, in several where the recording paused for longer than the steps around it."""
+    known, rows = steps_of(profile), steps_selected(profile, selection)
+    start, end = clipped(known, rows, selection)
+    found = {}
+    for rank in np.unique(known.rank[rows]).tolist():
+        mine = np.flatnonzero(known.rank[rows] == rank)
+        begin, finish = start[mine], end[mine]
+        length = finish - begin
+        pause = begin[1:] - finish[:-1] > np.maximum(length[1:], length[:-1])
+        found[rank] = begin[np.append(True, pause)], finish[np.append(pause, True)]
+    return found
+
+
+def _build(profile: Profile) -> Steps:
+    table, times = profile.steps, rank_times(profile)
+    rank = table.column("rank").fill_null(NO_ID).to_numpy().astype(np.int64)
+    name = [text.removeprefix(STEP_PREFIX) for text in texts(table, "name")]
+    start, end = column(table, "start_ns"), column(table, "end_ns")
+    whole = [(time, _all_of(profile, time)) for time in times if not (rank == time.rank).any()]
+    rank = np.append(rank, [time.rank for time, _ in whole]).astype(np.int64)
+    name += [WHOLE for _ in whole]
+    start = np.append(start, [first for _, (first, _) in whole]).astype(np.int64)
+    end = np.append(end, [last for _, (_, last) in whole]).astype(np.int64)
+    order = np.lexsort((start, rank))
+    rank, start, end = rank[order], start[order], end[order]
+    found = Steps(
+        rank=rank,
+        name=tuple(name[row] for row in order.tolist()),
+        start_ns=start.copy(),
+        end_ns=end.copy(),
+        host_start_ns=start,
+        host_end_ns=end,
+        work=np.zeros(len(order), np.int64),
+        complete=np.ones(len(order), bool),
+    )
+    _add_device_work(profile, found)
+    return found
+
+
+def _all_of(profile: Profile, time: RankTime) -> tuple[int, int]:
+    """From the first to the last operator of a rank; of what else there is where it has none."""
+    slices = slices_of(profile)
+    rows = np.flatnonzero(slices.of_kind("operator") & (threads_of(profile).rank == time.rank)[slices.thread])
+    if len(rows):
+        return int(slices.start[rows].min()), int((slices.start[rows] + slices.duration[rows]).max())
+    ends = [one for one in (time.first[-1], time.device) if len(one)]
+    return (int(ends[0].start[0]), int(ends[0].end[-1])) if ends else (0, 0)
+
+
+def _add_device_work(profile: Profile, steps: Steps) -> None:
+    """Let each step last until its device work is done, and begin after that of the one before; find the last ones
+    that are not complete. Fills the arrays of `steps`."""
+    slices, work = slices_of(profile), work_of(profile)
+    if not len(work):
+        return
+    ranks, work_end = threads_of(profile).rank[work.thread], work.start + work.duration
+    called = slices.start[np.maximum(work.launch, 0)]
+    returned = called + slices.duration[np.maximum(work.launch, 0)]
+    for rank in np.unique(steps.rank).tolist():
+        first, last = (int(at) for at in np.searchsorted(steps.rank, [rank, rank + 1]))
+        mine = np.flatnonzero(ranks == rank)
+        step = np.searchsorted(steps.host_start_ns[first:last], called[mine], "right") - 1
+        inside = (step >= 0) & (work.launch[mine] >= 0) & (returned[mine] <= steps.host_end_ns[first:last][step])
+        if not inside.any():
+            continue
+        done = np.full(last - first, -EDGE)
+        np.maximum.at(done, step[inside], work_end[mine][inside])
+        steps.work[first:last] = np.bincount(step[inside], minlength=last - first)
+        before = int(steps.host_start_ns[first])
+        if steps.work[first]:
+            # What ran before the first step's own work, launched before it, was no part of it.
+            of_first = int(work.start[mine][inside][step[inside] == 0].min())
+            outside = work_end[mine][~inside]
+            before = max(before, int(outside[outside < of_first].max(initial=-EDGE)))
+        for row in range(first, last):
+            steps.start_ns[row] = max(before, int(steps.host_start_ns[row]))
+            steps.end_ns[row] = before = max(
+                int(steps.host_end_ns[row]), int(done[row - first]), int(steps.start_ns[row])
+            )
+        _mark_incomplete(steps, first, last)
+
+
+def _mark_incomplete(steps: Steps, first: int, last: int) -> None:
+    kept = first + int(np.flatnonzero(steps.work[first:last])[-1]) + 1
+    if kept - first > 1 and steps.work[kept - 2] * COMPLETE > steps.work[kept - 1]:
+        kept -= 1
+    steps.complete[kept:last] = False

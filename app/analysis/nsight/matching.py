@@ -1,0 +1,141 @@
+"""Kernels of a trace beside the same kernels in a report of Nsight Compute.
+
+Names are compared as readers/nsight_compute/names.py makes them alike; docs/metrics.md says which launches are taken.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...readers.nsight_compute.names import alike, base_name
+from ..core.schema import Column, frame, records
+from ..core.slices import has_clock
+from ..ml.kernels import kernels
+from .reports import has_reports, nsight
+
+BY_LAUNCH, BY_NAME, BY_FUNCTION = "name, grid and block", "name", "function, grid and block"
+MATCHED = (
+    Column("name", "", "The kernel, as the trace has it; as the report has it where the trace has none of it."),
+    Column("grid", "", "Blocks of the launch along x, y and z."),
+    Column("block", "", "Threads of a block along x, y and z."),
+    Column("matched", "", f"By what: {BY_LAUNCH}; {BY_NAME}, of launches of another size; {BY_FUNCTION}."),
+    Column("calls", "", "How often the trace has it; missing where it has none.", "Int64"),
+    Column("total_us", "µs", "Its time in the trace.", "Float64"),
+    Column("mean_us", "µs", "The mean of these.", "Float64"),
+    Column("percent", "%", "total_us as a share of all kernels of the trace that are selected.", "Float64"),
+    Column("launches", "", "How many launches of it the report has.", "int64"),
+    Column("row", "", "The place of the first of these in the report, from 0.", "Int64"),
+    Column("duration_us", "µs", "Their mean duration in the report.", "Float64"),
+    Column("sm_percent", "%", "Compute (SM) throughput, weighted by duration.", "Float64"),
+    Column("memory_percent", "%", "Memory throughput, weighted by duration.", "Float64"),
+    Column("occupancy_percent", "%", "Achieved occupancy, weighted by duration.", "Float64"),
+    Column("registers", "", "Registers of a thread in the first of them.", "Int64"),
+    Column("estimated_speedup_percent", "%", "The most that one rule estimates of any of them.", "Float64"),
+    Column("saving_us", "µs", "total_us × estimated_speedup_percent ÷ 100: at most so much.", "Float64"),
+    Column("report_name", "", "The kernel, as the report has it."),
+)
+_WEIGHTED = ("sm_percent", "memory_percent", "occupancy_percent")
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Which of two profiles is the trace and which the report."""
+
+    trace: Profile
+    report: Profile
+    swapped: bool
+
+
+def sides_of(base: Profile, other: Profile) -> Sides | None:
+    """The trace and the report of two profiles; None where they are not one of each."""
+    for trace, report, swapped in ((base, other, False), (other, base, True)):
+        if has_reports(report) and not has_reports(trace) and trace.device_work.num_rows and has_clock(trace):
+            return Sides(trace, report, swapped)
+    return None
+
+
+def matched(trace: Profile, report: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each kernel of the trace, with its grid and block, of which the report has launches, the greatest
+    time first; then one for each kernel, grid and block of the report that the trace has none of.
+
+    selection: of the trace.
+    """
+    launches, ran = records(nsight(report, Selection())), _ran(trace, selection)
+    names, functions = _groups(launches, alike), _groups(launches, base_name)
+    in_trace: dict[str, set[str]] = defaultdict(set)
+    for name, _, _ in ran:
+        in_trace[base_name(name)].add(alike(name))
+    found: list[dict[str, Any]] = []
+    used: set[int] = set()
+    for (name, grid, block), sums in ran.items():
+        mine = names.get(alike(name), [])
+        taken, by = [launch for launch in mine if (launch["grid"], launch["block"]) == (grid, block)], BY_LAUNCH
+        if mine and not taken:
+            taken, by = mine, BY_NAME
+        elif not mine and len(in_trace[base_name(name)]) == 1:
+            taken, by = _by_function(functions.get(base_name(name), []), grid, block), BY_FUNCTION
+        if taken:
+            used |= {launch["row"] for launch in taken}
+            found.append({"name": name, "grid": grid, "block": block, "matched": by, **sums, **_of(taken, sums)})
+    found.sort(key=lambda row: -row["total_us"])
+    rest: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    for launch in launches:
+        if launch["row"] not in used:
+            rest[launch["name"], launch["grid"], launch["block"]].append(launch)
+    nothing = dict.fromkeys(("matched", "calls", "total_us", "mean_us", "percent"))
+    found += [
+        {"name": name, "grid": grid, "block": block, **nothing, **_of(taken, None)}
+        for (name, grid, block), taken in rest.items()
+    ]
+    return frame(MATCHED, {column.name: [row[column.name] for row in found] for column in MATCHED})
+
+
+def _ran(trace: Profile, selection: Selection) -> dict[tuple[str, str | None, str | None], dict[str, Any]]:
+    """What each kernel, grid and block of a trace adds up to, whatever operator launched it."""
+    found: dict[tuple[str, str | None, str | None], dict[str, Any]] = {}
+    for row in records(kernels(trace, selection, "configuration", by_rank=False)):
+        key = row["name"] or "", row["grid"], row["block"]
+        sums = found.setdefault(key, {"calls": 0, "total_us": 0.0, "percent": 0.0})
+        for name in sums:
+            sums[name] += row[name]
+    for sums in found.values():
+        sums["mean_us"] = sums["total_us"] / sums["calls"]
+    return found
+
+
+def _groups(launches: list[dict[str, Any]], of: Callable[[str], str]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for launch in launches:
+        found[of(launch["name"] or "")].append(launch)
+    return found
+
+
+def _by_function(launches: list[dict[str, Any]], grid: str | None, block: str | None) -> list[dict[str, Any]]:
+    """Those of this grid and block; none where these are not known, or are of several kernels."""
+    found = [launch for launch in launches if grid is not None and (launch["grid"], launch["block"]) == (grid, block)]
+    return found if len({alike(launch["name"] or "") for launch in found}) == 1 else []
+
+
+def _of(launches: list[dict[str, Any]], sums: dict[str, Any] | None) -> dict[str, Any]:
+    """What some launches of a report are together. sums: of the trace, None where it has none of them."""
+    durations = [launch["duration_us"] for launch in launches if launch["duration_us"] is not None]
+    gains = [of for launch in launches if (of := launch["estimated_speedup_percent"]) is not None]
+    found = {
+        "launches": len(launches),
+        "row": launches[0]["row"],
+        "report_name": launches[0]["name"],
+        "duration_us": sum(durations) / len(durations) if durations else None,
+        "registers": launches[0]["registers"],
+        "estimated_speedup_percent": max(gains, default=None),
+    }
+    found["saving_us"] = sums["total_us"] * max(gains) / 100 if sums and gains else None
+    for name in _WEIGHTED:
+        known = [(launch[name], launch["duration_us"] or 1.0) for launch in launches if launch[name] is not None]
+        weight = sum(of for _, of in known)
+        found[name] = sum(value * of for value, of in known) / weight if weight else None
+    return found

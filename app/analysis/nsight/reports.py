@@ -1,0 +1,308 @@
+"""What Nsight Compute measured: launches with what sums them up, their metrics by section, and its rules' hints.
+
+Names of metrics, and which of them a figure is, are in readers/nsight_compute/known.py. A selection changes
+nothing here.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import NO_ID, column
+from ...readers.nsight_compute.known import BY_NAME, KNOWN, SECTIONS, known_metric, section_of
+from ..core.functions import functions_of
+from ..core.remember import remembered
+from ..core.schema import Column, frame
+from ..core.slices import work_of
+from ..ml.kernels import measures
+
+Array = np.ndarray[Any, Any]
+NS_PER_US = 1_000
+BOUND_PERCENT, BALANCED_POINTS = 60.0, 10.0
+"""Below the first of its peak nothing bounds a kernel but latency; closer together than the second both do. The numbers
+are those of Nsight Compute's rule SOLBottleneck."""
+GLOBAL = "global"
+_ROW = Column("row", "", "Its place in the report, from 0: what the address of its page has.", "int64")
+_LAUNCH = Column("launch", "", "Its ID in the report.", "int64")
+_NAME = Column("name", "", "The kernel.")
+
+
+def _percent(name: str, description: str) -> Column:
+    return Column(name, "%", description, "Float64")
+
+
+LAUNCHES = (
+    _ROW,
+    _LAUNCH,
+    _NAME,
+    Column("ranges", "", "The NVTX ranges that were open, the outermost first."),
+    Column("grid", "", "Blocks along x, y and z, as in 128×1×1."),
+    Column("block", "", "Threads of a block along x, y and z."),
+    Column("device", "", "The number of the device in its process.", "Int64"),
+    Column("stream", "", "The stream.", "Int64"),
+    Column("duration_us", "µs", "gpu__time_duration: how long it took, measured by itself.", "Float64"),
+    _percent("sm_percent", "Compute (SM) throughput as a share of the peak: the busiest part of the multiprocessors."),
+    _percent("memory_percent", "Memory throughput as a share of the peak: the busiest part of caches and memory."),
+    _percent("l1_percent", "Throughput of the L1/TEX cache as a share of its peak."),
+    _percent("l2_percent", "Throughput of the L2 cache as a share of its peak."),
+    _percent("dram_percent", "Throughput of the device's memory as a share of its peak."),
+    Column("bound", "", "compute, memory, both or latency: what bounds it, by its throughputs."),
+    _percent("occupancy_percent", "Achieved occupancy: warps that were active as a share of those that fit."),
+    _percent("theoretical_percent", "Occupancy that registers, shared memory and size of blocks allow."),
+    Column("limit", "", "What limits the theoretical occupancy where it is below 100 %."),
+    Column("registers", "", "Registers of a thread.", "Int64"),
+    Column("shared_bytes", "bytes", "Shared memory of a block, static and dynamic.", "Int64"),
+    Column("waves_per_sm", "", "How often all multiprocessors are filled with its blocks.", "Float64"),
+    _percent(
+        "estimated_speedup_percent",
+        "The most that one rule estimates to be won of the launch's time.",
+    ),
+    Column("hints", "", "How many hints its rules gave.", "int64"),
+)
+METRICS = (
+    _ROW,
+    _LAUNCH,
+    _NAME,
+    Column("section", "", "The section of the report; where the file does not tell, what the metric's name says."),
+    Column("part", "", "The chart or table of that section."),
+    Column("label", "", "What the section calls it."),
+    Column("metric", "", "Its name."),
+    Column("unit", "", "As printed."),
+    Column("value", "unit", "In the unit of the row; missing where it is no number.", "Float64"),
+    Column("text", "", "What is printed where it is no number, or more than one."),
+)
+HINTS = (
+    _ROW,
+    _LAUNCH,
+    _NAME,
+    Column("section", "", "The section that the rule is of."),
+    Column("rule", "", "The rule."),
+    Column("kind", "", "OPT: what to change, WRN: what is wrong, INF: what is worth to know."),
+    _percent("estimated_speedup_percent", "What the rule estimates to be won."),
+    Column("of", "", "Of what: global, the whole launch, or local, the part that the rule is about."),
+    Column("text", "", "What the rule says."),
+)
+_LIMITS = {
+    "limit_registers": "registers",
+    "limit_shared": "shared memory",
+    "limit_warps": "size of blocks",
+    "limit_blocks": "blocks",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Launches:
+    """The launches of a report. name: of the kernel. start: the first row of `metric_values` of each, and in all.
+    values: of the figures of a summary, by their keys (readers/nsight_compute/known.py), NaN where not known."""
+
+    number: Array
+    function: Array
+    work: Array
+    configuration: Array
+    device: Array
+    thread: Array
+    name: list[str]
+    start: Array
+    values: dict[str, Array]
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+
+def has_reports(profile: Profile) -> bool:
+    """Whether there is anything of Nsight Compute."""
+    return bool(profile.profiled_kernels.num_rows)
+
+
+def launches_of(profile: Profile) -> Launches:
+    """The launches that were measured; built once."""
+
+    def build() -> Launches:
+        table = profile.profiled_kernels
+        names = ("number", "function", "work", "configuration", "device", "thread")
+        columns = {name: column(table, name) for name in names}
+        kernel, metric = (column(profile.metric_values, name) for name in ("kernel", "metric"))
+        value = _floats(profile, "metric_values")
+        known: dict[str, list[tuple[int, int]]] = {one.key: [] for one in KNOWN}
+        for place, row in enumerate(profile.metrics.to_pylist()):
+            found = known_metric(row["name"] or "", row["label"] or "", row["unit"] or "")
+            if found is not None:
+                known[found[0].key].append((found[1], place))
+        return Launches(
+            **columns,
+            name=functions_of(profile).names_of(columns["function"]),
+            start=np.searchsorted(kernel, np.arange(table.num_rows + 1)),
+            values={
+                key: best(kernel, metric, value, table.num_rows, [place for _, place in sorted(places)])
+                for key, places in known.items()
+            },
+        )
+
+    return remembered(profile, "launches of nsight", build)
+
+
+def best(rows: Array, metric: Array, value: Array, count: int, wanted: list[int]) -> Array:
+    """For each of `count` rows the value of the first of these metrics that it has, NaN for none."""
+    found = np.full(count, np.nan)
+    for place in reversed(wanted):
+        mine = (metric == place) & ~np.isnan(value)
+        found[rows[mine]] = value[mine]
+    return found
+
+
+def nsight(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each launch, in the order of the report."""
+    launches, count = launches_of(profile), len(launches_of(profile))
+    values = launches.values
+    work = work_of(profile)
+    timed = launches.work >= 0
+    duration = np.full(count, np.nan)
+    duration[timed] = work.duration[launches.work[timed]] / NS_PER_US
+    configurations = profile.configurations.to_pylist()
+    configured = [configurations[row] if row != NO_ID else {} for row in launches.configuration.tolist()]
+    numbers = profile.devices.column("device").to_pylist()
+    streams = profile.threads.column("tid").to_pylist()
+    speedup, hints = np.full(count, np.nan), np.zeros(count, np.int64)
+    for hint in profile.hints.to_pylist():
+        hints[hint["kernel"]] += 1
+        if hint["speedup_percent"] is not None and (hint["speedup_kind"] or GLOBAL).lower() == GLOBAL:
+            speedup[hint["kernel"]] = np.fmax(speedup[hint["kernel"]], hint["speedup_percent"])
+    return frame(
+        LAUNCHES,
+        {
+            "row": range(count),
+            "launch": launches.number,
+            "name": launches.name,
+            "ranges": profile.profiled_kernels.column("ranges").to_pylist(),
+            "grid": [measures(of, "grid") if of else None for of in configured],
+            "block": [measures(of, "block") if of else None for of in configured],
+            "device": [numbers[row] if row != NO_ID else None for row in launches.device.tolist()],
+            "stream": [streams[row] for row in launches.thread.tolist()],
+            "duration_us": duration,
+            **{
+                name: values[name]
+                for name in ("sm_percent", "memory_percent", "l1_percent", "l2_percent", "dram_percent")
+            },
+            "bound": [_bound(*pair) for pair in zip(values["sm_percent"], values["memory_percent"], strict=True)],
+            "occupancy_percent": values["occupancy_percent"],
+            "theoretical_percent": values["theoretical_percent"],
+            "limit": [_limit(launches, row) for row in range(count)],
+            "registers": [of.get("registers") for of in configured],
+            "shared_bytes": [of.get("shared_bytes") for of in configured],
+            "waves_per_sm": values["waves"],
+            "estimated_speedup_percent": speedup,
+            "hints": hints,
+        },
+    )
+
+
+def nsight_metrics(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each metric of each launch, in the order of the report."""
+    return metrics_of(profile, range(len(launches_of(profile))))
+
+
+def metrics_of(profile: Profile, rows: range, search: str = "") -> pd.DataFrame:
+    """The metrics of some launches that follow each other, by section in the order of the report.
+
+    A metric of the page raw that a section shows, too, stands in that section only. search: words that must all be in
+    what a metric is called; of many launches that is much faster than to search the rows.
+    """
+    launches, metrics = launches_of(profile), profile.metrics.to_pylist()
+    first, last = int(launches.start[rows.start]), int(launches.start[rows.stop])
+    part = profile.metric_values.slice(first, last - first)
+    kernel, metric = column(part, "kernel"), column(part, "metric")
+    # Of two numbers in one: which launch, and which of the distinct names; -1 for those that a section tells.
+    names: dict[str, int] = {}
+    of_name = np.array([names.setdefault(row["name"] or "", len(names)) for row in metrics] or [0], np.int64)
+    told = np.array([row["section"] is not None for row in metrics] or [False], bool)
+    both = kernel.astype(np.int64) * (len(names) + 1) + of_name[metric]
+    stays = told[metric] | ~np.isin(both, both[told[metric] & (of_name[metric] != names.get("", -1))])
+    section = [row["section"] or section_of(row["name"] or "") for row in metrics]
+    called = [f"{row['name'] or ''} {_label(row) or ''}" for row in metrics]
+    words = search.casefold().split()
+    fits = np.array([all(word in text.casefold() for word in words) for text in called] or [False], bool)
+    at = np.flatnonzero(stays & fits[metric])
+    # Sections that the report has come first, in its order.
+    sections = [row["section"] for row in metrics if row["section"] is not None]
+    order = {name: place for place, name in enumerate(dict.fromkeys([*sections, *SECTIONS, *section]))}
+    rank = np.array([order[name] for name in section] or [0], np.int64)
+    at = at[np.lexsort((at, rank[metric[at]], kernel[at]))]
+    chosen = [metrics[place] for place in metric[at].tolist()]
+    of = kernel[at].tolist()
+    taken = part.take(at)
+    return frame(
+        METRICS,
+        {
+            "row": of,
+            "launch": launches.number[of] if len(of) else [],
+            "name": [launches.name[row] for row in of],
+            "section": [section[place] for place in metric[at].tolist()],
+            "part": [row["part"] for row in chosen],
+            "label": [_label(row) for row in chosen],
+            "metric": [row["name"] for row in chosen],
+            "unit": [row["unit"] for row in chosen],
+            "value": taken.column("value").to_pylist(),
+            "text": taken.column("text").to_pylist(),
+        },
+    )
+
+
+def nsight_hints(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each hint; those that estimate most to be won first."""
+    launches, hints = launches_of(profile), profile.hints.to_pylist()
+    rows = [hint["kernel"] for hint in hints]
+    found = frame(
+        HINTS,
+        {
+            "row": rows,
+            "launch": [int(launches.number[row]) for row in rows],
+            "name": [launches.name[row] for row in rows],
+            "section": [hint["section"] for hint in hints],
+            "rule": [hint["rule"] for hint in hints],
+            "kind": [hint["kind"] for hint in hints],
+            "estimated_speedup_percent": [hint["speedup_percent"] for hint in hints],
+            "of": [hint["speedup_kind"] for hint in hints],
+            "text": [hint["text"] for hint in hints],
+        },
+    )
+    return found.sort_values(
+        "estimated_speedup_percent", ascending=False, kind="stable", na_position="last", ignore_index=True
+    )
+
+
+def _floats(profile: Profile, name: str) -> Array:
+    """The column `value` of a table as floats, NaN for null."""
+    values = profile.tables()[name].column("value").to_numpy()
+    found: Array = values.astype(np.float64)
+    return found
+
+
+def _label(row: dict[str, Any]) -> str | None:
+    """What a metric is called: by its section, else by us where it is known."""
+    name = row["name"] or ""
+    label: str | None = row["label"] or (BY_NAME[name][0].label if name in BY_NAME else None)
+    return label
+
+
+def _bound(sm: float, memory: float) -> str | None:
+    if np.isnan(sm) or np.isnan(memory):
+        return None
+    if max(sm, memory) < BOUND_PERCENT:
+        return "latency"
+    if abs(sm - memory) < BALANCED_POINTS:
+        return "both"
+    return "compute" if sm > memory else "memory"
+
+
+def _limit(launches: Launches, row: int) -> str | None:
+    """What limits the theoretical occupancy: that of which the fewest blocks fit."""
+    theoretical = launches.values["theoretical_percent"][row]
+    limits = {label: launches.values[key][row] for key, label in _LIMITS.items()}
+    known = [value for value in limits.values() if not np.isnan(value)]
+    if not known or not theoretical < 100:
+        return None
+    return ", ".join(label for label, value in limits.items() if value == min(known))

@@ -1,0 +1,158 @@
+"""What Nsight Compute sampled and counted on the instructions, or lines of source, of launches."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import column
+from ...readers.nsight_compute.launches import SOURCE_SECTION
+from ..core.schema import Column, frame
+from .reports import best, launches_of
+
+Array = np.ndarray[Any, Any]
+
+
+def _counter(name: str, description: str) -> Column:
+    return Column(name, "", description, "number")
+
+
+SOURCE = (
+    Column("row", "", "The launch's place in the report, from 0.", "int64"),
+    Column("launch", "", "Its ID in the report.", "int64"),
+    Column("name", "", "The kernel."),
+    Column("number", "", "Which line of the kernel it is, from 1, in the order of the report.", "int64"),
+    Column("file", "", "The file of the source."),
+    Column("line", "", "The line in it.", "Int64"),
+    Column("address", "", "Of the instruction."),
+    Column("source", "", "The instruction or line."),
+    _counter("samples", "How often a warp was met at it."),
+    Column("percent", "%", "samples as a share of all samples of the launch.", "Float64"),
+    _counter("not_issued", "Of these, how often its scheduler issued nothing in that cycle."),
+    Column("stall", "", "The reason that most of the samples were waiting for, or that they were not (selected)."),
+    _counter("stall_samples", "How many were waiting for that."),
+    _counter("instructions", "How often a warp executed it."),
+    _counter("thread_instructions", "How often a thread did."),
+    _counter("divergent", "Branches at which the threads of a warp parted."),
+    _counter("excessive_global", "Sectors of the L2 cache for global memory beyond those that the best pattern needs."),
+    _counter("excessive_shared", "Wavefronts of shared memory beyond those that the best pattern needs."),
+)
+COUNTERS = {
+    "samples": (
+        *("# Samples", "Warp Stall Sampling (All Samples)", "Warp Stall Sampling (All Cycles)", "Sampling Data (All)"),
+        *("Samples", "smsp__pcsamp_sample_count"),
+    ),
+    "not_issued": (
+        *("Warp Stall Sampling (Not-issued Samples)", "Warp Stall Sampling (Not-issued Cycles)"),
+        "Sampling Data (Not Issued)",
+    ),
+    "instructions": ("Instructions Executed", "inst_executed", "smsp__inst_executed"),
+    "thread_instructions": ("Thread Instructions Executed", "thread_inst_executed"),
+    "divergent": ("Divergent Branches", "smsp__branch_targets_threads_divergent"),
+    "excessive_global": (
+        *("L2 Theoretical Sectors Global Excessive", "memory_l2_theoretical_sectors_global_excessive"),
+        "derived__memory_l2_theoretical_sectors_global_excessive",
+    ),
+    "excessive_shared": (
+        *("L1 Wavefronts Shared Excessive", "memory_l1_wavefronts_shared_excessive"),
+        "derived__memory_l1_wavefronts_shared_excessive",
+    ),
+}
+"""What the columns are called in reports, the best first."""
+_STALL = re.compile(r"(?:stall_|smsp__pcsamp_warps_issue_stalled_)(\w+)")
+_NOT_ISSUED = re.compile(r"_not_issued$|\(Not Issued\)$", re.IGNORECASE)
+
+
+def has_source(profile: Profile, row: int) -> bool:
+    """Whether there are lines of the launch in this place of the report."""
+    return bool((column(profile.source_lines, "kernel") == row).any())
+
+
+def nsight_source(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each instruction or line of each launch, in the order of the report."""
+    return source_of(profile, None)
+
+
+def source_of(profile: Profile, row: int | None) -> pd.DataFrame:
+    """The instructions or lines of the launch in one place of the report, None for all."""
+    launches, table = launches_of(profile), profile.source_lines
+    kernel = column(table, "kernel")
+    chosen = np.arange(table.num_rows) if row is None else np.flatnonzero(kernel == row)
+    place = np.full(table.num_rows, -1, np.int64)
+    place[chosen] = np.arange(len(chosen))
+    of = column(profile.source_values, "line")
+    mine = place[of] >= 0 if len(of) else np.zeros(0, bool)
+    line, metric = place[of[mine]] if len(of) else of, column(profile.source_values, "metric")[mine]
+    value = profile.source_values.column("value").to_numpy().astype(np.float64)[mine]
+    # One of a launch may be called as one of its instructions is.
+    metrics = [
+        (row["label"] or row["name"] or "") if row["section"] == SOURCE_SECTION else ""
+        for row in profile.metrics.to_pylist()
+    ]
+    counted = {
+        key: _counted(line, metric, value, len(chosen), [metrics.index(name) for name in names if name in metrics])
+        for key, names in COUNTERS.items()
+    }
+    stall, stall_samples = _stalls(line, metric, value, len(chosen), metrics)
+    kernels = kernel[chosen]
+    whole = np.bincount(kernels, np.nan_to_num(counted["samples"]), len(launches) or 1)[kernels] if len(kernels) else []
+    with np.errstate(invalid="ignore", divide="ignore"):
+        percent = 100 * counted["samples"] / whole if len(kernels) else np.zeros(0)
+    told = table.take(chosen)
+    numbers = {name: [None if of != of else of for of in values.tolist()] for name, values in counted.items()}
+    return frame(
+        SOURCE,
+        {
+            "row": kernels,
+            "launch": launches.number[kernels] if len(kernels) else [],
+            "name": [launches.name[of] for of in kernels.tolist()],
+            "number": _numbered(kernels),
+            "file": told.column("file").to_pylist(),
+            "line": told.column("line").to_pylist(),
+            "address": [None if of is None else f"{of:#x}" for of in told.column("address").to_pylist()],
+            "source": [of.strip() for of in told.column("text").to_pylist()],
+            "percent": percent,
+            "stall": stall,
+            "stall_samples": stall_samples,
+            **numbers,
+        },
+    )
+
+
+def _numbered(kernels: Array) -> Array:
+    """The place of each line among those of its launch, from 1."""
+    order = np.argsort(kernels, kind="stable")
+    first = np.searchsorted(kernels[order], kernels[order])
+    found = np.empty(len(kernels), np.int64)
+    found[order] = np.arange(len(kernels)) - first + 1
+    return found
+
+
+def _counted(line: Array, metric: Array, value: Array, count: int, wanted: list[int]) -> Array:
+    """The values of a counter by line: 0 where it was counted and the line has none, NaN where it was not."""
+    found = best(line, metric, value, count, wanted)
+    return np.nan_to_num(found) if wanted and not np.isnan(found).all() else found
+
+
+def _stalls(
+    line: Array, metric: Array, value: Array, count: int, metrics: list[str]
+) -> tuple[list[str | None], list[float | None]]:
+    """The most frequent reason of each line, and how many samples it has."""
+    reasons = {
+        place: found[1]
+        for place, name in enumerate(metrics)
+        if (found := _STALL.fullmatch(name)) and not _NOT_ISSUED.search(name)
+    }
+    mine = np.isin(metric, list(reasons)) & ~np.isnan(value)
+    line, metric, value = line[mine], metric[mine], value[mine]
+    order = np.lexsort((-value, line))
+    lines, firsts = np.unique(line[order], return_index=True)
+    stall: list[str | None] = [None] * count
+    samples: list[float | None] = [None] * count
+    for at, most in zip(lines.tolist(), order[firsts].tolist(), strict=True):
+        stall[at] = reasons[int(metric[most])]
+        samples[at] = float(value[most])
+    return stall, samples

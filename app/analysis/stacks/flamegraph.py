@@ -1,0 +1,98 @@
+"""The flame graph of a selection: upright, inverted, by time, as a sandwich, as a difference; and search in it.
+
+What of a stack is shown (focus, ignore, hide, recursion, invert) is the selection's; how it is laid out (groups,
+order of siblings) is the graph's. Nothing is drawn here: `charts.flamegraph` makes the wire form of it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ..compare.flamegraph import flame_diff
+from ..core.functions import NAMES, function_id, functions_matching, functions_of
+from ..core.grouping import Group
+from ..core.picking import below, event_id
+from ..core.piles import call_weights
+from .drawing import FlameTree, drawn
+from .layout import Order
+from .shapes import sandwich_shapes, shape_of
+
+__all__ = ["FlameTree", "Group", "Matches", "Order", "flame_diff", "flame_tree", "sandwich", "search"]
+
+
+@dataclass(frozen=True)
+class Matches:
+    """What a search found. functions: rows of `functions`. matched: weight of the samples with a match on their
+    stack, each counted once. percent: of all that is selected.
+    """
+
+    functions: tuple[int, ...]
+    matched: int
+    percent: float
+
+
+def flame_tree(
+    profile: Profile,
+    selection: Selection,
+    *,
+    group: Group = Group.COMM,
+    order: Order = Order.WEIGHT,
+    zoom: int | None = None,
+    least: float = 0.0,
+) -> FlameTree:
+    """The flame graph of a selection.
+
+    zoom: the id of a frame: only it, the frames below it and the path to it are in the tree. An id that is not there
+    means the root; one without weight in this selection, the nearest frame above it that has some. least: frames
+    narrower than this share (0–1) of the zoomed one are left out; their weight stays in the totals above them.
+
+    Raises InvalidRequest for a selection that this profile cannot answer.
+    """
+    event = event_id(profile, selection.event)
+    shape = shape_of(profile, selection)
+    return drawn(profile, selection, event, shape, group, order, zoom or 0, least)
+
+
+def sandwich(
+    profile: Profile,
+    selection: Selection,
+    function: int | str,
+    *,
+    order: Order = Order.WEIGHT,
+    zoom: tuple[int | None, int | None] = (None, None),
+    least: float = 0.0,
+) -> tuple[FlameTree, FlameTree]:
+    """(callers, callees) of a function, given by its row or its name. `invert` of the selection changes nothing.
+
+    zoom: of the callers, of the callees; as in `flame_tree`.
+
+    Both hang on the outermost call of the function in each stack, so both weigh the function's total, with recursion
+    counted once: who called it from outside, and all it called, itself included. Frames are found as in
+    `flame_tree`. Raises NotFound, InvalidRequest.
+    """
+    event = event_id(profile, selection.event)
+    callers, callees = sandwich_shapes(profile, selection, function_id(profile, function))
+    if order is Order.TIME:
+        order = Order.WEIGHT
+    return (
+        drawn(profile, selection, event, callers, Group.NONE, order, zoom[0] or 0, least),
+        drawn(profile, selection, event, callees, Group.NONE, order, zoom[1] or 0, least),
+    )
+
+
+def search(profile: Profile, selection: Selection, pattern: str) -> Matches:
+    """The functions whose name matches an RE2 pattern, and what the stacks they are on weigh.
+
+    Hidden frames are not found. Raises InvalidRequest for a pattern that is none.
+    """
+    event = event_id(profile, selection.event)
+    found = functions_matching(profile, pattern, "search", NAMES)
+    if selection.hide is not None:
+        found = found & ~functions_matching(profile, selection.hide, "hide")
+    weights = call_weights(profile, selection, event)
+    matched = int(weights[below(profile, found)].sum())
+    total = int(weights.sum())
+    functions = np.unique(functions_of(profile).canonical[found])
+    return Matches(tuple(functions.tolist()), matched, 100.0 * matched / total if total else 0.0)

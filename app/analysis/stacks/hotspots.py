@@ -1,0 +1,196 @@
+"""Hotspots: what each function, module or thread weighs, itself and with all it calls."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...domain.calltree import totals
+from ...domain.errors import InvalidRequest
+from ...domain.event_names import SAMPLED_ONLY
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import ROOT, column, texts
+from ..core.functions import KIND_WORDS, functions_of
+from ..core.measured import known_totals
+from ..core.picking import event_names, events_selected, sums_on, threads_of
+from ..core.piles import call_weights, piles_kept
+from ..core.remember import remembered, remembered_table
+from ..core.schema import Column, frame
+from ..core.trees import outermost
+from .reshaping import CallTree, call_tree
+
+Array = np.ndarray[Any, Any]
+BY = ("function", "module", "thread")
+_UNKNOWN = f"missing for an event that was {SAMPLED_ONLY}"
+COLUMNS = (
+    Column("name", "", "The function's name as shown: the symbol, or its module in brackets where it has none."),
+    Column("module", "", "The program or library the function is in, as the recording names it."),
+    Column("event", "", "What was measured."),
+    Column("unit", "", "The unit of self and total: count, ns or bytes."),
+    Column("self", "event", f"Weight of the samples taken in the function itself; {_UNKNOWN}.", "Int64"),
+    Column(
+        "total",
+        "event",
+        "Weight of the samples taken in the function or in anything it called. A sample counts once however often "
+        f"the function is on its stack; {_UNKNOWN}.",
+        "Int64",
+    ),
+    Column(
+        "self_percent",
+        "%",
+        "self as a share of all the selection holds of this event, samples without a stack included.",
+        "float64",
+    ),
+    Column("total_percent", "%", "total as a share of the same.", "float64"),
+    Column("kind", "", "What sort of code: user, kernel, jit, inlined, python, operator, gpu_kernel or unknown."),
+    Column("file", "", "The source file the function is in, where the recording knows it."),
+    Column("line", "", "The line of the source file at which the function starts, where it is known.", "Int64"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class _Labels:
+    """What the nodes of a tree are grouped by. label: of each node. outer: the nodes with none of their label above.
+
+    function: for each label, a row of `functions` that bears it.
+    """
+
+    label: Array
+    outer: Array
+    function: Array
+
+
+def hotspots(profile: Profile, selection: Selection, by: str = "function") -> pd.DataFrame:
+    """One row for each event and function (module, thread) that has any weight; the greatest self weight first.
+
+    A function is a display name in a module. Hidden frames are left out and their self weight goes to their callers.
+    `invert` and `recursion` change nothing here. by "module": name and module are both the module. by "thread":
+    name is the thread's, module its process, and self equals total.
+    """
+    if by not in BY:
+        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by!r}.", "by")
+    return remembered_table(f"hotspots by {by}", profile, selection, lambda: _hotspots(profile, selection, by))
+
+
+def _hotspots(profile: Profile, selection: Selection, by: str) -> pd.DataFrame:
+    if by == "thread":
+        parts = [_threads(profile, selection, event) for event in events_selected(profile, selection)]
+    else:
+        tree = call_tree(profile, selection.hide, kinds=False)
+        labels = _labels(profile, selection.hide, by, tree)
+        parts = [_places(profile, selection, event, by, tree, labels) for event in events_selected(profile, selection)]
+    return frame(COLUMNS, _joined(profile, parts))
+
+
+def self_and_total(tree: CallTree, weights: Array) -> tuple[Array, Array]:
+    """Weight of each node of the tree itself, and with all below it. weights: by node of `calls`, int64."""
+    own = weights if tree.node is None else sums_on(tree.node, weights, len(tree))
+    return own, totals(own, tree.end)
+
+
+def function_weights(
+    profile: Profile, selection: Selection, event: int, by: str = "function", calls: Array | None = None
+) -> tuple[Array, Array, Array, int]:
+    """(rows of `functions` that stand for each function or module, self, total, all that was selected): int64.
+
+    calls: what is added up by node of `calls`; by default the weights of the event."""
+    tree = call_tree(profile, selection.hide, kinds=False)
+    labels = _labels(profile, selection.hide, by, tree)
+    own, total = self_and_total(tree, call_weights(profile, selection, event) if calls is None else calls)
+    size = len(labels.function)
+    own_sum = sums_on(labels.label[1:], own[1:], size)
+    total_sum = sums_on(labels.label[labels.outer], total[labels.outer], size)
+    return labels.function, own_sum, total_sum, int(total[ROOT])
+
+
+def kinds_of(profile: Profile) -> Array:
+    """The kind of each function (int8 by row of `functions`): that of its first call in the tree."""
+
+    def build() -> Array:
+        function, kind = column(profile.calls, "function"), column(profile.calls, "kind")
+        kinds = np.full(profile.functions.num_rows, len(KIND_WORDS) - 1, np.int8)
+        kinds[function[:0:-1]] = kind[:0:-1]
+        # The first row of a function speaks for it; where it is in no stack, another of its rows does.
+        canonical = functions_of(profile).canonical
+        kinds[canonical[function[:0:-1]]] = kind[:0:-1]
+        return kinds
+
+    return remembered(profile, "kinds", build)
+
+
+def _labels(profile: Profile, hide: str | None, by: str, tree: CallTree) -> _Labels:
+    def build() -> _Labels:
+        functions = functions_of(profile)
+        code = functions.canonical if by == "function" else functions.module + 1
+        _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+        label = np.full(len(tree), -1, np.int64)
+        label[1:] = inverse[tree.function[1:]]
+        outer = np.flatnonzero(outermost(tree.end, label + 1) == np.arange(len(tree)))[1:]
+        return _Labels(label, outer, first)
+
+    return remembered(profile, ("labels", hide, by), build)
+
+
+def _places(
+    profile: Profile, selection: Selection, event: int, by: str, tree: CallTree, labels: _Labels
+) -> dict[str, Any]:
+    function, own, total, everything = function_weights(profile, selection, event, by)
+    shown = np.flatnonzero((own != 0) | (total != 0))
+    order = shown[np.lexsort((shown, -total[shown], -own[shown]))]
+    rows = function[order]
+    functions = functions_of(profile)
+    module = functions.modules_of(rows)
+    per_function = by == "function"
+    lines = profile.functions.column("start_line").take(rows).to_pylist() if per_function else [None] * len(rows)
+    files = texts(profile.functions.select(["file"]).take(rows), "file") if per_function else [None] * len(rows)
+    return {
+        "name": functions.names_of(rows) if per_function else [m or "[unknown]" for m in module],
+        "module": module,
+        "event": event,
+        "self": own[order],
+        "total": total[order],
+        "everything": everything,
+        "kind": [KIND_WORDS[k] for k in kinds_of(profile)[rows].tolist()] if per_function else [None] * len(rows),
+        "file": [f or None for f in files],
+        "line": lines,
+    }
+
+
+def _threads(profile: Profile, selection: Selection, event: int) -> dict[str, Any]:
+    threads, found = threads_of(profile), piles_kept(profile, selection, event)
+    weight = sums_on(found.thread, found.weight, len(threads.key))
+    shown = np.flatnonzero(weight)
+    order = shown[np.lexsort((shown, -weight[shown]))]
+    return {
+        "name": [threads.name[i] or threads.key[i] for i in order],
+        "module": [threads.process[i] for i in order],
+        "event": event,
+        "self": weight[order],
+        "total": weight[order],
+        "everything": int(weight.sum()),
+        "kind": [None] * len(order),
+        "file": [None] * len(order),
+        "line": [None] * len(order),
+    }
+
+
+def _joined(profile: Profile, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    names, units = event_names(profile), texts(profile.events, "unit")
+    values: dict[str, list[Any]] = {c.name: [] for c in COLUMNS}
+    for part in parts:
+        count = len(part["name"])
+        for name in ("name", "module", "kind", "file", "line"):
+            values[name] += part[name]
+        values["event"] += [names[part["event"]]] * count
+        values["unit"] += [units[part["event"]]] * count
+        for name in ("self", "total"):
+            values[name] += known_totals(profile, part["event"], part[name])
+            values[f"{name}_percent"] += percent(part[name], part["everything"]).tolist()
+    return values
+
+
+def percent(part: Array, whole: int) -> Array:
+    """`part` as percentages of `whole`; 0 where the whole is."""
+    return part * (100.0 / whole) if whole else np.zeros(len(part))

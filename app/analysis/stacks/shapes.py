@@ -1,0 +1,226 @@
+"""Shapes: the trees a flame graph draws, whatever way they are turned, under one face.
+
+A shape is rows in preorder, each one frame or an unbranched run of frames, and for every node of `calls` the row on
+whose last frame its weight lands. Weights come later, with the selection.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import NO_ID, ROOT, FrameKind
+from ..core.functions import KINDS
+from ..core.picking import samples_of, sums_on
+from ..core.remember import remembered
+from ..core.trees import covered, outermost
+from .inverted import Chains, inverted
+from .reshaping import CallTree, call_tree, merged
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Finds the ancestor of a node at a depth. key: depth · n + node, ascending; node: the nodes in that order."""
+
+    key: Array
+    node: Array
+
+    @classmethod
+    def of(cls, depth: Array) -> "Levels":
+        n = len(depth)
+        # numpy sorts 16-bit integers by radix.
+        narrow = depth.astype(np.uint16) if n and int(depth.max()) < 1 << 16 else depth
+        node = np.argsort(narrow, kind="stable")
+        return cls(depth[node].astype(np.int64) * n + node, node)
+
+    def ancestors(self, node: Array, depth: Array) -> Array:
+        """The ancestor of each node at each depth, which is at most the node's own."""
+        found: Array = self.node[np.searchsorted(self.key, depth.astype(np.int64) * len(self.node) + node, "right") - 1]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """Rows in preorder: parent, end (int32); first, last: the depths of a row's frames (int32).
+
+    place: the preorder number of a row's first frame, were every frame laid out: what ids are made of; frames: how
+    many that would be. row_of_call: for each node of `calls` the row its weight lands on (len(self): none). tree:
+    where frames come from. leaf: for each row a node of the tree through whose inverted path it runs; None where a
+    row is the node of the tree itself.
+    """
+
+    parent: Array
+    end: Array
+    first: Array
+    last: Array
+    place: Array
+    frames: int
+    row_of_call: Array | None
+    tree: CallTree = field(metadata={"shared": True})
+    leaf: Array | None
+
+    def __len__(self) -> int:
+        return len(self.end)
+
+    @cached_property
+    def levels(self) -> Levels:
+        """Of the tree."""
+        return Levels.of(self.tree.depth)
+
+    @cached_property
+    def stride(self) -> int:
+        """More than any function id: what keys of row and function are made with."""
+        return int(self.tree.function.max(initial=0)) + 1
+
+    @cached_property
+    def children(self) -> tuple[Array, Array]:
+        """(parent row · stride + function of the first frame, ascending; the rows in that order), without the root.
+
+        Only of use where no two children of a row are one function: for shapes built without kinds.
+        """
+        rows = np.arange(1, len(self))
+        function = self.tree.function[self.nodes(rows, self.first[1:])].astype(np.int64)
+        key = self.parent[1:] * np.int64(self.stride) + function
+        order = np.argsort(key)
+        return key[order], rows[order]
+
+    def weights(self, calls: Array) -> Array:
+        """The rows' own weights (int64) from those of the nodes of `calls`."""
+        if self.row_of_call is None:
+            return calls
+        return sums_on(self.row_of_call, calls, len(self) + 1)[:-1]
+
+    def nodes(self, row: Array, depth: Array) -> Array:
+        """The nodes of `tree` that are the frames at these depths (at most a row's last) on the way to these rows."""
+        if self.leaf is None:
+            exact = self.first[row] == depth
+            return row if exact.all() else np.where(exact, row, self.levels.ancestors(row, depth))
+        leaf = self.leaf[row]
+        found = self.levels.ancestors(leaf, self.tree.depth[leaf] - depth + 1)
+        return np.where(depth == 0, ROOT, found)
+
+    def row_at(self, frame: int) -> int:
+        """The row that the frame with this preorder number belongs to."""
+        return int(np.searchsorted(self.place, frame, "right")) - 1
+
+
+def upright(tree: CallTree) -> Shape:
+    """The tree as it is."""
+    return Shape(
+        parent=tree.parent,
+        end=tree.end,
+        first=tree.depth,
+        last=tree.depth,
+        place=np.arange(len(tree)),
+        frames=len(tree),
+        row_of_call=tree.node,
+        tree=tree,
+        leaf=None,
+    )
+
+
+def upside_down(tree: CallTree, leaves: Array, leaf_of_call: Array, kinds: bool) -> Shape:
+    """The inverted tree of the stacks that end at `leaves`. leaf_of_call: an index into them, or -1."""
+    label = tree.function.astype(np.int64)
+    if kinds:
+        label = label * KINDS + tree.kind
+    chains: Chains = inverted(tree, leaves, label)
+    length = (chains.last - chains.first + 1).astype(np.int64)
+    row_of = np.append(chains.row_of, np.int32(len(length)))
+    return Shape(
+        parent=chains.parent,
+        end=chains.end,
+        first=chains.first,
+        last=chains.last,
+        place=np.cumsum(length) - length,
+        frames=int(length.sum()),
+        row_of_call=row_of[leaf_of_call],
+        tree=tree,
+        leaf=chains.leaf,
+    )
+
+
+def shape_of(profile: Profile, selection: Selection, kinds: bool = True) -> Shape:
+    """The shape that the selection's hide, recursion and invert ask for; built once."""
+    hide, recursion, invert = selection.hide, selection.recursion, selection.invert
+
+    def build() -> Shape:
+        tree = call_tree(profile, hide, recursion, kinds)
+        if not invert:
+            return upright(tree)
+        node = _nodes(tree, profile)
+        occupied = np.zeros(len(tree), bool)
+        occupied[node[_occupied(profile)]] = True
+        leaves = np.flatnonzero(occupied)
+        leaf_of_node = np.full(len(tree), -1, np.int64)
+        leaf_of_node[leaves] = np.arange(len(leaves))
+        return upside_down(tree, leaves, leaf_of_node[node], kinds)
+
+    return remembered(profile, ("shape", hide, recursion, invert, kinds), build)
+
+
+def sandwich_shapes(
+    profile: Profile, selection: Selection, functions: Array, kinds: bool = True
+) -> tuple[Shape, Shape]:
+    """(callers, callees) of functions given by canonical id. invert of the selection changes nothing.
+
+    Both hang on the outermost calls of the function in each stack, so that the weight of both is the function's
+    total, recursion counted once: callers are those from outside, recursive calls are among the callees.
+    """
+    hide, recursion = selection.hide, selection.recursion
+
+    def build() -> tuple[Shape, Shape]:
+        tree = call_tree(profile, hide, recursion, kinds)
+        node = _nodes(tree, profile)
+        hit = np.isin(tree.function, functions)
+        # One label for all of them: of several functions of one name, too, a stack counts once.
+        top = outermost(tree.end, np.where(hit, 0, np.arange(len(tree)) + 1))
+        calls = np.flatnonzero(hit & (top == np.arange(len(tree))))
+        under = covered(tree.end, hit)
+        call_of_node = np.full(len(tree), -1, np.int64)
+        call_of_node[under] = np.searchsorted(calls, np.flatnonzero(under), "right") - 1
+        callers = upside_down(tree, calls, call_of_node[node], kinds)
+        return callers, upright(_rooted_at(tree, calls, under, node, kinds))
+
+    return remembered(profile, ("sandwich", hide, recursion, kinds, tuple(functions.tolist())), build)
+
+
+def _rooted_at(tree: CallTree, calls: Array, under: Array, node: Array, kinds: bool) -> CallTree:
+    """The subtrees of the nodes `calls` below one root; `under`: the nodes of those subtrees."""
+    kept = np.flatnonzero(under)
+    place = np.full(len(tree), NO_ID, np.int64)
+    place[kept] = np.arange(1, len(kept) + 1)
+    parent = np.r_[NO_ID, place[tree.parent[kept]]]
+    parent[place[calls]] = ROOT
+    function = np.r_[NO_ID, tree.function[kept]].astype(np.int32)
+    kind = np.r_[int(FrameKind.UNKNOWN), tree.kind[kept]].astype(np.int8)
+    rooted = merged(parent, function, kind, None, kinds)
+    # `merged` maps each kept node; what lies elsewhere lands nowhere.
+    assert rooted.node is not None
+    where = np.append(rooted.node, np.int32(len(rooted)))
+    return CallTree(
+        parent=rooted.parent,
+        end=rooted.end,
+        depth=rooted.depth,
+        function=rooted.function,
+        kind=rooted.kind,
+        node=where[place[node]],
+    )
+
+
+def _nodes(tree: CallTree, profile: Profile) -> Array:
+    """The node of the tree that each node of `calls` is."""
+    return np.arange(profile.calls.num_rows) if tree.node is None else tree.node
+
+
+def _occupied(profile: Profile) -> Array:
+    """Whether some sample ends at each node of `calls`."""
+    samples = samples_of(profile)
+    found = np.zeros(profile.calls.num_rows, bool)
+    found[samples.call[samples.stack]] = True
+    return found

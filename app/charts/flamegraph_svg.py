@@ -1,0 +1,428 @@
+"""A flame graph as one SVG file that needs nothing beside it: drawn to be looked at anywhere, and with a script of its
+own to zoom and search in any browser.
+
+Names are hostile. They only ever become text between tags, with every character that XML 1.0 does not know replaced,
+never an attribute, a style or a piece of the script; the script is the same for every file.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from ..analysis.core.functions import functions_of
+from ..analysis.stacks.flamegraph import FlameTree, flame_tree
+from ..domain.profile import Profile
+from ..domain.selection import Selection
+from ..domain.tables import FrameKind
+from ..domain.units import percent, quantity
+from . import palette
+
+Array = np.ndarray[Any, Any]
+ROW = 17
+MARGIN = 10
+SEARCH = 260
+"""How wide the search field is."""
+TITLE_CELL = 8.5
+"""How wide a letter of a title is."""
+HEAD = 58
+FOOT = 28
+FONT = 11
+CELL = 6.6
+"""Width of a character: six tenths of the font's size, as in every common monospaced font."""
+FEWEST = 3
+LONGEST_NAME = 1_000
+LEAST_PX = 0.1
+MOST_FRAMES = 20_000
+COLOURS = ("kind", "module", "hot")
+THEMES = ("system", "light", "dark")
+OPTIONS = {
+    "flames": "draw callees above their callers, with the root at the bottom",
+    "static": "leave the script out: nothing but a picture",
+}
+Link = Callable[[int], str]
+"""The address for the frame with an id."""
+# XML 1.0, production [2] Char; the rest cannot stand in a document, not even as a reference. The marks of direction
+# are allowed there, but would turn around the text that follows.
+_FOREIGN = re.compile(
+    "[^\t\n\r\u0020-\u007e\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
+_SPACES = re.compile("[\t\n\r]")
+_KINDS = {
+    "user": "user code",
+    "kernel": "kernel",
+    "jit": "JIT code",
+    "inlined": "inlined",
+    "python": "Python",
+    "operator": "operator",
+    "gpu_kernel": "GPU kernel",
+    "runtime": "runtime call",
+    "annotation": "annotation",
+    "unknown": "unknown kind",
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a graph is drawn. up: with the root at the bottom. colour: one of COLOURS. theme: one of THEMES.
+
+    interactive: with a script; without one there is none. width: pixels. least_px: frames narrower than this are left
+    out, and more of them where there would be more than `most_frames`.
+    """
+
+    interactive: bool = True
+    width: int = 1200
+    up: bool = False
+    colour: str = "kind"
+    theme: str = "system"
+    least_px: float = LEAST_PX
+    most_frames: int = MOST_FRAMES
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """A frame to draw: place in pixels, and what is told of it."""
+
+    x: float
+    y: int
+    width: float
+    name: str
+    tip: str
+    fill: str
+    above: bool
+    data: str
+    target: str | None
+
+
+def write(
+    tree: FlameTree,
+    profile: Profile,
+    *,
+    title: str,
+    look: Look | None = None,
+    matches: Collection[int] = (),
+    link: Link | None = None,
+) -> str:
+    """The SVG document.
+
+    profile: whose functions the tree's are. title: stands above the graph. matches: rows of `functions` to be drawn
+    as found. link: the address for the frame with this id, to be followed on a click (without a script).
+    """
+    look = look or Look()
+    rows = _chosen(tree, look)
+    depth = int(tree.depth[rows].max()) + 1 if len(rows) else 0
+    names = _names(tree, profile, rows)
+    fills = _Fills(tree, profile, rows, look, frozenset(matches))
+    whole = _span(tree)
+    left_out = tree.pruned + len(tree.id) - len(rows)
+    frames = []
+    for place, row in enumerate(rows.tolist()):
+        above = row < tree.zoom
+        start = 0 if above else int(tree.start[row] - tree.start[tree.zoom])
+        weight = whole if above else int(tree.total_weight[row])
+        level = int(tree.depth[row])
+        frames.append(
+            _Frame(
+                x=MARGIN + start * _scale(whole, look),
+                y=HEAD + (depth - 1 - level if look.up else level) * ROW,
+                width=weight * _scale(whole, look),
+                name=names[place][0],
+                tip=_tip(tree, row, *names[place]),
+                fill=fills.of(place),
+                above=above,
+                data=f' data-s="{start}" data-w="{weight}" data-d="{level}"' if look.interactive else "",
+                target=link(int(tree.id[row])) if link is not None else None,
+            )
+        )
+    height = HEAD + max(1, depth) * ROW + FOOT
+    told = _told(tree, whole, left_out)
+    parts = [_opening(look, height, title, link is None), f"<style>{_style(fills, look, tree)}</style>"]
+    parts.append('<rect class="ground" width="100%" height="100%"/>')
+    parts.append(f'<text class="title" x="{MARGIN}" y="20">{escape(_cut(title, _room(look)))}</text>')
+    parts.append(f'<text class="told" x="{MARGIN}" y="38">{escape(told)}</text>')
+    if not whole:
+        parts.append(f'<text class="told" x="{MARGIN}" y="{HEAD + 12}">No sample is in this selection.</text>')
+    parts.append(f'<g id="frames" data-up="{int(look.up)}" data-rows="{depth}">')
+    parts += [_drawn(frame) for frame in frames]
+    parts.append("</g>")
+    parts.append(_legend(fills, height))
+    if look.interactive:
+        parts.append(_controls(look))
+        parts.append(f"<script>//<![CDATA[\n{_script()}\n//]]></script>")
+    parts.append("</svg>\n")
+    return "\n".join(parts)
+
+
+def export(
+    profile: Profile, selection: Selection, options: Mapping[str, bool], title: str | None = None
+) -> Iterator[bytes]:
+    """The flame graph of a selection as a file. options: OPTIONS. title: stands above it; else what was recorded."""
+    look = Look(interactive=not options.get("static"), up=bool(options.get("flames")))
+    tree = flame_tree(profile, selection, least=look.least_px / look.width)
+    yield write(tree, profile, title=title or profile.meta.command or "Flame graph", look=look).encode()
+
+
+def escape(text: str) -> str:
+    """`text` for use between tags or inside an attribute; what XML does not know becomes U+FFFD."""
+    text = _FOREIGN.sub("\ufffd", text)
+    for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#39;")):
+        text = text.replace(sign, entity)
+    return text
+
+
+def cells(text: str) -> int:
+    """How many columns of a monospaced font a text takes: two for what is wide, and for signs beyond the letters."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if unicodedata.east_asian_width(c) in ("W", "F") or ord(c) >= 0x1F000 else 1 for c in text)
+
+
+def label(name: str, width: float) -> str:
+    """As much of a name as fits in `width` pixels beside the padding, with an ellipsis where it is cut; or nothing."""
+    room = int((width - 6) / CELL)
+    if room < FEWEST:
+        return ""
+    if cells(name) <= room:
+        return name
+    cut = name[: room - 1]
+    while cut and cells(cut) > room - 1:
+        cut = cut[:-1]
+    return cut.rstrip() + "…" if len(cut) >= FEWEST - 1 else ""
+
+
+def _chosen(tree: FlameTree, look: Look) -> Array:
+    """The rows to draw: the path to the zoomed frame, and all below it that are wide enough."""
+    if not len(tree.id) or not _span(tree):
+        return np.zeros(0, np.int64)
+    weight = tree.total_weight[tree.zoom :]
+    least = look.least_px / _scale(_span(tree), look)
+    # Widest first, outer before inner: a frame is never drawn without the one it stands on.
+    widest = np.argsort(-weight, kind="stable")[: look.most_frames]
+    kept: Array = np.sort(widest[(weight[widest] >= least) & (weight[widest] > 0)]) + tree.zoom
+    return np.concatenate((np.arange(tree.zoom), kept))
+
+
+def _span(tree: FlameTree) -> int:
+    return int(tree.total_weight[tree.zoom]) if len(tree.id) else 0
+
+
+def _scale(whole: int, look: Look) -> float:
+    return (look.width - 2 * MARGIN) / whole if whole else 0.0
+
+
+def _names(tree: FlameTree, profile: Profile, rows: Array) -> list[tuple[str, str]]:
+    """(name, what it is) of each row, fit to be shown."""
+    functions = functions_of(profile)
+    found = []
+    for row in rows.tolist():
+        function = int(tree.function[row])
+        if function < 0:
+            found.append((_shown(tree.labels[-1 - function]), ""))
+        else:
+            kind = _KINDS[FrameKind(int(tree.kind[row])).name.lower()]
+            origin = " · ".join(filter(None, (_shown(functions.module_of(function)), kind)))
+            found.append((_shown(functions.name_of(function)), origin))
+    return found
+
+
+def _shown(text: str) -> str:
+    return _SPACES.sub(" ", _FOREIGN.sub("\ufffd", _cut(text, LONGEST_NAME)))
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _tip(tree: FlameTree, row: int, name: str, origin: str) -> str:
+    unit, total, own = tree.unit, int(tree.total_weight[row]), int(tree.self_weight[row])
+    lines = [name, origin] if origin else [name]
+    if tree.base_total is None or tree.base_self is None:
+        lines.append(f"total {_share(total, tree.total)} ({quantity(total, unit).text})")
+        # What the frames above the zoomed one weigh themselves is not known here.
+        if row >= tree.zoom:
+            lines.append(f"self {_share(own, tree.total)} ({quantity(own, unit).text})")
+    else:
+        if tree.few is not None and tree.few[row]:
+            lines.append("too few samples in both to tell a difference")
+        base = int(tree.base_sum or 0)
+        for word, here, there in (("total", total, tree.base_total[row]), ("self", own, tree.base_self[row])):
+            shares = [_share(float(there), base), _share(here, tree.total)]
+            in_base, in_other = reversed(shares) if tree.reversed else shares
+            if row >= tree.zoom:
+                lines.append(f"{word}: base {in_base}, other {in_other}")
+    return "\n".join(lines)
+
+
+def _share(part: float, whole: float) -> str:
+    return percent(100 * part / whole if whole else None)
+
+
+def _told(tree: FlameTree, whole: int, left_out: int) -> str:
+    parts = [f"{tree.event}: {quantity(tree.total, tree.unit).text}"]
+    if whole and whole != tree.total:
+        parts.append(f"zoomed to {_share(whole, tree.total)}")
+    if left_out:
+        parts.append(f"{left_out:,} narrower frame{'s' if left_out != 1 else ''} left out")
+    return ", ".join(parts)
+
+
+class _Fills:
+    """Which class of color each drawn row has: classes are made as they are met."""
+
+    def __init__(self, tree: FlameTree, profile: Profile, rows: Array, look: Look, matches: frozenset[int]) -> None:
+        self._tree, self._rows, self._matches = tree, rows, matches
+        self._functions = functions_of(profile)
+        self.classes: dict[tuple[str, str], str] = {}
+        self.legend: dict[str, str] = {}
+        self._mode = "difference" if tree.base_total is not None else look.colour
+        self._most = float(tree.self_weight[tree.zoom :].max()) if len(tree.id) else 0.0
+        self._slots = self._module_slots() if self._mode == "module" else {}
+
+    def of(self, place: int) -> str:
+        """The class of the drawn row at this place; "m" for one that was searched for."""
+        row = int(self._rows[place])
+        function = int(self._tree.function[row])
+        if function >= 0 and function in self._matches:
+            return "m"
+        colours, told = self._colours(row, function)
+        name = self.classes.setdefault(colours, f"c{len(self.classes)}")
+        if told:
+            self.legend.setdefault(told, name)
+        return name
+
+    def _colours(self, row: int, function: int) -> tuple[tuple[str, str], str]:
+        themes = (palette.LIGHT, palette.DARK)
+        tree = self._tree
+        if self._mode == "difference" and tree.base_total is not None:
+            if tree.few is not None and tree.few[row]:
+                return (themes[0].few, themes[1].few), ""
+            changed = palette.change(float(tree.total_weight[row]), float(tree.base_total[row]))
+            at = round((1 - changed if tree.reversed else 1 + changed) * palette.RAMP) / (2 * palette.RAMP)
+            light, dark = (palette.mixed(theme.diff, at) for theme in themes)
+            return (light, dark), ""
+        if self._mode == "hot":
+            share = (float(tree.self_weight[row]) / self._most) ** 0.5 if self._most > 0 else 0.0
+            light, dark = (palette.mixed(theme.hot, round(share * 63) / 63) for theme in themes)
+            return (light, dark), ""
+        if function < 0:
+            light, dark = (palette.shade(theme.kinds[palette.GROUP], 0) for theme in themes)
+            return (light, dark), ""
+        if self._mode == "module":
+            module = palette.module_name(self._functions.module_of(function))
+            light, dark = (theme.modules[self._slots[module]] for theme in themes)
+            return (light, dark), _cut(_shown(module), 40)
+        kind = FrameKind(int(tree.kind[row])).name.lower()
+        step = palette.fnv1a(self._functions.name_of(function)) % palette.SHADES
+        light, dark = (palette.shade(theme.kinds[kind], step) for theme in themes)
+        return (light, dark), _KINDS[kind]
+
+    def _module_slots(self) -> dict[str, int]:
+        weight: dict[str, float] = {}
+        for row in self._rows.tolist():
+            function = int(self._tree.function[row])
+            if function >= 0:
+                module = palette.module_name(self._functions.module_of(function))
+                weight[module] = weight.get(module, 0) + float(self._tree.self_weight[row])
+        return palette.module_slots(sorted(weight, key=lambda module: (-weight[module], module)))
+
+
+def _room(look: Look) -> int:
+    """How many letters of a title fit beside the search field, if there is one."""
+    return int((look.width - 2 * MARGIN - (SEARCH + MARGIN if look.interactive else 0)) / TITLE_CELL)
+
+
+def _opening(look: Look, height: int, title: str, scales: bool) -> str:
+    # One with links stands in a frame of a page, which would shrink all of it to the frame's height.
+    box = f' viewBox="0 0 {look.width} {height}"' if scales else ""
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="{look.width}" '
+        f'height="{height}"{box} role="img" aria-label="{escape(_cut(title, 200))}">'
+    )
+
+
+def _style(fills: _Fills, look: Look, tree: FlameTree) -> str:
+    is_difference = tree.base_total is not None
+    common = (
+        "text{font:11px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;white-space:pre}"
+        ".title{font-size:14px;font-weight:bold}.f text{pointer-events:none}.f:hover rect{stroke:currentcolor}"
+        ".up{opacity:.55}a{cursor:pointer}"
+    )
+    if look.interactive:
+        common += (
+            ".f{cursor:pointer}.hidden{display:none}.m2 rect{fill:var(--match)!important}"
+            ".m2 text{fill:var(--match-text)!important}.button{cursor:pointer;text-decoration:underline}"
+            "input{box-sizing:border-box;width:100%;height:22px;font:11px monospace;padding:0 4px}"
+            "input:invalid{outline:2px solid #c22823}"
+        )
+
+    def theme(colours: palette.Theme, which: int) -> str:
+        text = colours.diff_text if is_difference else colours.text
+        ground = colours.ground
+        words = colours.diff_text if is_difference and which == 0 else colours.text
+        rules = [
+            f"svg{{color-scheme:{('light', 'dark')[which]};color:{words};background:{ground};"
+            f"--match:{colours.match};--match-text:{colours.match_text}}}",
+            f".ground{{fill:{ground}}}text{{fill:{words}}}.f text{{fill:{text}}}.m{{fill:{colours.match}}}",
+        ]
+        rules += [f".{name}{{fill:{pair[which]}}}" for pair, name in fills.classes.items()]
+        return "".join(rules)
+
+    light, dark = theme(palette.LIGHT, 0), theme(palette.DARK, 1)
+    if look.theme == "system":
+        return f"{common}{light}@media (prefers-color-scheme:dark){{{dark}}}"
+    return common + (dark if look.theme == "dark" else light)
+
+
+def _drawn(frame: _Frame) -> str:
+    text = label(frame.name, frame.width)
+    # The length is the one reckoned with, whatever font there is: no label can reach past its frame.
+    words = (
+        f'<text x="{_px(frame.x + 3)}" y="{frame.y + 12}" textLength="{_px(cells(text) * CELL)}" '
+        f'lengthAdjust="spacingAndGlyphs">{escape(text)}</text>'
+        if text
+        else ""
+    )
+    body = (
+        f"<title>{escape(frame.tip)}</title>"
+        f'<rect class="{frame.fill}" x="{_px(frame.x)}" y="{frame.y}" width="{_px(max(0.1, frame.width - 0.5))}" '
+        f'height="{ROW - 1}"/>{words}'
+    )
+    css = "f up" if frame.above else "f"
+    group = f'<g class="{css}"{frame.data}>{body}</g>'
+    return f'<a href="{escape(frame.target)}" target="_top">{group}</a>' if frame.target is not None else group
+
+
+def _px(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _legend(fills: _Fills, height: int) -> str:
+    parts = ['<g class="legend">']
+    x = float(MARGIN)
+    for told, name in fills.legend.items():
+        parts.append(f'<rect class="{name}" x="{_px(x)}" y="{height - 19}" width="10" height="10"/>')
+        parts.append(f'<text x="{_px(x + 14)}" y="{height - 10}">{escape(told)}</text>')
+        x += 14 + cells(told) * CELL + 16
+    return "".join(parts) + "</g>"
+
+
+def _controls(look: Look) -> str:
+    """Search field and buttons; the script puts them in place and takes them into use."""
+    right = look.width - MARGIN
+    return (
+        f'<text id="reset" class="button hidden" x="{MARGIN}" y="53" role="button" tabindex="0">Reset zoom</text>'
+        f'<text id="matched" class="told" x="{right}" y="53" text-anchor="end"></text>'
+        f'<foreignObject id="search" class="hidden" x="{right - SEARCH}" y="8" width="{SEARCH}" height="26">'
+        '<input xmlns="http://www.w3.org/1999/xhtml" type="search" placeholder="Search (regular expression)" '
+        'aria-label="Search: regular expression" spellcheck="false"/></foreignObject>'
+    )
+
+
+@cache
+def _script() -> str:
+    return resources.files(__package__).joinpath("flamegraph_svg.js").read_text("utf-8")

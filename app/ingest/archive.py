@@ -1,0 +1,104 @@
+"""Files in one stream, as the POSIX archive `tar` has them: only what a stored profile needs of it.
+
+Written and read front to back in blocks of 512 bytes. The reader takes plain files alone, and never names a file on
+disk: what it meets is handed over as a name and a length, for the caller to accept or refuse.
+"""
+
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from ..domain.errors import UnreadableInput
+
+BLOCK = 512
+_PLAIN = (b"0", b"\0")
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file in an archive. size: bytes."""
+
+    name: str
+    size: int
+
+
+def header(name: str, size: int) -> bytes:
+    """The block before a file's content. The same name and size give the same bytes, whoever writes it, and when."""
+    info = tarfile.TarInfo(name)
+    info.size = size
+    info.mode = 0o600
+    return info.tobuf(tarfile.GNU_FORMAT, "utf-8")
+
+
+def padding(size: int) -> bytes:
+    """What follows a content of `size` bytes."""
+    return bytes(-size % BLOCK)
+
+
+def end() -> bytes:
+    """The end of an archive."""
+    return bytes(2 * BLOCK)
+
+
+def looks_like(head: bytes, name: str) -> bool:
+    """Whether a stream that starts with `head` is an archive whose first file is `name`."""
+    try:
+        found = _parsed(head[:BLOCK])
+    except ValueError:
+        return False
+    return found is not None and found.name == name
+
+
+def members(stream: BinaryIO, source: str) -> Iterator[Member]:
+    """The files of an archive. The caller reads the whole content of each, then the next is asked for.
+
+    `source` names it in messages. Raises UnreadableInput where it is damaged, ends too early, or holds anything
+    but plain files.
+    """
+    while True:
+        block = exactly(stream, BLOCK, source)
+        try:
+            member = _parsed(block)
+        except ValueError as error:
+            raise UnreadableInput(f"{source} is no archive of a stored profile: {error}. Export it again.") from None
+        if member is None:
+            return
+        yield member
+        exactly(stream, -member.size % BLOCK, source)
+
+
+def exactly(stream: BinaryIO, size: int, source: str) -> bytearray:
+    """The next `size` bytes; memory is taken only as they arrive. Raises UnreadableInput where there are fewer."""
+    data = bytearray()
+    while len(data) < size:
+        piece = stream.read(min(size - len(data), 1 << 20))
+        if not piece:
+            raise UnreadableInput(f"{source} ends too early: it was cut off. Export or copy it again.")
+        data += piece
+    return data
+
+
+def _parsed(block: bytes | bytearray) -> Member | None:
+    """The file that a header block announces, None for the end. Raises ValueError, saying why it is none."""
+    if len(block) != BLOCK:
+        raise ValueError("a block is missing")
+    if not any(block):
+        return None
+    checksum = _number(bytes(block[148:156]))
+    if sum(block[:148]) + 8 * 32 + sum(block[156:]) != checksum:
+        raise ValueError("a checksum differs")
+    if block[257:262] != b"ustar" or bytes(block[156:157]) not in _PLAIN:
+        raise ValueError("it holds something else than plain files")
+    name = bytes(block[:100]).split(b"\0", 1)[0]
+    return Member(name.decode("ascii", "replace"), _number(bytes(block[124:136])))
+
+
+def _number(field: bytes) -> int:
+    if field[0] == 0x80:
+        # GNU's way with sizes of 8 GiB and more.
+        return int.from_bytes(field[1:], "big")
+    digits = field.strip(b" \0")
+    if not digits or not all(0x30 <= digit <= 0x37 for digit in digits):
+        raise ValueError("a number is damaged")
+    return int(digits, 8)

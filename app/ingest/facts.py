@@ -1,0 +1,37 @@
+"""What the headings of several files say, as one: a few of the values that each fact has, and how many more."""
+
+from collections.abc import Collection, Mapping
+
+SHOWN_VALUES = 4
+FIRST_SAMPLE = "clock of first sample"
+"""The fact that tells when the profile's zero was, in ns of the clock that perf used."""
+STACKS_FACT = "call stacks"
+"""The fact that says how call stacks came about where they were not recorded, as the rest of a sentence."""
+
+
+class Facts:
+    """Facts (see `Meta.facts`) of several files."""
+
+    def __init__(self) -> None:
+        self._shown: dict[str, list[str]] = {}
+        self._more: dict[str, set[int]] = {}
+
+    def add(self, facts: Mapping[str, str]) -> None:
+        """Take in those of one file."""
+        for name, value in facts.items():
+            shown = self._shown.setdefault(name, [])
+            if value in shown:
+                continue
+            if len(shown) < SHOWN_VALUES:
+                shown.append(value)
+            else:
+                # Of the others only the number is told; what they are need not be kept.
+                self._more.setdefault(name, set()).add(hash(value))
+
+    def together(self, left_out: Collection[str] = ()) -> dict[str, str]:
+        """Each fact once."""
+        return {
+            name: "; ".join(shown) + (f" and {len(self._more[name])} more" if name in self._more else "")
+            for name, shown in self._shown.items()
+            if name not in left_out
+        }

@@ -1,0 +1,492 @@
+"""Several profiles as one: the files of one run, each a rank of the result.
+
+They are taken in one after the other (`Merging`), and of none more is kept than what is new in it: functions, places in
+code and call stacks are known once for all ranks of a program, samples and counts are put aside.
+"""
+
+import io
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...domain.builder import TOO_HEAVY, ProfileBuilder
+from ...domain.event_names import FIRST_EVENT
+from ...domain.profile import Meta, Profile
+from ...domain.tables import NO_ID, ROOT, SCHEMAS, FrameKind, column
+from ...domain.validity import Heaviness
+from ..alignment import Aligner, Shift
+from ..counted import COUNTS_FORMAT
+from ..facts import FIRST_SAMPLE, Facts
+from ..interning import Numbers
+from ..loops.ordering import Run, in_order
+from ..pieces import Pieces, Spill
+from .spans import Processes
+from .tables import MergingTables
+
+Array = np.ndarray[Any, Any]
+MIXED = "mixed"
+FEW = 16
+"""Of more files than that the addresses of code are not kept: every process has its own, so they would be as many as
+all files together have. Function and offset in it say the same, and are alike for all."""
+BATCH_ROWS = 1 << 16
+FUNCTION = ("name", "module", "file", "start_line", "display")
+FRAME = ("function", "address", "symbol_offset", "line", "inline_depth", "kind")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a profile comes from. label: for messages. rank, host: where the profile does not know them itself.
+
+    run: that its threads belong to (see `Merging.run`); None: its own runs become runs of the result.
+    """
+
+    label: str
+    rank: int | None = None
+    host: str | None = None
+    run: int | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is kept of a profile that was taken in. run: the first of its runs. losses: how many it has.
+
+    clock_ns: when its zero was, by perf's clock. sliced: its samples are made of slices. own_run: its runs are none of
+    a job's. ranked: it is known of which rank it is. rank: of its threads, where all are of one. alone: it is one
+    process, and not several whose clocks were put together before. length_ns: of what it tells, from its zero on;
+    first_ns: where that begins.
+    """
+
+    origin: Origin
+    meta: Meta
+    samples: Run
+    run: int
+    runs: int
+    clock_ns: int | None
+    losses: int
+    sliced: bool = False
+    own_run: bool = False
+    ranked: bool = False
+    rank: int | None = None
+    alone: bool = True
+    counts: list[tuple[int, int, int]] = field(default_factory=list)
+
+    @property
+    def first_ns(self) -> int:
+        return 0 if self.sliced else self.samples.first_ns
+
+    @property
+    def length_ns(self) -> int | None:
+        return self.samples.last_ns if self.samples.rows and not self.sliced else self.meta.duration_ns
+
+
+Offsets = Callable[[Sequence[Part]], list[int]]
+Ends = dict[int, tuple[int, int]]
+"""(from, to) of runs, in ns."""
+
+
+@dataclass(frozen=True)
+class Merged:
+    """profile: without what is in pieces. pieces: the tables of which there may be many rows."""
+
+    profile: Profile
+    pieces: dict[str, Pieces]
+
+    def whole(self) -> Profile:
+        """The profile with everything, in memory."""
+        return replace(self.profile, **{name: pieces.table() for name, pieces in self.pieces.items()})
+
+
+def merge(profiles: Sequence[Profile], aligner: Aligner | None = None) -> Profile:
+    """One profile with the samples of all: each profile is a run of its own (or several), its threads belong to it.
+
+    Several spans of a process (see `spans`) count as one. Threads without a rank get the number of their profile
+    as rank, where there are several. Times are put on one clock where the profiles tell enough: by the time of day at
+    which each started, else by perf's clock where all are of one host; otherwise all start together. aligner: then puts
+    them closer together. One profile is returned as it is.
+    """
+    if len(profiles) == 1:
+        return profiles[0]
+    merging = Merging(Spill(io.BytesIO()), addresses=len(profiles) <= FEW, aligner=aligner)
+    for profile in profiles:
+        merging.add(profile, Origin(f"rank {merging.processes}", merging.processes))
+    return merging.finish().whole()
+
+
+def together(parts: Sequence[Part]) -> list[int]:
+    """What is to be added to the times of each part, in ns, so that they are on one clock; the first sample is at 0."""
+    starts = [part.meta.start_epoch_ns for part in parts]
+    if any(start is None for start in starts):
+        hosts = {part.meta.facts.get("hostname") for part in parts}
+        clocks = {part.meta.clock for part in parts}
+        starts = [part.clock_ns for part in parts]
+        if len(hosts) > 1 or len(clocks) > 1 or None in hosts or any(start is None for start in starts):
+            starts = [0] * len(parts)
+    known = [start for start in starts if start is not None]
+    firsts = [start + part.first_ns for start, part in zip(known, parts, strict=True) if part.samples.rows]
+    zero = min(firsts or known or [0])
+    return [start - zero for start in known]
+
+
+class Merging:
+    """Profiles being brought together. Not for use after `finish`. Raises OSError where nothing can be put aside."""
+
+    def __init__(self, spill: Spill, *, addresses: bool = True, aligner: Aligner | None = None) -> None:
+        """addresses: whether those of places in code are kept (see FEW). aligner: puts clocks of processes together;
+        without, they stay as far apart as they were."""
+        self.builder = ProfileBuilder(MIXED)
+        self.parts: list[Part] = []
+        self._spill = spill
+        self._addresses = addresses
+        self._formats: set[str] = set()
+        self._facts = Facts()
+        self._heaviness = Heaviness()
+        self._nodes = Numbers()
+        self._tables = MergingTables(spill)
+        self._processes = Processes()
+        self._aligner = aligner
+        self._process: list[int] = []
+        self._shifts: list[int] = []
+        self._marks: dict[tuple[Any, ...], int] = {}
+        self._part_of_thread: list[int] = []
+        self._own_offset: dict[int, int] = {}
+        self._scaled: dict[int, list[float]] = {}
+        self._turns: dict[int, tuple[int, int]] = {}
+
+    def run(self, **columns: Any) -> int:
+        """Add an execution of a command, for `Origin.run`. columns: of the table `runs`."""
+        return self.builder.run(**columns)
+
+    @property
+    def processes(self) -> int:
+        """Of how many processes a profile was taken in: spans of one process count once."""
+        return len(self._processes)
+
+    def add(self, profile: Profile, origin: Origin) -> Part:
+        """Take in a profile. One more span of a process that is known has that one's origin."""
+        builder = self.builder
+        job = None if origin.run is None else (origin.run, origin.rank, origin.label)
+        process, first = self._processes.of(profile, len(self.parts), job)
+        own_run = origin.run is None
+        self._process.append(process)
+        if self._aligner is not None:
+            self._aligner.add(profile, len(self.parts), process, origin.run)
+        if first < len(self.parts):
+            origin = replace(self.parts[first].origin, run=self.parts[first].run)
+        runs = self._runs(profile, origin)
+        threads = self._threads(profile, origin, runs, process)
+        events = np.array([self._event(row) for row in profile.events.to_pylist()] or [0], np.int64)
+        functions = np.array(
+            [builder.function(*row) for row in zip(*_lists(profile.functions, FUNCTION), strict=True)] or [0], np.int64
+        )
+        stacks = self._stacks(profile, functions.tolist())
+        columns = {name: column(profile.samples, name) for name in profile.samples.column_names}
+        self._heaviness.add(columns["weight"])
+        columns |= {
+            "thread": threads[columns["thread"]],
+            "event": events[columns["event"]],
+            "stack": stacks[columns["stack"]],
+        }
+        clock = profile.meta.facts.get(FIRST_SAMPLE, "").removesuffix(" ns")
+        ranks = set(profile.threads.column("rank").drop_null().to_pylist())
+        part = Part(
+            origin=origin,
+            meta=replace(profile.meta, facts={k: v for k, v in profile.meta.facts.items() if k == "hostname"}),
+            samples=Run(self._spill, columns),
+            run=int(runs[0]),
+            runs=len(runs),
+            clock_ns=int(clock) if clock.isdecimal() else None,
+            losses=sum(profile.losses.column("count").to_pylist()),
+            sliced=bool(profile.slices.num_rows),
+            own_run=own_run,
+            ranked=not own_run or profile.threads.column("rank").null_count < profile.threads.num_rows,
+            rank=next(iter(ranks)) if len(ranks) == 1 else origin.rank,
+            alone=len(ranks) < 2 and not profile.clocks.num_rows,
+        )
+        ids = {"runs": runs, "threads": threads, "events": events, "functions": functions, "stacks": stacks}
+        self._tables.add(profile, process, origin.rank, ids)
+        if profile.counts.num_rows:
+            part.counts.append(self._counts(profile.counts, origin, runs, threads, events))
+        for row in profile.losses.to_pylist():
+            builder.lost(row["reason"], f"{origin.label}, {row['example']}", row["count"])
+        for row in profile.clocks.to_pylist():
+            builder.clock(**row | {"run": int(runs[row["run"]])})
+        self.parts.append(part)
+        self._formats.add(profile.meta.format)
+        self._facts.add(profile.meta.facts)
+        return part
+
+    def finish(self, offsets: Offsets = together, better: Callable[[Meta, Ends], Meta] | None = None) -> Merged:
+        """What became of all parts. offsets: what is added to the times of each. better: makes of what follows from
+        the parts, and of when each run began and ended on the clock of the result, the Meta of the whole."""
+        added = self._aligned(self._processes.apart(offsets(self.parts)))
+        # A number tells nothing where there is but one.
+        alone = self.processes == 1 < len(self.parts) and not any(part.ranked for part in self.parts)
+        if alone:
+            self.builder.without_ranks()
+        least = self._heaviness.least_impossible()
+        if least is not None:
+            self.builder.lost(TOO_HEAVY, f"a sample that weighs {least:.0f} or more", self._heaviness.left_out(least))
+        for event in {*self._scaled, *self._turns}:
+            self.builder.of_event(event, self._scaling(event))
+        ends = self._ends(added)
+        if self._formats:
+            # Counts that were taken beside a recording do not make it another one.
+            others = self._formats - {COUNTS_FORMAT} or self._formats
+            self.builder.format = others.pop() if len(others) == 1 else MIXED
+        if self._nodes.count:
+            keys = self._nodes.keys()
+            self.builder.stacks((keys >> 32) - 1, keys & 0xFFFFFFFF)
+        zeros = [-added[part] for part in self._part_of_thread]
+        meta = self._meta(added, "" if alone else None)
+        outline, place = self.builder.outline(better(meta, ends) if better else meta, zeros)
+        samples = sum(part.samples.rows for part in self.parts) - self._heaviness.left_out(least)
+        counts = sum(rows for part in self.parts for _, _, rows in part.counts)
+        place = place.astype(np.int32)
+        pieces = (
+            Pieces("samples", samples, lambda: self._ordered(added, place, least)),
+            Pieces("counts", counts, lambda: self._counted(added)),
+        )
+        return Merged(outline, {one.name: one for one in pieces} | self._tables.pieces(added, place, ranks=not alone))
+
+    def _aligned(self, added: Sequence[int]) -> list[int]:
+        """What is added to the times of each part so that the clocks of its run's processes are one."""
+        shifts = {} if self._aligner is None else self._aligner.shifts(added)
+        self._shifts = [shifts[one].shift_ns if one in shifts else 0 for one in self._process]
+        if self._aligner is not None and len(self._processes) > 1:
+            for process, part in {one: part for part, one in reversed([*enumerate(self._process)])}.items():
+                self._tell_clock(self.parts[part], shifts.get(process))
+        found = [at + shift for at, shift in zip(added, self._shifts, strict=True)]
+        for run in {part.origin.run for part in self.parts} if any(self._shifts) else ():
+            # Each run goes on beginning where it did.
+            mine = [n for n, part in enumerate(self.parts) if part.origin.run == run]
+            lasting = [n for n in mine if self.parts[n].samples.rows] or mine
+            before, after = (min(of[n] + self.parts[n].first_ns for n in lasting) for of in (added, found))
+            for n in mine:
+                found[n] += before - after
+        return found
+
+    def _tell_clock(self, part: Part, shift: Shift | None) -> None:
+        if part.sliced and part.alone:
+            self.builder.clock(
+                run=part.run,
+                rank=part.rank,
+                shift_ns=None if shift is None else shift.shift_ns,
+                collectives=0 if shift is None else shift.collectives,
+            )
+
+    def _ends(self, added: Sequence[int]) -> Ends:
+        """From when to when there is anything in each run, on the clock of the result; told to the runs too."""
+        ends: Ends = {}
+        begins: dict[int, int] = {}
+        for part, offset in zip(self.parts, added, strict=True):
+            length = part.length_ns
+            if part.own_run:
+                for run in range(part.run, part.run + part.runs):
+                    begins[run] = min(begins.get(run, offset), offset)
+            if length is None or part.runs > 1:
+                continue
+            low, high = part.first_ns + offset, length + offset
+            before = ends.get(part.run, (low, high))
+            ends[part.run] = min(before[0], low), max(before[1], high)
+        for run, offset in begins.items():
+            self.builder.of_run(run, clock_offset_ns=self._own_offset.get(run, 0) + offset)
+        for first, start in self._processes.begun():
+            if self.parts[first].own_run:
+                self.builder.of_run(self.parts[first].run, start_ns=start)
+        for run, (low, high) in ends.items():
+            self.builder.of_run(run, duration_ns=high - low)
+        return ends
+
+    def _meta(self, added: Sequence[int], label: str | None) -> Meta:
+        """label: what each part is called, where that is not its own."""
+        reasons = [
+            _of_part(part.origin.label if label is None else label, reason)
+            for part in self.parts
+            for reason in part.meta.reasons
+        ]
+        metas = [part.meta for part in self.parts]
+        starts = [
+            None if meta.start_epoch_ns is None else meta.start_epoch_ns + shift
+            for meta, shift in zip(metas, self._shifts, strict=True)
+        ]
+        commands, clocks = {meta.command for meta in metas}, {meta.clock for meta in metas}
+        lows = [part.first_ns + add for part, add in zip(self.parts, added, strict=True) if part.samples.rows]
+        highs = [(part.length_ns or 0) + add for part, add in zip(self.parts, added, strict=True) if part.samples.rows]
+        known = [meta.duration_ns for meta in metas if meta.duration_ns is not None]
+        duration: int | None = (max(highs) - min(lows) or None) if highs else max(known, default=None)
+        return Meta(
+            MIXED,
+            duration_ns=duration if known else None,
+            start_epoch_ns=None if None in starts else min(start for start in starts if start is not None),
+            clock=clocks.pop() if len(clocks) == 1 else None,
+            main_event=next(
+                (
+                    meta.main_event
+                    for meta in sorted(metas, key=lambda meta: meta.format == COUNTS_FORMAT)
+                    if meta.main_event is not None
+                ),
+                None,
+            ),
+            command=commands.pop() if len(commands) == 1 else None,
+            complete=all(meta.complete for meta in metas),
+            reasons=tuple(reasons),
+            facts=self._facts.together({FIRST_SAMPLE, FIRST_EVENT}) | _first_event(metas),
+        )
+
+    def _ordered(self, added: Sequence[int], place: Array, least: float | None) -> Iterator[pa.RecordBatch]:
+        for rows in in_order([part.samples for part in self.parts], added):
+            if least is not None:
+                rows = rows[np.abs(rows["weight"].astype(np.float64)) < least]
+            columns = {name: np.ascontiguousarray(rows[name]) for name in SCHEMAS["samples"].names}
+            columns["stack"] = place[columns["stack"]]
+            yield pa.RecordBatch.from_arrays([pa.array(c) for c in columns.values()], schema=SCHEMAS["samples"])
+
+    def _counted(self, added: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        held: list[pa.Table] = []
+        for part, offset in zip(self.parts, added, strict=True):
+            for at, size, _ in part.counts:
+                table = pa.ipc.open_stream(pa.py_buffer(self._spill.get(at, size))).read_all()
+                if offset and part.origin.run is not None:
+                    for name in ("start_ns", "end_ns"):
+                        place = table.schema.get_field_index(name)
+                        moved = pa.compute.add(table.column(name), pa.scalar(offset, pa.int64()))
+                        table = table.set_column(place, name, moved)
+                held.append(table)
+            if sum(table.num_rows for table in held) >= BATCH_ROWS:
+                yield from pa.concat_tables(held).combine_chunks().to_batches()
+                held = []
+        if held:
+            yield from pa.concat_tables(held).combine_chunks().to_batches()
+
+    def _runs(self, profile: Profile, origin: Origin) -> Array:
+        if origin.run is not None:
+            return np.full(max(1, profile.runs.num_rows), origin.run, np.int64)
+        ids = []
+        for row in profile.runs.to_pylist() or [{}]:
+            start = profile.meta.start_epoch_ns if row.get("start_ns") is None else row["start_ns"]
+            ids.append(self.builder.run(**row | {"start_ns": start}))
+            self._own_offset[ids[-1]] = row.get("clock_offset_ns") or 0
+        return np.array(ids, np.int64)
+
+    def _threads(self, profile: Profile, origin: Origin, runs: Array, process: int) -> Array:
+        sliced = bool(profile.slices.num_rows)
+        seen: Counter[tuple[Any, ...]] = Counter()
+        ids = []
+        for row in profile.threads.to_pylist():
+            key = {
+                "run": int(runs[row["run"]]),
+                "host": origin.host if origin.run is not None and origin.host else row["host"] or origin.host,
+                "rank": origin.rank if row["rank"] is None else row["rank"],
+                "pid": row["pid"],
+                "tid": row["tid"],
+                "kind": row["kind"],
+            }
+            # What is no thread of a program has no numbers.
+            name = row["name"] if row["kind"] == "track" else None
+            again = (*key.values(), name)
+            mark = (process if sliced else None, name, seen[again])
+            thread = self.builder.thread(**key, incarnation=self._marks.setdefault(mark, len(self._marks)))
+            seen[again] += 1
+            if thread == len(self._part_of_thread):
+                self._part_of_thread.append(len(self.parts))
+            if row["process"] is not None:
+                self.builder.process(thread, row["process"])
+            ids.append(thread)
+        for row in profile.thread_names.to_pylist():
+            self.builder.named(ids[row["thread"]], row["from_ns"], row["name"])
+        return np.array(ids or [0], np.int64)
+
+    def _event(self, row: dict[str, Any]) -> int:
+        name, weighted = row["name"], row["weighted"]
+        same = self.builder.event_like(name)
+        if same is not None and same != (row["unit"], weighted):
+            # Samples that weigh a period and samples that weigh one do not add up to anything.
+            name = f"{name} ({'by period' if weighted else 'without period'})"
+        event = self.builder.event(
+            name,
+            row["unit"],
+            weighted=weighted,
+            **{of: row[of] for of in ("sampling", "rate", "scaling", "attributes")},
+        )
+        self._scaled.setdefault(event, []).append(row["scaling"] or 1.0)
+        return event
+
+    def _scaling(self, event: int) -> float | None:
+        """By how much the counts of an event were scaled up in all parts: time enabled ÷ time running, where the parts
+        tell these, else the greatest factor that one tells."""
+        enabled, running = self._turns.get(event, (0, 0))
+        factor = enabled / running if running else max(self._scaled.get(event, [1.0]))
+        return factor if factor > 1.00005 else None
+
+    def _stacks(self, profile: Profile, functions: list[int]) -> Array:
+        """The builder's id of each stack of the profile. functions: the builder's id of each function."""
+        builder, inlined = self.builder, int(FrameKind.INLINED)
+        columns = _lists(profile.frames, FRAME)
+        columns[0] = [functions[function] for function in columns[0]]
+        if not self._addresses:
+            # Whether it has one tells the one inlined frame from the other.
+            columns[1] = [a if kind == inlined else None for a, kind in zip(columns[1], columns[5], strict=True)]
+        frames = np.array(builder.frames(zip(*columns, strict=True)) or [0], np.int64)
+        parent, frame = column(profile.stacks, "parent"), column(profile.stacks, "frame")
+        depth = column(profile.stacks, "depth")
+        order = np.argsort(depth.astype(np.int16) if len(depth) and depth.max() < 1 << 15 else depth, kind="stable")
+        bounds = np.searchsorted(depth[order], np.arange(1, (int(depth.max()) if len(depth) else 0) + 2))
+        ids = np.full(max(1, len(parent)), ROOT, np.int64)
+        for low, high in pairwise(bounds.tolist()):
+            nodes = order[low:high]
+            # The root comes before all numbers.
+            ids[nodes] = 1 + self._nodes.of(ids[parent[nodes]] << 32 | frames[frame[nodes]])
+        return ids
+
+    def _counts(
+        self, table: pa.Table, origin: Origin, runs: Array, threads: Array, events: Array
+    ) -> tuple[int, int, int]:
+        """Put aside the rows of `counts` with the builder's ids. Returns where, how many bytes, how many rows."""
+        thread = table.column("thread").fill_null(NO_ID).to_numpy()
+        run = table.column("run")
+        event = events[column(table, "event")]
+        changed = {
+            "run": pa.array(runs[run.fill_null(0).to_numpy()], pa.int32(), mask=run.is_null().to_numpy()),
+            "thread": pa.array(np.append(threads, NO_ID)[np.where(thread >= 0, thread, -1)], pa.int32()),
+            "event": pa.array(event, pa.int32()),
+        }
+        if origin.rank is not None:
+            changed["rank"] = table.column("rank").fill_null(origin.rank)
+        if origin.host is not None:
+            changed["host"] = table.column("host").fill_null(origin.host)
+        columns = [changed.get(name, table.column(name)) for name in table.column_names]
+        table = pa.Table.from_arrays(columns, schema=SCHEMAS["counts"])
+        enabled, running = (table.column(name) for name in ("enabled_ns", "running_ns"))
+        both = pa.compute.and_(enabled.is_valid(), running.is_valid()).to_numpy()
+        for number in np.unique(event[both]).tolist():
+            mine = both & (event == number)
+            before = self._turns.get(number, (0, 0))
+            self._turns[number] = (
+                before[0] + int(enabled.fill_null(0).to_numpy()[mine].sum()),
+                before[1] + int(running.fill_null(0).to_numpy()[mine].sum()),
+            )
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        data = sink.getvalue()
+        return self._spill.put(data), data.size, table.num_rows
+
+
+def _first_event(metas: Sequence[Meta]) -> dict[str, str]:
+    """The fact that tells which event the first text of perf script began with."""
+    first = next((meta.facts[FIRST_EVENT] for meta in metas if FIRST_EVENT in meta.facts), None)
+    return {} if first is None else {FIRST_EVENT: first}
+
+
+def _of_part(label: str, reason: str) -> str:
+    """Why it is not whole, with whose reason that is; the only process has no label."""
+    return f"{label[:1].upper()}{label[1:]}: {reason}" if label else reason
+
+
+def _lists(table: pa.Table, names: Sequence[str]) -> list[list[Any]]:
+    return [table.column(name).to_pylist() for name in names]

@@ -1,0 +1,223 @@
+"""What hangs on slices, of several profiles being brought together: ids become those of the whole, rows are put aside.
+
+Which column holds the ids of which table says `validity.REFERENCES`; a new table needs no word here.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...domain.profile import Profile
+from ...domain.tables import NO_ID, SCHEMAS, column
+from ...domain.validity import REFERENCES
+from ..pieces import Pieces, Spill
+from .spans import Blocks, Places
+
+Array = np.ndarray[Any, Any]
+TABLES = (
+    "count_metrics",
+    "categories",
+    "argument_sets",
+    "configurations",
+    "devices",
+    "slices",
+    "slice_numbers",
+    "instants",
+    "device_work",
+    "flows",
+    "steps",
+    "series",
+    "counters",
+    "allocations",
+    "segments",
+    "profiled_kernels",
+    "metrics",
+    "metric_values",
+    "hints",
+    "source_lines",
+    "source_values",
+)
+"""Those that are brought together here, each after the ones it refers to."""
+DISTINCT = ("categories", "argument_sets", "configurations", "metrics")
+"""Tables of which no two rows are the same."""
+OF_PROCESS = ("devices", "series")
+"""Tables of which no two rows of one process are the same."""
+TIMES = ("start_ns", "end_ns", "time_ns")
+ORDERED = {"instants": "time_ns", "allocations": "start_ns"}
+"""Tables whose rows are in order of time over all parts."""
+OF_SLICES = ("slices", "slice_numbers", "device_work")
+"""Tables in the order of the slices."""
+
+
+@dataclass(frozen=True)
+class _Held:
+    """Rows put aside. part: whose times they have. first: the number of the first one in the whole table."""
+
+    at: int
+    size: int
+    part: int
+    first: int
+
+
+class MergingTables:
+    """Not for use after `pieces`."""
+
+    def __init__(self, spill: Spill) -> None:
+        self._spill = spill
+        self._held: dict[str, list[_Held]] = {name: [] for name in TABLES}
+        self._rows = dict.fromkeys(TABLES, 0)
+        self._known: dict[str, dict[tuple[Any, ...], int]] = {name: {} for name in (*DISTINCT, *OF_PROCESS)}
+        self._blocks = Blocks()
+        self._process: list[int] = []
+        self._ranks = True
+
+    def add(self, profile: Profile, process: int, rank: int | None, ids: Mapping[str, Array]) -> None:
+        """Take in the tables of a profile. ids: what its ids of runs, threads, events, functions and stacks are in the
+        whole.
+
+        process: its number. rank: where the profile does not know it. Raises OSError where nothing can be put aside.
+        """
+        ids, part = dict(ids), len(self._process)
+        self._process.append(process)
+        before = dict(self._rows)
+        for name in TABLES:
+            table = profile.tables()[name]
+            if name in DISTINCT:
+                ids[name] = self._distinct(name, table)
+            elif name in OF_PROCESS:
+                ids[name] = self._distinct(name, self._changed(name, table, rank, ids, 0), process)
+            else:
+                ids[name] = np.arange(before[name], before[name] + max(1, table.num_rows))
+                self._rows[name] += table.num_rows
+            if table.num_rows and name not in self._known:
+                table = self._changed(name, table, rank, ids, before[name])
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, table.schema) as writer:
+                    writer.write_table(table)
+                data = sink.getvalue()
+                self._held[name].append(_Held(self._spill.put(data), data.size, part, before[name]))
+                if name == "slices":
+                    self._blocks.add(part, column(table, "thread"), before[name])
+
+    def pieces(self, added: Sequence[int], stacks: Array, *, ranks: bool = True) -> dict[str, Pieces]:
+        """The tables. added: what is added to the times of each part. stacks: what became of the ids of stacks. ranks:
+        whether they tell ranks."""
+        self._ranks = ranks
+        places = self._blocks.places(added)
+        return {
+            name: Pieces(name, len(self._known[name]) if name in self._known else self._rows[name], each)
+            for name in TABLES
+            for each in [self._each(name, added, stacks, places)]
+        }
+
+    def _distinct(self, name: str, table: pa.Table, process: int = 0) -> Array:
+        known = self._known[name]
+        rows = zip(*(table.column(of).to_pylist() for of in table.column_names), strict=True)
+        return np.array([known.setdefault((process, *row), len(known)) for row in rows] or [0], np.int64)
+
+    def _changed(self, name: str, table: pa.Table, rank: int | None, ids: Mapping[str, Array], before: int) -> pa.Table:
+        columns = {of: table.column(of) for of in table.column_names}
+        for of, (target, _) in REFERENCES.get(name, {}).items():
+            kind = SCHEMAS[name].field(of).type
+            mine = column(table, of)
+            known = ids[target][np.maximum(mine, 0)]
+            columns[of] = pa.array(np.where(mine >= 0, known, NO_ID).astype(kind.to_pandas_dtype()), kind)
+        if name == "slices":
+            columns["end"] = pa.array((column(table, "end") + before).astype(np.int32))
+        if rank is not None and "rank" in columns:
+            columns["rank"] = columns["rank"].fill_null(rank)
+        return pa.Table.from_arrays(list(columns.values()), schema=SCHEMAS[name])
+
+    def _each(self, name: str, added: Sequence[int], stacks: Array, places: Places | None) -> Any:
+        def batches() -> Iterator[pa.RecordBatch]:
+            if name in self._known:
+                schema = SCHEMAS[name]
+                # The first says of which process it is.
+                rows = list(zip(*self._known[name], strict=True))[1:] or [()] * len(schema)
+                arrays = [pa.array(values, field.type) for values, field in zip(rows, schema, strict=True)]
+                yield from self._told(pa.Table.from_arrays(arrays, schema=schema)).to_batches()
+                return
+            if places is not None and name in OF_SLICES:
+                tables = self._in_places(name, added, stacks, places)
+            else:
+                held = self._held[name]
+                if name == "steps":
+                    held = sorted(held, key=lambda one: (self._process[one.part], added[one.part]))
+                tables = (self._moved(name, self._get(one), one.part, added, stacks, places) for one in held)
+            keys = self._order_of(name)
+            if keys:
+                whole = pa.concat_tables([SCHEMAS[name].empty_table(), *tables])
+                tables = iter([whole.take(pa.compute.sort_indices(whole, sort_keys=keys))])
+            for table in tables:
+                yield from self._told(table).combine_chunks().to_batches()
+
+        return batches
+
+    def _told(self, table: pa.Table) -> pa.Table:
+        """With ranks, or without."""
+        at = table.schema.get_field_index("rank")
+        if self._ranks or at < 0:
+            return table
+        return table.set_column(at, table.schema.field(at), pa.nulls(table.num_rows, pa.int32()))
+
+    def _order_of(self, name: str) -> list[tuple[str, str, str]]:
+        """By which columns a table has to be put in order."""
+        if name == "counters":
+            several = len(set(self._process)) < len(self._process)
+            return [(of, "ascending", "at_start") for of in ("series", "time_ns") if several]
+        return [(ORDERED[name], "ascending", "at_start")] if name in ORDERED else []
+
+    def _in_places(self, name: str, added: Sequence[int], stacks: Array, places: Places) -> Iterator[pa.Table]:
+        """A table in the order of the slices, where that is not the order of the parts."""
+        by_part = {held.part: held for held in self._held[name]}
+        known: dict[int, tuple[Array, pa.Table]] = {}
+        for part, first, end, last in places.stretches():
+            if part not in by_part:
+                continue
+            if part not in known:
+                held, table = by_part[part], self._get(by_part[part])
+                rows = np.arange(held.first, held.first + table.num_rows)
+                slices = rows if name == "slices" else column(table, "slice")
+                known[part] = slices, self._moved(name, table, part, added, stacks, places)
+            slices, table = known[part]
+            low, high = np.searchsorted(slices, [first, end]).tolist()
+            if high > low:
+                yield table.slice(low, high - low)
+            if last:
+                del known[part]
+
+    def _places_of_work(self, places: Places) -> Array:
+        """The row of `device_work` that each has then."""
+        slices = [np.zeros(0, np.int64), *(column(self._get(held), "slice") for held in self._held["device_work"])]
+        order = np.argsort(places.of(np.concatenate(slices)), kind="stable")
+        found = np.zeros(max(1, len(order)), np.int64)
+        found[order] = np.arange(len(order))
+        return found
+
+    def _get(self, held: _Held) -> pa.Table:
+        return pa.ipc.open_stream(pa.py_buffer(self._spill.get(held.at, held.size))).read_all()
+
+    def _moved(
+        self, name: str, table: pa.Table, part: int, added: Sequence[int], stacks: Array, places: Places | None
+    ) -> pa.Table:
+        """With the times, stacks and slices of the whole."""
+        references = REFERENCES.get(name, {})
+        for of in table.column_names:
+            if of in TIMES and added[part]:
+                moved = pa.compute.add(table.column(of), pa.scalar(added[part], pa.int64()))
+            elif of == "stack":
+                moved = pa.array(stacks[column(table, of)].astype(np.int32))
+            elif places is not None and references.get(of, ("",))[0] == "slices":
+                moved = pa.array(places.of(column(table, of)).astype(np.int32))
+            elif places is not None and references.get(of, ("",))[0] == "device_work":
+                known, mine = self._places_of_work(places), column(table, of)
+                moved = pa.array(np.where(mine >= 0, known[np.maximum(mine, 0)], NO_ID).astype(np.int32))
+            elif places is not None and (name, of) == ("slices", "end"):
+                moved = pa.array((places.of(column(table, of) - 1) + 1).astype(np.int32))
+            else:
+                continue
+            table = table.set_column(table.schema.get_field_index(of), SCHEMAS[name].field(of), moved)
+        return table

@@ -1,0 +1,55 @@
+"""Lines of a text, in pieces that a reader can hold."""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+CHUNK_BYTES = 8 << 20
+LONGEST_BYTES = 1 << 20
+"""Of a line."""
+LONGEST_STACK_BYTES = 64 << 20
+"""Of a line that is a whole call stack."""
+MAX_WEIGHT = 2**62
+MOST_ZEROS = 0.1
+NO_STACK = "line that is no stack with a weight"
+
+
+def numbered_pieces(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Whole lines in large pieces, each with the number of its first. One beyond all measure is cut."""
+    rest, number = b"", 1
+    while data := stream.read(CHUNK_BYTES):
+        data = rest + data
+        end = data.rfind(b"\n") + 1
+        if not end:
+            rest = data if len(data) < LONGEST_BYTES else data[:LONGEST_BYTES]
+            continue
+        rest = data[end:]
+        piece = data[: end - 1]
+        yield number, piece.replace(b"\r", b"") if b"\r" in piece else piece
+        number += piece.count(b"\n") + 1
+    if rest:
+        yield number, rest.rstrip(b"\r")
+
+
+def is_binary(head: bytes) -> bool:
+    """Whether there are more zero bytes in `head` than a name that was cut off in a text may leave."""
+    return head.count(b"\0") > MOST_ZEROS * len(head)
+
+
+def blocks(stream: BinaryIO, begin: bytes = b"") -> Iterator[tuple[list[bytes], int]]:
+    """Lines in lists, each with the number of its first. A line beyond all measure comes in pieces.
+
+    begin: what was read of the stream already.
+    """
+    rest, number = begin, 1
+    while data := stream.read(CHUNK_BYTES):
+        data = rest + data
+        end = data.rfind(b"\n") + 1
+        if not end and len(data) < LONGEST_STACK_BYTES:
+            rest = data
+            continue
+        rest = data[end:] if end else b""
+        lines = data[:end].split(b"\n")[:-1] if end else [data]
+        yield lines, number
+        number += len(lines)
+    if rest:
+        yield [rest], number

@@ -1,0 +1,335 @@
+"""What devices did: kernels, copies and sets, joined with the calls and operators that launched them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...domain.tables import NO_ID
+from ..loops.hashing import Index, dense, numbered
+from .arguments import ArgumentSets
+from .events import MISSING, TraceEvents
+from .moments import around, ends_of_arrows, lines_at, open_at
+from .nesting import ROUNDING_NS
+from .pytorch_names import work_kind
+from .slices import WORK, Rows
+from .tables import table, with_nulls
+from .words import real, whole
+
+Array = np.ndarray[Any, Any]
+_CONFIGURATION = {
+    "registers": "registers per thread",
+    "shared_bytes": "shared memory",
+    "blocks_per_sm": "blocks per SM",
+    "warps_per_sm": "warps per SM",
+    "occupancy_percent": "est. achieved occupancy %",
+}
+_PROPERTIES = {
+    "name": ("name",),
+    "memory_bytes": ("totalGlobalMem",),
+    "sms": ("numSms",),
+    "warp_size": ("warpSize",),
+    "threads_per_sm": ("maxThreadsPerMultiprocessor",),
+}
+LAUNCH_FLOWS = ("ac2g", "async", "async_gpu", "async_cpu_to_gpu")
+"""Categories of flows from the call that launched work to the work."""
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """The slices that are device work, one entry each in every column. slice: the row. launch, operator: rows or -1.
+
+    device: the index of the device, -1 not known.
+    """
+
+    slice: Array
+    launch: Array
+    operator: Array
+
+
+def joined(rows: Rows) -> Work:
+    """Device work with what launched it."""
+    work = np.flatnonzero(_of_kind(rows, *WORK)).astype(np.int32)
+    calls = np.flatnonzero(_of_kind(rows, "runtime")).astype(np.int32)
+    launch = _by_number(rows, work, calls)
+    if (launch < 0).any():
+        launch = _by_arrow(rows, work, launch)
+    operators = _of_kind(rows, "operator")
+    operator = around(rows, launch, operators)
+    _by_external_id(rows, work, launch, operators, operator)
+    return Work(work, launch, operator)
+
+
+def _of_kind(rows: Rows, *kinds: str) -> Array:
+    found: Array = rows.codes.of_kind(*kinds)[rows.code]
+    return found
+
+
+def _by_number(rows: Rows, work: Array, calls: Array) -> Array:
+    """For each piece of work the call with the same number."""
+    number = rows.number("correlation")
+    calls = calls[number[calls] > 0]
+    index = Index(number[calls], calls)
+    launch = index.of(number[work])
+    if not index.twice:
+        return launch
+    # Numbers that came again: those of the process that has the stream, then the last that came before.
+    values, counts = np.unique(number[calls], return_counts=True)
+    at = np.minimum(np.searchsorted(values, number[work]), len(values) - 1)
+    process = processes(rows, work, np.where(counts[at] == 1, launch, NO_ID))
+    of_lines = np.array([about.places[0] for about in rows.lines], np.int64)
+    nothing = np.zeros(len(work) + len(calls), np.int64)
+    anywhere = _last_before(rows, work, calls, nothing[: len(work)], nothing[: len(calls)], number)
+    same = _last_before(rows, work, calls, process[rows.line[work]], of_lines[rows.line[calls]], number)
+    found = np.where(same >= 0, same, anywhere)
+    # Where all calls of the number began later, any of them.
+    return np.where(found < 0, launch, found).astype(np.int32)
+
+
+def processes(rows: Rows, work: Array, launch: Array) -> Array:
+    """By line the process that launched most of the work there, a place among the texts; NO_ID where none is known."""
+    known = launch >= 0
+    of_lines = np.array([about.places[0] for about in rows.lines] or [NO_ID], np.int32)
+    line, process = rows.line[work[known]], of_lines[rows.line[launch[known]]]
+    code, shown = numbered(np.arange(len(line)), line, process)
+    most = np.full(len(rows.lines), NO_ID, np.int64)
+    for at in shown[np.argsort(np.bincount(code, minlength=len(shown)), kind="stable")].tolist():
+        most[line[at]] = process[at]
+    return most
+
+
+def _last_before(rows: Rows, work: Array, calls: Array, of_work: Array, of_calls: Array, number: Array) -> Array:
+    """For each piece of work the last call of the same number and process that began before it, else NO_ID."""
+    every = np.concatenate((calls, work))
+    process = np.concatenate((of_calls, of_work))
+    # A clock of a device may lag behind a little; a call comes before the work of the same moment.
+    begun = np.concatenate((rows.start_ns[calls], rows.start_ns[work] + ROUNDING_NS))
+    is_work = np.repeat(np.array([0, 1]), (len(calls), len(work)))
+    order = np.lexsort((is_work, begun, process, number[every]))
+    at = np.maximum.accumulate(np.where(is_work[order] == 0, np.arange(len(order)), NO_ID))
+    before = np.where(at >= 0, order[np.maximum(at, 0)], NO_ID)
+    of: Array = np.empty(len(every), np.int64)
+    of[order] = before
+    last = of[len(calls) :]
+    call = every[np.maximum(last, 0)]
+    same = (last >= 0) & (number[call] == number[work]) & (process[np.maximum(last, 0)] == of_work)
+    return np.where(same, call, NO_ID)
+
+
+def _by_arrow(rows: Rows, work: Array, launch: Array) -> Array:
+    """Fill in the calls that only arrows tell, from the call to the work."""
+    events = rows.events
+    flows = ends_of_arrows(rows)
+    flows = flows[is_launch(events, flows)]
+    sources, targets = (flows[events.phase[flows] == ord(letter)] for letter in "sf")
+    missing = np.flatnonzero(launch < 0)
+    if not len(sources) or not len(targets):
+        return launch
+    # An arrow ends where the work begins.
+    ends: Array = np.concatenate((targets, rows.event[work[missing]]))
+    place, _ = numbered(ends, events.process, events.thread)
+    moment, _ = numbered(np.arange(len(ends)), place, np.unique(events.time_ns[ends], return_inverse=True)[1])
+    arrow = Index(moment[: len(targets)], targets).of(moment[len(targets) :])
+    source = Index(events.id[sources], sources).of(events.id[np.maximum(arrow, 0)])
+    known = (arrow >= 0) & (source >= 0)
+    row = open_at(rows, lines_at(rows, source[known]), events.time_ns[source[known]])
+    launch = launch.copy()
+    launch[missing[known]] = row
+    return launch
+
+
+def is_launch(events: TraceEvents, found: Array) -> Array:
+    """Which of some events are ends of arrows from the call that launched work to the work, as bools."""
+    number, shown = dense(events.category[found], len(events.texts))
+    is_one = np.array([events.texts[place].lower() in LAUNCH_FLOWS for place in shown.tolist()] + [False], bool)
+    number = np.append(number, np.int32(-1))
+    launches: Array = is_one[number[events.category[found]]]
+    return launches
+
+
+def _by_external_id(rows: Rows, work: Array, launch: Array, operators: Array, operator: Array) -> None:
+    """Correct and complete the operators by the number that PyTorch gives them and the calls in them.
+
+    Some traces have there the correlation again: then it tells nothing. Times that were rounded can put a call beside
+    its operator.
+    """
+    if not len(work):
+        return
+    number = rows.number("External id")
+    if "external id" in rows.events.numbers:
+        number = np.where(number == MISSING, rows.number("external id"), number)
+    correlation = rows.number("correlation")[work]
+    wanted = np.where((launch >= 0) & (number[launch] != MISSING), number[launch], number[work])
+    both = (wanted != MISSING) & (correlation != MISSING)
+    if (wanted[both] == correlation[both]).sum() * 2 > both.sum():
+        return
+    other = np.flatnonzero((wanted != MISSING) & ((operator < 0) | (number[operator] != wanted)))
+    if not len(other):
+        return
+    named = np.flatnonzero(operators & (number != MISSING))
+    by_number = Index(number[named], named).of(wanted[other])
+    at = np.maximum(launch[other], 0)
+    near = (
+        (rows.line[by_number] == rows.line[at])
+        & (rows.start_ns[by_number] <= rows.start_ns[at] + ROUNDING_NS)
+        & (rows.stop_ns[by_number] >= rows.stop_ns[at] - ROUNDING_NS)
+    )
+    better = (by_number >= 0) & ((launch[other] < 0) | near)
+    operator[other[better]] = by_number[better]
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceTables:
+    """What follows from device work: the tables; by a stream's line the index of its device and its number; and by
+    kind and index of a device its row."""
+
+    device_work: pa.Table
+    configurations: pa.Table
+    devices: pa.Table
+    of_line: dict[int, tuple[int | None, int | None]]
+    places: dict[tuple[str, int], int]
+
+
+def device_tables(
+    rows: Rows, work: Work, arguments: ArgumentSets, properties: Any, rank: int | None, memory_of: list[tuple[str, int]]
+) -> DeviceTables:
+    """The tables of devices and of what they did. memory_of: the devices (kind, index) of which memory was noted."""
+    sets, line, code = arguments.rows(rows.arguments[work.slice]), rows.line[work.slice], rows.code[work.slice]
+    launch_sets = np.where(work.launch >= 0, arguments.rows(rows.arguments[work.launch]), NO_ID)
+    of_device, of_stream, of_size = arguments.numbers("device", "stream", "size")
+    device = _else(of_device[sets], [about.pid for about in rows.lines], line)
+    device[(device < 0) | (device >= 1 << 31)] = MISSING
+    # The first versions wrote "stream 7".
+    streams = [whole((about.thread or "").removeprefix("stream ")) for about in rows.lines]
+    stream = _else(of_stream[sets], streams, line)
+    size = rows.number("bytes")[work.slice]
+    for other in (of_size[sets], of_size[launch_sets]):
+        size = np.where(size == MISSING, other, size)
+    size[rows.codes.of_kind("kernel")[code]] = MISSING
+    used = [("gpu", index) for index in np.unique(device[device != MISSING]).tolist()]
+    devices, places = _devices(properties, used + memory_of, rank)
+    configuration, configurations = _configured(sets, launch_sets, rows.codes.of_kind("kernel")[code], arguments)
+    # Work is in the order of the lines.
+    first = np.minimum(np.searchsorted(work.slice, rows.bounds[:-1]), len(line) - 1)
+    seen = [at for at in range(len(rows.lines)) if len(line) and line[first[at]] == at]
+    return DeviceTables(
+        device_work=table(
+            "device_work",
+            slice=work.slice,
+            kind=rows.codes.each(lambda what, name: int(work_kind(what.kind, name)), np.int8)[code],
+            device=_rows_of(device, places),
+            stream=with_nulls(stream),
+            launch=work.launch,
+            operator=work.operator,
+            configuration=configuration,
+            bytes=with_nulls(size),
+        ),
+        configurations=configurations,
+        devices=devices,
+        of_line={at: (_known(device[first[at]]), _known(stream[first[at]])) for at in seen},
+        places=places,
+    )
+
+
+def _else(values: Array, others: list[int | None], line: Array) -> Array:
+    """Where a value is MISSING, that of the line."""
+    by_line = np.array([MISSING if other is None else other for other in others] or [0], np.int64)
+    return np.where(values == MISSING, by_line[line], values)
+
+
+def _known(value: int) -> int | None:
+    return None if value == MISSING else int(value)
+
+
+def _rows_of(device: Array, places: Mapping[tuple[str, int], int]) -> Array:
+    """The row of `devices` by index of a device, MISSING where not known."""
+    index = np.array(sorted(index for kind, index in places if kind == "gpu") or [0], np.int64)
+    row = np.array([places.get(("gpu", one), NO_ID) for one in index.tolist()])
+    at = np.minimum(np.searchsorted(index, device), len(index) - 1)
+    return np.where(index[at] == device, row[at], NO_ID)
+
+
+def _configured(sets: Array, launch_sets: Array, kernels: Array, arguments: ArgumentSets) -> tuple[Array, pa.Table]:
+    """(the row of `configurations` for each piece of work; that table). sets: of arguments, its own and its call's."""
+    found = np.flatnonzero(kernels)
+    of, shown = numbered(found, launch_sets, sets, len(arguments))
+    at = found[shown]
+    about = arguments.parsed({*sets[at].tolist(), *launch_sets[at].tolist()} - {NO_ID})
+    known: dict[tuple[Any, ...], int] = {}
+    rows = [
+        _configuration(about.get(own, {}), about.get(call, {}), known)
+        for own, call in zip(sets[at].tolist(), launch_sets[at].tolist(), strict=True)
+    ]
+    configuration = np.full(len(sets), NO_ID, np.int32)
+    configuration[found] = np.array(rows or [0], np.int32)[of]
+    return configuration, _configurations(known)
+
+
+def _configuration(mine: dict[str, Any], calls: dict[str, Any], known: dict[tuple[Any, ...], int]) -> int:
+    """The row of `configurations`; AMD's profiler writes it to the call instead of the kernel."""
+    grid, block = (_three(mine.get(name, calls.get(name))) for name in ("grid", "block"))
+    rest = tuple(
+        (real if name.endswith(("_sm", "_percent")) else whole)(mine.get(member, calls.get(member)))
+        for name, member in _CONFIGURATION.items()
+    )
+    key = (*grid, *block, *rest)
+    if all(value is None for value in key):
+        return NO_ID
+    return known.setdefault(key, len(known))
+
+
+def _configurations(known: Mapping[tuple[Any, ...], int]) -> pa.Table:
+    names = [f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"] + list(_CONFIGURATION)
+    columns = list(zip(*known, strict=True)) if known else [()] * len(names)
+    return table("configurations", **dict(zip(names, columns, strict=True)))
+
+
+def _devices(
+    properties: Any, used: list[tuple[str, int]], rank: int | None
+) -> tuple[pa.Table, dict[tuple[str, int], int]]:
+    """The table `devices`, and by kind and index the row of each: those that the file lists or something was of."""
+    listed = [entry for entry in properties if isinstance(entry, dict)] if isinstance(properties, list) else []
+    known: dict[tuple[str, int], dict[str, Any]] = {}
+    for entry in listed:
+        index = whole(entry.get("id"))
+        if index is not None and 0 <= index < 1 << 31:
+            known.setdefault(("gpu", index), entry)
+    for key in used:
+        known.setdefault(key, {})
+    order = sorted(known, key=lambda key: (key[0] != "cpu", key[1]))
+    entries = [known[key] for key in order]
+    columns: dict[str, list[Any]] = {}
+    for name, (member,) in _PROPERTIES.items():
+        small = name not in ("name", "memory_bytes")
+        columns[name] = [
+            _word(entry.get(member)) if name == "name" else whole(entry.get(member), 1 << (31 if small else 63))
+            for entry in entries
+        ]
+    devices = table(
+        "devices",
+        rank=[rank] * len(order),
+        kind=[kind for kind, _ in order],
+        device=[index for _, index in order],
+        compute=[_compute(entry) for entry in entries],
+        properties=[json.dumps(entry) if entry else None for entry in entries],
+        **columns,
+    )
+    return devices, {key: row for row, key in enumerate(order)}
+
+
+def _compute(entry: dict[str, Any]) -> str | None:
+    major, minor = whole(entry.get("computeMajor")), whole(entry.get("computeMinor"))
+    return None if major is None or minor is None else f"{major}.{minor}"
+
+
+def _word(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _three(value: Any) -> tuple[int | None, int | None, int | None]:
+    parts = [whole(part) for part in value[:3]] if isinstance(value, list) else []
+    x, y, z = (*parts, None, None, None)[:3]
+    return x, y, z

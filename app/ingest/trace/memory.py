@@ -1,0 +1,192 @@
+"""Memory in a trace of PyTorch's profiler: what its allocators say each time they give or take back a block."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...domain import memory
+from ...domain.builder import ProfileBuilder
+from ...domain.tables import NO_ID
+from ..loops.hashing import dense, numbered
+from .events import MISSING, TraceEvents
+from .lines import THREAD
+from .moments import Series, lines_at, open_at
+from .pytorch_names import MEMORY
+from .slices import Rows, described
+from .tables import table, with_nulls
+from .words import parsed, whole
+
+Array = np.ndarray[Any, Any]
+CPU = 0
+"""The type of device that is the host's memory."""
+
+NO_BYTES = "[memory] event that does not say how many bytes"
+NO_FREE = "memory that must have been freed, without an event that says so"
+NO_ALLOCATION = "memory that must have been allocated, without an event that says so"
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What allocators told, in order of time. event: its events. place: of each, in `devices`: (kind, index).
+
+    allocator: of each, the same where process and device are.
+    """
+
+    event: Array
+    place: Array
+    allocator: Array
+    devices: list[tuple[str, int]]
+    size: Array
+
+
+def told(events: TraceEvents, moments: Array, builder: ProfileBuilder) -> Told:
+    """What events of memory say. moments: those of that name."""
+    found = moments
+    size = _number(events, "Bytes", found)
+    without = size == MISSING
+    if without.any():
+        builder.lost(NO_BYTES, described(events, int(found[without][0])), int(without.sum()))
+    found, size = found[~without], size[~without]
+    order = np.argsort(events.time_ns[found], kind="stable")
+    found, size = found[order], size[order]
+    of, places = dense(events.arguments[found], len(events.texts))
+    devices: dict[tuple[str, int], int] = {}
+    rows = [devices.setdefault(_device(parsed(events.texts[place])), len(devices)) for place in places.tolist()]
+    unknown = devices.setdefault(("cpu", 0), len(devices)) if (events.arguments[found] < 0).any() else 0
+    arguments = events.arguments[found]
+    place = np.where(arguments < 0, unknown, np.array(rows or [0], np.int32)[of[arguments]])
+    allocator, _ = numbered(np.arange(len(found)), events.process[found], place.astype(np.int32))
+    return Told(found, place, allocator, list(devices), size)
+
+
+def memory_events(events: TraceEvents, moments: Array) -> tuple[Array, Array]:
+    """(those of some instants that allocators wrote, the others)."""
+    names = [at for at in np.unique(events.name[moments]).tolist() if at >= 0 and events.texts[at] == MEMORY]
+    mine = np.isin(events.name[moments], names)
+    return moments[mine], moments[~mine]
+
+
+def _device(arguments: dict[str, Any]) -> tuple[str, int]:
+    kind, index = arguments.get("Device Type"), arguments.get("Device Id")
+    number = whole(index, 1 << 31)
+    return ("cpu" if kind in (CPU, None) else "gpu"), max(number or 0, 0)
+
+
+def _number(events: TraceEvents, key: str, found: Array) -> Array:
+    """The argument `key` of some events, MISSING where they have none."""
+    given = events.numbers.get(key)
+    if given is None or not len(given.event):
+        return np.full(len(found), MISSING, np.int64)
+    at = np.minimum(np.searchsorted(given.event, found), len(given.event) - 1)
+    return np.where(given.event[at] == found, given.value[at], MISSING)
+
+
+def add_memory(
+    rows: Rows,
+    said: Told,
+    places: dict[tuple[str, int], int],
+    labels: Mapping[int, str],
+    zero: int,
+    rank: int | None,
+    series: Series,
+    builder: ProfileBuilder,
+) -> pa.Table:
+    """The table `allocations`; its samples go to the builder, what was allocated and reserved at all to the series.
+
+    places: the row of `devices` by kind and index. labels: what the file calls those rows, empty for nothing.
+    """
+    events, found, size = rows.events, said.event, said.size
+    time_ns = events.time_ns[found]
+    address = _number(events, "Addr", found)
+    has_address = bool(len(found)) and bool((address != MISSING).all())
+    pairs = memory.paired(time_ns - zero, size, said.allocator, address if has_address else None)
+    for reason, count in ((NO_FREE, pairs.lost_frees), (NO_ALLOCATION, pairs.lost_allocations)):
+        if count:
+            builder.lost(reason, described(events, int(found[0])), count)
+    device = np.array([places[one] for one in said.devices] or [NO_ID], np.int32)[said.place]
+    line = lines_at(rows, found)
+    line[np.array([about.what != THREAD for about in rows.lines] or [True], bool)[line]] = NO_ID
+    inner = open_at(rows, line, time_ns)
+    stack = np.where(inner >= 0, rows.node[np.maximum(inner, 0)], 0) if len(rows) else np.zeros(len(found), np.int32)
+    first = np.where(pairs.made >= 0, pairs.made, pairs.freed)
+
+    def of(values: Array, which: Array, missing: int) -> Array:
+        return np.where(which >= 0, values[np.maximum(which, 0)], missing) if len(values) else which
+
+    peaks = _add_curves(rows, said, device, zero, rank, series)
+    blocks = memory.Blocks(
+        pairs.start_ns,
+        pairs.end_ns,
+        pairs.bytes,
+        of(device, first, NO_ID),
+        of(line, first, NO_ID),
+        of(stack, pairs.made, 0),
+    )
+    threads = [at for at, about in enumerate(rows.lines) if about.what == THREAD]
+    kinds = {places[one]: labels.get(places[one]) or one[0] for one in said.devices}
+    memory.add_samples(
+        builder,
+        blocks,
+        {
+            row: memory.MemoryDevice(kind, peaks.get(row) if has_address else None, threads[0] if threads else 0)
+            for row, kind in kinds.items()
+        }
+        if rows.lines
+        else {},
+        0,
+    )
+    return table(
+        "allocations",
+        start_ns=with_nulls(pairs.start_ns),
+        end_ns=with_nulls(pairs.end_ns),
+        bytes=pairs.bytes,
+        device=blocks.device,
+        address=with_nulls(of(address, first, MISSING)),
+        thread=blocks.thread,
+        slice=of(inner, pairs.made, NO_ID),
+        end_slice=of(inner, pairs.freed, NO_ID),
+        stack=blocks.stack,
+        category=[None] * len(first),
+    )
+
+
+def _add_curves(
+    rows: Rows, said: Told, device: Array, zero: int, rank: int | None, series: Series
+) -> dict[int, int | None]:
+    """Add what was allocated and reserved by device. Returns when most was allocated, by row of the device.
+
+    Where the file does not tell how much there was in all, what was allocated and freed is summed up, from the least
+    with which no sum is negative.
+    """
+    events = rows.events
+    peaks: dict[int, int | None] = {}
+    heights: dict[int, int] = {}
+    for one in np.unique(said.allocator).tolist():
+        mine = np.flatnonzero(said.allocator == one)
+        event = said.event[mine]
+        row = int(device[mine[0]])
+        process = int(events.process[event[0]])
+        about = {"unit": "bytes", "rank": rank, "pid": whole(events.texts[process] if process >= 0 else None)}
+        time_ns = events.time_ns[event] - zero
+        for name, key in ((memory.ALLOCATED, "Total Allocated"), (memory.RESERVED, "Total Reserved")):
+            value = _number(events, key, event)
+            known, at_ns = value != MISSING, time_ns
+            if name == memory.ALLOCATED and not known.any():
+                sums = np.cumsum(said.size[mine])
+                before = -min(0, int(sums.min()))
+                value, known = sums + before, np.ones(len(mine), bool)
+                if len(time_ns) and time_ns[0] > 0:
+                    # It was so from the start.
+                    at_ns, value, known = np.append(0, time_ns), np.append(before, value), np.append(True, known)
+            # The host's allocator reserves nothing, and says so each time.
+            if not known.any() or (name == memory.RESERVED and not value[known].any()):
+                continue
+            times, values = at_ns[known], value[known]
+            series.add(times, values, name=name, device=row, **about)
+            if name == memory.ALLOCATED and int(values.max()) > heights.get(row, -1):
+                heights[row] = int(values.max())
+                peaks[row] = memory.peak_of(times, values)
+    return peaks

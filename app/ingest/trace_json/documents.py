@@ -1,0 +1,339 @@
+"""The documents of a file of trace events: each an object with `traceEvents`, or a bare array of events.
+
+What is damaged is skipped up to the next event that is whole, and noted; what is cut off is read up to there.
+"""
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..trace.events import TraceEvents
+from .grammar import (
+    BETWEEN,
+    PLAUSIBLE_BYTES,
+    Damaged,
+    More,
+    is_event,
+    seeming,
+    shown,
+    shown_json,
+    straightened,
+)
+from .window import LONGEST_BYTES, LONGEST_EVENT, Piece, Window
+
+SHOWN = 160
+EVENTS = b"traceEvents"
+
+CUT_OFF = "end of the file, which is missing"
+DAMAGED = "text that is no JSON, or nested deeper than 1,000 levels"
+NO_EVENT = "element of traceEvents that is no event"
+NO_DOCUMENT = "text that is no document with traceEvents"
+NO_EVENTS = "traceEvents that is no list"
+OTHER_VALUE = "value of a second document that differs from the first one's"
+NO_VALUE = "value that is no JSON, such as NaN"
+
+_BLANK = re.compile(rb"[\s\x00\x1e]*+")
+_CLOSE = re.compile(rb'\}\s*+(\])\s*+(?:,\s*+"(?:traceName|displayTimeUnit|baseTimeNanoseconds|otherData)"|\}\s*+\Z)')
+_LIST = re.compile(rb'"traceEvents"\s*+:\s*+\[')
+_DOCUMENT = re.compile(rb"[\[{]")
+_ENDING = re.compile(rb"\}\s*+\]")
+SOON = 64 << 10
+"""How far behind something damaged an event is looked for within a piece."""
+
+
+class Block(Protocol):
+    """What takes in events, while the window is inside of a list of events."""
+
+    def take(self, window: Window, losses: "Losses") -> None:
+        """Go through whole events, and stop before what is none, or not in sight as a whole."""
+
+    def __len__(self) -> int: ...
+
+    def finish(self, shifts: list[tuple[int, int]], top: dict[str, Any], losses: "Losses") -> TraceEvents:
+        """All that was taken in. shifts: from which event on how many ns are to be added to times."""
+
+
+@dataclass
+class Losses:
+    """What could not be read."""
+
+    found: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def note(self, reason: str, place: int, text: bytes = b"", count: int = 1) -> None:
+        """Something at byte `place` was lost."""
+        before, first = self.found.get(reason, (0, ""))
+        if not before:
+            said = " ".join(text[: 4 * SHOWN].decode(errors="backslashreplace").split())
+            first = f"byte {place:,}: {said if len(said) <= SHOWN else said[:SHOWN] + '…'}".rstrip(": ")
+        self.found[reason] = (before + count, first)
+
+    def add(self, other: "Losses") -> None:
+        """What was lost behind that."""
+        for reason, (count, first) in other.found.items():
+            before, known = self.found.get(reason, (0, first))
+            self.found[reason] = (before + count, known)
+
+    def listed(self) -> list[tuple[str, int, str]]:
+        """As TraceEvents has them."""
+        return [(reason, count, first) for reason, (count, first) in self.found.items()]
+
+
+class _Gone(Exception):
+    """What is damaged goes on to the end of the file."""
+
+
+@dataclass(frozen=True)
+class _Closed:
+    """Where in the file something was looked for: from `since` to `end`. found: where it begins, and its bracket."""
+
+    end: int
+    since: int
+    found: tuple[int, int] | None
+
+
+def event_behind(sight: Window | Piece, start: int, end: int) -> int | None:
+    """Where the first event in data[start:end] begins that is whole."""
+    for at in seeming(sight.data, start, end):
+        if is_event(sight.data, at, sight.place, sight.no_events, at_end=sight.at_end, longest=PLAUSIBLE_BYTES):
+            return at
+    return None
+
+
+def passed_over(piece: Piece, damaged: int, losses: Losses) -> int | None:
+    """Where the next event begins behind a damaged one, which is noted; None where that is not told within a piece, and
+    `Documents` has to see what follows. It finds the same one."""
+    data, start = piece.data, damaged + 1
+    found = event_behind(piece, start, min(len(data), start + SOON))
+    if found is None or not (piece.at_end or found + PLAUSIBLE_BYTES <= len(data)):
+        return None
+    if piece.place + found in piece.hopeless.damaged:
+        return None
+    if any(_CLOSE.match(data, ending.start()) for ending in _ENDING.finditer(data, start, found)):
+        return None
+    losses.note(DAMAGED, piece.place + damaged, bytes(data[damaged : damaged + 4 * SHOWN]))
+    return found
+
+
+class Documents:
+    """Goes through the documents of a file, and has what stands in their lists of events taken in."""
+
+    def __init__(self, window: Window, block: Block) -> None:
+        self._window = window
+        self._block = block
+        self._top: dict[str, Any] = {}
+        self._shifts: list[tuple[int, int]] = []
+        self._losses = Losses()
+        self._closed = _Closed(-1, -1, None)
+
+    def read(self) -> TraceEvents:
+        """Go through all of the file."""
+        window = self._window
+        try:
+            while self._blank(_BLANK):
+                self._document()
+        except EOFError:
+            self._losses.note(CUT_OFF, window.place + window.length)
+        except _Gone:
+            self._losses.note(CUT_OFF, window.place + window.length)
+        return self._block.finish(self._shifts, self._top, self._losses)
+
+    def _blank(self, what: re.Pattern[bytes]) -> bool:
+        """Go to what is not blank; False where there is nothing more."""
+        window = self._window
+        while True:
+            found = what.match(window.data, window.at)
+            assert found is not None
+            window.at = found.end()
+            if window.at < len(window.data):
+                return True
+            if not window.more():
+                return False
+
+    def _sign(self) -> bytes:
+        """The next byte that is neither blank nor a comma. Raises EOFError."""
+        if not self._blank(BETWEEN):
+            raise EOFError
+        return bytes(self._window.data[self._window.at : self._window.at + 1])
+
+    def _value(self, longest: int = LONGEST_EVENT) -> tuple[int, int, bool]:
+        """(start, end, whether it is bent) of the next value in the data. Raises Damaged, EOFError."""
+        window = self._window
+        while True:
+            try:
+                found = window.value(window.at, longest)
+            except More:
+                if not window.much_more():
+                    raise EOFError from None
+            else:
+                window.at = found.end
+                return found.start, found.end, found.bent
+
+    def _note(self, reason: str, at: int) -> None:
+        """Note what is lost at `at` in the data, which may come to lie elsewhere."""
+        window = self._window
+        gone = window.at - at
+        window.at = at
+        while len(window.data) - window.at < 4 * SHOWN and window.more():
+            pass
+        at, window.at = window.at, window.at + gone
+        self._losses.note(reason, window.place + at, bytes(window.data[at : at + 4 * SHOWN]))
+
+    def _document(self) -> None:
+        window = self._window
+        start = bytes(window.data[window.at : window.at + 1])
+        if start == b"[":
+            window.at += 1
+            self._events()
+        elif start == b"{":
+            window.at += 1
+            rows, top = len(self._block), dict[str, Any]()
+            try:
+                self._object(top)
+            finally:
+                self._keep(top, rows)
+        else:
+            self._note(NO_DOCUMENT, window.at)
+            if self._found(_DOCUMENT):
+                window.at -= 1
+
+    def _object(self, top: dict[str, Any]) -> None:
+        window = self._window
+        while (sign := self._sign()) != b"}":
+            try:
+                if sign != b'"':
+                    raise Damaged([])
+                start, end, bent = self._value(LONGEST_BYTES)
+                key = bytes(window.data[start:end])
+                key = (straightened(key, 0, len(key))[0] if bent else key)[1:-1]
+                if self._sign() != b":":
+                    raise Damaged([])
+                window.at += 1
+                sign = self._sign()
+                if key == EVENTS and sign == b"[":
+                    window.at += 1
+                    self._events()
+                    continue
+                start, end, bent = self._value(LONGEST_BYTES)
+            except Damaged:
+                self._note(DAMAGED, window.at)
+                if not self._found(_LIST):
+                    return
+                self._events()
+                continue
+            if key == EVENTS:
+                self._note(NO_EVENTS, start)
+            else:
+                self._beside(shown(key), bytes(window.data[start:end]), bent, window.place + start, top)
+        window.at += 1
+
+    def _beside(self, key: str, raw: bytes, bent: bool, place: int, top: dict[str, Any]) -> None:
+        """Keep a value that stands beside the events."""
+        if bent:
+            raw, lost = straightened(raw, 0, len(raw))
+            if lost:
+                self._losses.note(NO_VALUE, place, raw, lost)
+        try:
+            top[key] = json.loads(shown_json(raw))
+        except (ValueError, RecursionError):
+            # A number of many thousand digits, or nesting beyond what Python follows.
+            self._losses.note(NO_VALUE, place, raw)
+
+    def _found(self, what: re.Pattern[bytes]) -> bool:
+        """Go behind the next place that looks so, else to the end."""
+        window = self._window
+        while (found := what.search(window.data, window.at)) is None:
+            window.at = max(window.at, len(window.data) - 64)
+            if not window.more():
+                window.at = len(window.data)
+                return False
+        window.at = found.end()
+        return True
+
+    def _keep(self, top: dict[str, Any], rows: int) -> None:
+        """Keep what stands beside the events of a document that began at event `rows`."""
+        if not self._top:
+            self._top = top
+            return
+        base, first = top.get("baseTimeNanoseconds"), self._top.get("baseTimeNanoseconds")
+        if isinstance(base, int) and isinstance(first, int) and abs(base - first) < 2**62:
+            self._shifts += [(rows, base - first), (len(self._block), 0)]
+            del top["baseTimeNanoseconds"]
+        for key, one in top.items():
+            if self._top.setdefault(key, one) != one:
+                self._losses.note(OTHER_VALUE, self._window.place + self._window.at, key.encode())
+
+    def _events(self) -> None:
+        """Go through a list of events, from behind its bracket to behind the other one."""
+        window = self._window
+        while (sign := self._sign()) != b"]":
+            at = window.place + window.at
+            if sign == b"{":
+                if at not in window.hopeless.damaged:
+                    self._block.take(window, self._losses)
+                    if self._sign() != b"{" or window.place + window.at != at:
+                        continue
+                self._odd_event()
+                continue
+            try:
+                self._value()
+            except Damaged:
+                self._skip()
+            except EOFError:
+                self._unended()
+            else:
+                self._note(NO_EVENT, at - window.place)
+        window.at += 1
+
+    def _odd_event(self) -> None:
+        """Go on where the block reader did not: read on, or pass over what is damaged. Raises EOFError, _Gone."""
+        window = self._window
+        if window.place + window.at not in window.hopeless.damaged:
+            if window.much_more():
+                return
+            self._unended()
+            return
+        self._skip()
+
+    def _unended(self) -> None:
+        """At something that has no end: either it is cut off, or a whole event stands behind something damaged."""
+        if self._next_event(self._window.at + 1) is None:
+            raise EOFError
+        self._skip()
+
+    def _skip(self) -> None:
+        """Note something damaged and go to the next event, or the end of the list. Raises _Gone."""
+        window = self._window
+        self._note(DAMAGED, window.at)
+        window.at += 1
+        while True:
+            found = self._next_event(window.at)
+            # Whatever is in sight by chance, the same event is found.
+            if found is not None and found + PLAUSIBLE_BYTES <= len(window.data):
+                break
+            if found is None:
+                window.at = max(window.at, len(window.data) - 2 * PLAUSIBLE_BYTES)
+            if not window.more():
+                break
+        if found is None:
+            raise _Gone
+        window.at = found
+
+    def _next_event(self, start: int) -> int | None:
+        """Where the next event starts that is whole, or the list ends."""
+        window = self._window
+        close = self._close(start)
+        end = len(window.data) if close is None else close
+        found = event_behind(window, start, end)
+        return close if found is None else found
+
+    def _close(self, start: int) -> int | None:
+        """Where the list ends behind `start`, as far as can be told."""
+        window, known = self._window, self._closed
+        end, at = window.place + len(window.data), window.place + start
+        if known.end != end or at < known.since or (known.found is not None and known.found[0] < at):
+            found = _CLOSE.search(window.data, start)
+            place = window.place
+            known = _Closed(end, at, None if found is None else (place + found.start(), place + found.start(1)))
+            self._closed = known
+        return None if known.found is None else known.found[1] - window.place

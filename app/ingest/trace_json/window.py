@@ -1,0 +1,242 @@
+"""A part of a file at a time, for whoever goes through trace events: read ahead by a thread, in UTF-8."""
+
+import codecs
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from ..trace.events import Array
+from .grammar import Hopeless, Value, is_event, seeming
+from .sniff import encoding_of
+
+PIECE_BYTES = 4 << 20
+ROOM_BYTES = 1 << 20
+"""Before what is read, for what is left of the piece before."""
+AHEAD = 2
+TRIES = 50
+NEAR = 16 << 10
+"""At how many places an event is looked for where a piece may end, and how far each of them is followed."""
+LONGEST_EVENT = 16 << 20
+"""An event that is longer is none."""
+LONGEST_BYTES = 64 << 20
+"""So much is brought into sight to find where an event begins, or for what stands beside the events."""
+PAD = 128
+"""Zeros behind what is read, for whoever looks at many bytes at once."""
+NEAR_BYTES = 4 << 10, 64 << 10, 1 << 20
+"""How far from its end a piece is looked at for the beginning of an event, before all of it is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A part of a file: array[start:stop]. Up to `end` it goes on as the file does. place: of array[0] in the file.
+
+    at_end: whether the file ends at `end`. hopeless: where in the file no value is to be looked for; no_events: nor an
+    event behind something damaged.
+    """
+
+    array: Array
+    start: int
+    stop: int
+    end: int
+    place: int
+    at_end: bool
+    hopeless: Hopeless
+    no_events: Hopeless
+
+    @property
+    def data(self) -> memoryview:
+        """The text, and what follows on it."""
+        return self.array.data[: self.end]
+
+    def value(self, start: int) -> Value:
+        """See `Window`."""
+        return self.hopeless.value(self.data, start, self.place, at_end=self.at_end, longest=LONGEST_EVENT)
+
+
+@contextmanager
+def window_on(stream: BinaryIO, piece_bytes: int = PIECE_BYTES) -> Iterator["Window"]:
+    """A window on a stream of text in whatever Unicode."""
+    with ThreadPoolExecutor(1, "perfloom-ahead") as pool:
+        window = Window(stream, piece_bytes, pool)
+        try:
+            yield window
+        finally:
+            window.stop()
+
+
+class Window:
+    """What is in sight of a file.
+
+    data: the text, of which data[at:] is still to be gone through. place: of data[0] in the file, in UTF-8 and without
+    a mark at its beginning. hopeless: where values were begun for nothing; no_events: events, behind what is damaged.
+    """
+
+    def __init__(self, stream: BinaryIO, piece_bytes: int, pool: ThreadPoolExecutor) -> None:
+        self._stream = stream
+        self._piece_bytes = piece_bytes
+        self._pool = pool
+        self._decoder: Any = None
+        self._begun = False
+        self._coming: deque[Future[tuple[Array, int, int]]] = deque()
+        self._ended = False
+        self._boundary_before: tuple[int, int | None] = (-1, None)
+        self.hopeless, self.no_events = Hopeless(), Hopeless()
+        self.at = 0
+        self.place = 0
+        self._show(np.zeros(PAD, np.uint8), 0)
+        for _ in range(AHEAD):
+            self._ask()
+
+    @property
+    def length(self) -> int:
+        """How long `data` is, without what ends the last word of the file."""
+        return self._end - self._ended
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the file ends with `data`."""
+        return self._ended
+
+    def value(self, start: int, longest: int = LONGEST_EVENT) -> Value:
+        """The value that begins at `start` of `data`. Raises Damaged, More."""
+        return self.hopeless.value(self.data, start, self.place, at_end=self._ended, longest=longest)
+
+    def _show(self, array: Array, end: int) -> None:
+        self._array, self._end = array, end
+        array[end : end + PAD] = 0
+        self.data = array.data[:end]
+
+    def _ask(self) -> None:
+        self._coming.append(self._pool.submit(self._filled))
+
+    def stop(self) -> None:
+        """Read no further."""
+        for future in self._coming:
+            future.cancel()
+
+    def _filled(self) -> tuple[Array, int, int]:
+        """(an array, where what was read begins in it, where it ends); nothing at the end of the file."""
+        array = np.empty(ROOM_BYTES + self._piece_bytes + PAD, np.uint8)
+        begin = ROOM_BYTES
+        end = begin + _read(self._stream, array.data[begin : begin + self._piece_bytes])
+        if not self._begun:
+            self._begun = True
+            encoding, mark = encoding_of(bytes(array[begin : begin + 4]) if end >= begin + 4 else b"")
+            begin += mark
+            if encoding is not None:
+                self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+        if self._decoder is not None:
+            last = end < ROOM_BYTES + self._piece_bytes
+            text = self._decoder.decode(array.data[begin:end], final=last).encode()
+            array = np.empty(ROOM_BYTES + len(text) + PAD, np.uint8)
+            begin, end = ROOM_BYTES, ROOM_BYTES + len(text)
+            array[begin:end] = np.frombuffer(text, np.uint8)
+        return array, begin, end
+
+    def more(self) -> bool:
+        """Bring more into sight; False at the end of the file. What was gone through is let go."""
+        if self._ended:
+            return False
+        array, begin, end = self._coming.popleft().result()
+        if end == begin:
+            # A word at the very end could else go on.
+            array[end] = ord("\n")
+            self._ended, end = True, end + 1
+        else:
+            self._ask()
+        rest = self._array[self.at : self._end]
+        if len(rest) > begin:
+            read, array = array[begin:end], np.empty(len(rest) + end - begin + PAD, np.uint8)
+            begin, end = len(rest), len(rest) + len(read)
+            array[begin:end] = read
+        start = begin - len(rest)
+        array[start:begin] = rest
+        self.place += self.at - start
+        self.at = start
+        self._show(array, end)
+        return True
+
+    def much_more(self) -> bool:
+        """Bring as much again into sight, so that going through all of it anew is worth it; False at the end of the
+        file."""
+        wanted = 2 * (self._end - self.at)
+        some = False
+        while self._end - self.at < wanted and self.more():
+            some = True
+        return some
+
+    def cut(self) -> Piece | None:
+        """A piece that ends where an event seems to begin, or the rest; None where nothing is left. It is gone through
+        then."""
+        if self._end - self.at < self._piece_bytes // 2:
+            self.more()
+        while (stop := self._boundary()) is None and self._end - self.at < LONGEST_BYTES and self.more():
+            pass
+        stop = self._end if stop is None else stop
+        if self.at == self._end:
+            return None
+        facts = (self._ended, self.hopeless, self.no_events)
+        piece = Piece(self._array, self.at, stop, self._end, self.place, *facts)
+        self.at = stop
+        return piece
+
+    def _boundary(self) -> int | None:
+        """Where the last event in sight seems to begin of those that are whole, and not too far away."""
+        if self._ended and self._end - self.at < 2 * self._piece_bytes:
+            return None
+        size = self._piece_bytes
+        high = min(self._end, ((self.place + self.at) // size + 2) * size - self.place)
+        known, found = self._boundary_before
+        if known != self.place + high or (found is not None and found <= self.place + self.at):
+            found = self._last_event(high)
+            self._boundary_before = self.place + high, None if found is None else self.place + found
+            return found
+        return None if found is None else found - self.place
+
+    def _last_event(self, high: int) -> int | None:
+        """Where the last event before `high` begins, if that is found soon."""
+        for near in (*NEAR_BYTES, high):
+            places = deque(seeming(self.data, max(high - near, self.at + 1), high), TRIES)
+            for place in reversed(places):
+                if is_event(self.data, place, self.place, Hopeless(), at_end=self._ended, longest=NEAR):
+                    return place
+            if len(places) == TRIES:
+                break
+        return None
+
+    def put_back(self, stopped: int, pieces: list[Piece]) -> None:
+        """Bring back into sight what is in the first of some pieces from `stopped` on, and all of the others."""
+        first = pieces[0]
+        if len(pieces) == 1 and first.array is self._array:
+            self.at = stopped
+            return
+        parts = [first.array[stopped : first.stop]] + [one.array[one.start : one.stop] for one in pieces[1:]]
+        parts.append(self._array[self.at : self._end])
+        # An event may have gone on behind the end of its piece.
+        text = np.concatenate(parts)[max(0, stopped - first.stop) :]
+        self.place = first.place + stopped
+        self.at = 0
+        array = np.empty(len(text) + PAD, np.uint8)
+        array[: len(text)] = text
+        self._show(array, len(text))
+
+
+def _read(stream: Any, target: memoryview) -> int:
+    """How many bytes were read, fewer than fit only at the end."""
+    done = 0
+    while done < len(target):
+        if hasattr(stream, "readinto"):
+            count = stream.readinto(target[done:])
+        else:
+            data = stream.read(len(target) - done)
+            count = len(data)
+            target[done : done + count] = data
+        if not count:
+            break
+        done += count
+    return done

@@ -1,0 +1,339 @@
+"""Sampled JavaScript: profiles of V8, in files of their own (.cpuprofile of Node and of Chrome's developer tools) and
+in traces of Chrome (`Profile` and `ProfileChunk`); and samples beside the events of a trace (`samples` with
+`stackFrames`, of Google's "Trace Event Format").
+
+Of V8 a sample holds until the next, as the developer tools have it; the last one until the profile ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+
+from ..domain.builder import ProfileBuilder
+from ..domain.tables import NO_ID, FrameKind
+
+if TYPE_CHECKING:
+    from .trace.events import TraceEvents
+
+Array = np.ndarray[Any, Any]
+EVENT = "sampled JavaScript"
+IDLE = "idle"
+"""The event of samples in which nothing ran: it would else be most of what a server does."""
+FARTHEST_NS = 1 << 60
+BAD_NODE = "node of a profile of V8 that is none"
+BAD_SAMPLE = "sample of a profile whose stack or time is not known"
+NO_PROFILE = "part of a profile of V8 that cannot be read"
+SECOND = "second profile of a thread over the same time"
+_CATEGORY = "cpu_profiler"
+
+
+@dataclass
+class Sampled:
+    """What was sampled of one thread. frames: of each node (function, file, line from 1 or None). parent: the place of
+    each node's caller, NO_ID below the root. Of each sample: when (ns), at which node, how much of what."""
+
+    pid: int | None = None
+    tid: int | None = None
+    thread: str = ""
+    frames: list[tuple[str, str, int | None]] = field(default_factory=list)
+    parent: list[int] = field(default_factory=list)
+    time_ns: list[int] = field(default_factory=list)
+    node: list[int] = field(default_factory=list)
+    weight: list[int] = field(default_factory=list)
+    event: list[tuple[str, str]] = field(default_factory=list)
+    lost: list[tuple[str, str]] = field(default_factory=list)
+
+    def span(self) -> tuple[int, int]:
+        """When the first sample was, and when the last was over."""
+        lasts = [w if unit == "ns" else 0 for w, (_, unit) in zip(self.weight, self.event, strict=True)]
+        return min(self.time_ns), max(t + w for t, w in zip(self.time_ns, lasts, strict=True))
+
+
+def incomplete(many: Sequence[Sampled]) -> tuple[str, ...]:
+    """Why what was sampled is not complete, a sentence for each sort of loss. A second profile of the same thread is
+    no reason: its time counts already."""
+    lost = [each for sampled in many for each in sampled.lost if each[0] != SECOND]
+    counts, first = Counter(reason for reason, _ in lost), dict(reversed(lost))
+    return tuple(
+        f"{reason.capitalize()}: {count:,}, the first of which is {first[reason]}." for reason, count in counts.items()
+    )
+
+
+def add(many: Sequence[Sampled], builder: ProfileBuilder, zero: int) -> None:
+    """Add what was sampled to a profile whose zero is at `zero` ns."""
+    for sampled in many:
+        for reason, example in sampled.lost:
+            builder.lost(reason, example)
+        if not sampled.time_ns:
+            continue
+        known = builder.threads_of("thread").get(sampled.tid) if sampled.tid is not None else None
+        thread = builder.thread(pid=sampled.pid, tid=sampled.tid) if known is None else known
+        if sampled.thread and known is None:
+            builder.named(thread, 0, sampled.thread)
+        frames = [
+            builder.frame(builder.function(name, "", file or None), kind=FrameKind.USER, line=line)
+            for name, file, line in sampled.frames
+        ]
+        first = builder.stacks(np.array(sampled.parent, np.int64), np.array(frames, np.int64)) if frames else 0
+        events = [builder.event(name, unit) for name, unit in sampled.event]
+        node = np.array(sampled.node, np.int64)
+        count = len(node)
+        builder.samples(
+            np.array(sampled.time_ns, np.int64) - zero,
+            np.full(count, thread, np.int64),
+            np.full(count, NO_ID, np.int64),
+            np.array(events, np.int64),
+            np.where(node < 0, 0, node + first),
+            np.array(sampled.weight, np.int64),
+        )
+
+
+class V8Parts:
+    """Puts the parts of one profile of V8 together: a file is one part, a trace has many."""
+
+    def __init__(self) -> None:
+        self._found = Sampled()
+        self._place: dict[int, int] = {}
+        self._now_us = 0
+        self._end_us = 0
+        self._ids: list[int | None] = []
+        self._times: list[int] = []
+        self._children: dict[int, int] = {}
+
+    def take(self, data: Mapping[str, Any]) -> None:
+        """Take in `args.data` of an event."""
+        for word in ("startTime", "endTime"):
+            if (value := _whole(data.get(word))) is not None and abs(value) <= FARTHEST_NS // 1000:
+                if word == "startTime":
+                    self._now_us = value
+                else:
+                    self._end_us = value
+        profile = data.get("cpuProfile")
+        if not isinstance(profile, dict):
+            return
+        for node in _list(profile.get("nodes")):
+            self._node(node)
+        samples, deltas = _list(profile.get("samples")), _list(data.get("timeDeltas") or profile.get("timeDeltas"))
+        if len(samples) != len(deltas):
+            self._found.lost.append((NO_PROFILE, f"{len(samples):,} samples with {len(deltas):,} times"))
+        for at, delta in enumerate(deltas):
+            self._sample(samples[at] if at < len(samples) else None, delta, at < len(samples))
+        if len(samples) > len(deltas):
+            # How long the last sample with a time was is not known.
+            self._at(None)
+
+    def _sample(self, id: Any, delta: Any, given: bool) -> None:
+        """Take in a time and the sample at it; not given: the sample is missing, and lost already."""
+        step = _whole(delta)
+        fits = step is not None and abs(self._now_us + step) <= FARTHEST_NS // 1000
+        if given and (not fits or not isinstance(id, int)):
+            self._found.lost.append((BAD_SAMPLE, f"{id!r} after {delta!r} µs"[:100]))
+        if step is not None and fits:
+            self._now_us += step
+            self._at(id if isinstance(id, int) else None)
+
+    def _at(self, id: int | None) -> None:
+        """Node `id` was sampled now; None: the sample before is over, and what came then is not known."""
+        self._ids.append(id)
+        self._times.append(self._now_us * 1000)
+
+    def _node(self, node: Any) -> None:
+        frame = node.get("callFrame") if isinstance(node, dict) else None
+        id = node.get("id") if isinstance(node, dict) else None
+        if not isinstance(frame, dict) or not isinstance(id, int) or id in self._place:
+            self._found.lost.append((BAD_NODE, str(node)[:100]))
+            return
+        parent = node.get("parent")
+        # A node that names itself, or one that comes later, would close a cycle.
+        above = self._place.get(parent, NO_ID) if isinstance(parent, int) else NO_ID
+        if above == NO_ID and parent is not None:
+            self._found.lost.append((BAD_NODE, f"node {id} names node {parent}, which does not stand before it"[:100]))
+        place = self._place[id] = len(self._found.frames)
+        line, name = _whole(frame.get("lineNumber")), frame.get("functionName")
+        # Lines count from 0 here.
+        at = line + 1 if line is not None and 0 <= line < 1 << 31 else None
+        self._found.frames.append((str(name or "(anonymous)"), str(frame.get("url") or ""), at))
+        self._found.parent.append(above)
+        for child in _list(node.get("children")):
+            # In a file a node names those below it, which come later.
+            if isinstance(child, int) and self._children.setdefault(child, place) != place:
+                self._found.lost.append((BAD_NODE, f"node {child} is below two others, of which {id} is the second"))
+
+    def finish(self) -> Sampled:
+        """The samples in order of time, each until the next."""
+        found = self._found
+        for id, place in self._place.items():
+            above = self._children.get(id, NO_ID)
+            if above >= place:
+                found.lost.append((BAD_NODE, f"node {id} stands before what called it"))
+            elif found.parent[place] == NO_ID and above < place:
+                found.parent[place] = above
+        # The root stands for the thread.
+        root = next((at for at, (name, _, _) in enumerate(found.frames) if name == "(root)"), NO_ID)
+        if root == 0:
+            del found.frames[0], found.parent[0]
+            found.parent = [above - 1 if above > 0 else NO_ID for above in found.parent]
+            self._place = {id: place - 1 for id, place in self._place.items()}
+        order = sorted(range(len(self._times)), key=self._times.__getitem__)
+        times = [self._times[at] for at in order]
+        ends = times[1:] + [max(self._end_us * 1000, last) for last in times[-1:]]
+        for at, until in zip(order, ends, strict=True):
+            known = self._ids[at]
+            if known is None:
+                continue
+            node = self._place.get(known)
+            if node is None:
+                found.lost.append((BAD_SAMPLE, f"node {known} is not there"))
+                continue
+            idle = node >= 0 and found.frames[node][0] == "(idle)"
+            found.time_ns.append(self._times[at])
+            found.node.append(node)
+            found.weight.append(until - self._times[at])
+            found.event.append((IDLE if idle else EVENT, "ns"))
+        return found
+
+
+def of_trace(events: TraceEvents) -> tuple[TraceEvents, list[Sampled]]:
+    """The events of a trace without those that are parts of profiles, and what was sampled."""
+    profiles: dict[tuple[int, int], V8Parts] = {}
+    threads: dict[tuple[int, int], tuple[int, int]] = {}
+    names = {events.texts.index(name): name for name in ("Profile", "ProfileChunk") if name in events.texts}
+    wanted = np.flatnonzero(np.isin(events.name, list(names)) & (events.phase == ord("P")))
+    phase = events.phase.copy()
+    for row in wanted.tolist():
+        if _CATEGORY not in (events.texts[events.category[row]] if events.category[row] >= 0 else ""):
+            continue
+        key = (int(events.process[row]), int(events.id[row]))
+        parts = profiles.setdefault(key, V8Parts())
+        # As what tells nothing more.
+        phase[row] = ord("M")
+        if names[int(events.name[row])] == "Profile":
+            # Its parts come from the thread that samples.
+            threads[key] = (int(events.process[row]), int(events.thread[row]))
+        try:
+            data = orjson.loads(events.texts[events.arguments[row]]).get("data") if events.arguments[row] >= 0 else {}
+        except ValueError:
+            data = None
+        parts.take(data if isinstance(data, dict) else {"cpuProfile": {"nodes": [None]}})
+    found = []
+    for key, parts in profiles.items():
+        sampled = parts.finish()
+        process, thread = threads.get(key, (key[0], -1))
+        sampled.pid, sampled.tid = (_whole_text(events.texts[at]) if at >= 0 else None for at in (process, thread))
+        found.append(sampled)
+    found = _once(found)
+    top = dict(events.top)
+    found += _beside(top)
+    _name_threads(events, found)
+    return replace(events, phase=phase, top=top), [one for one in found if one.time_ns or one.lost]
+
+
+def _once(found: Sequence[Sampled]) -> list[Sampled]:
+    """Of profiles that sampled one thread at the same time the one that did most, so that nothing counts twice."""
+    kept: list[Sampled] = []
+    for sampled in sorted(found, key=lambda one: -len(one.time_ns)):
+        if sampled.time_ns:
+            begin, end = sampled.span()
+            same = (one for one in kept if one.time_ns and (one.pid, one.tid) == (sampled.pid, sampled.tid))
+            if any(one.span()[0] < end and begin < one.span()[1] for one in same):
+                kept.append(Sampled(lost=[(SECOND, f"{len(sampled.time_ns):,} samples of thread {sampled.tid}")]))
+                continue
+        kept.append(sampled)
+    return kept
+
+
+def _beside(top: dict[str, Any]) -> list[Sampled]:
+    """What `samples` and `stackFrames` beside the events tell, by thread; taken out of what stands there."""
+    if not isinstance(top.get("samples"), list) or not isinstance(top.get("stackFrames"), dict):
+        return []
+    samples, told = top.pop("samples"), top.pop("stackFrames")
+    by_thread: dict[int | None, tuple[Sampled, Callable[[Any], int | None]]] = {}
+    for sample in samples:
+        if not isinstance(sample, dict):
+            sample = {}
+        tid = _whole(sample.get("tid"))
+        if tid not in by_thread:
+            sampled = Sampled(tid=tid, pid=_whole(sample.get("pid")))
+            by_thread[tid] = sampled, _Frames(told, sampled).place
+        sampled, place = by_thread[tid]
+        ts: Any = sample.get("ts")
+        weight = _whole(sample.get("weight", 1))
+        time_ns = round(ts * 1000) if _whole(ts) is not None and abs(ts) < FARTHEST_NS // 1000 else None
+        node = place(sample.get("sf")) if "sf" in sample else NO_ID
+        if time_ns is None or weight is None or not 0 <= weight < 1 << 40 or node is None:
+            sampled.lost.append((BAD_SAMPLE, str(sample)[:100]))
+            continue
+        sampled.time_ns.append(time_ns)
+        sampled.node.append(node)
+        sampled.weight.append(weight)
+        sampled.event.append((str(sample.get("name") or "samples")[:200], "count"))
+    return [sampled for sampled, _ in by_thread.values()]
+
+
+class _Frames:
+    """Frames that name the one that called them, by what they are called in the file."""
+
+    def __init__(self, told: Mapping[str, Any], sampled: Sampled) -> None:
+        self._told, self._sampled = told, sampled
+        self._place: dict[str, int] = {}
+
+    def place(self, name: Any) -> int | None:
+        """The node of a frame; None where it, or one that it names, is not there."""
+        todo: list[str] = []
+        above, at = NO_ID, str(name)
+        while at not in self._place:
+            frame = self._told.get(at)
+            if not isinstance(frame, dict) or at in todo[-1000:] or len(todo) > 10_000:
+                return None
+            todo.append(at)
+            if frame.get("parent") is None:
+                break
+            at = str(frame["parent"])
+        else:
+            above = self._place[at]
+        for one in reversed(todo):
+            frame = self._told[one]
+            self._sampled.frames.append(
+                (str(frame.get("name") or "(anonymous)"), str(frame.get("category") or ""), None)
+            )
+            self._sampled.parent.append(above)
+            above = self._place[one] = len(self._sampled.frames) - 1
+        return above
+
+
+def _name_threads(events: TraceEvents, found: Sequence[Sampled]) -> None:
+    """Give threads the names that metadata tells."""
+    if "thread_name" not in events.texts or not found:
+        return
+    rows = np.flatnonzero((events.name == events.texts.index("thread_name")) & (events.phase == ord("M")))
+    for row in rows.tolist():
+        tid = _whole_text(events.texts[events.thread[row]]) if events.thread[row] >= 0 else None
+        if events.arguments[row] >= 0:
+            try:
+                told = orjson.loads(events.texts[events.arguments[row]]).get("name")
+            except ValueError:
+                continue
+            for sampled in found:
+                if sampled.tid == tid and isinstance(told, str):
+                    sampled.thread = told
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) > FARTHEST_NS:
+        return None
+    return round(value)
+
+
+def _whole_text(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"-?\d{1,15}", text, re.ASCII) else None

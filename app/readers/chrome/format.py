@@ -1,0 +1,3 @@
+"""What the format is called."""
+
+FORMAT = "chrome-trace"

@@ -1,0 +1,16 @@
+"""What the format is called, how it is recognized, and what may be lost of it."""
+
+import re
+
+FORMAT = "ftrace"
+LINE = re.compile(
+    rb" *+(?!:-1 )(.{0,40}?)-(\d{1,10}) ++(?:\( *+(\d+|-+)\) ++)?\[(\d{1,5})\] ++(?:([^\s\d:]\S{3,7}) +)?"
+    rb"(\d{1,12})\.(\d{1,9}): +(.*)"
+)
+"""Task, thread, process, CPU, flags, seconds, their fraction, and what happened. perf writes :-1 of what has ended."""
+GRAPH = re.compile(
+    rb" *+(?:(\d{1,12})\.(\d{1,9}) ++\| ++)?(\d{1,5})\) ++(?:(.{0,40}?)-(\d{1,10}) ++\| ++)?(?:[^|\s]{1,5} ++\| ++)?"
+    rb"(?:[+!#*@$]? *+([\d.]+) us ++)?\| ( *)(.*)"
+)
+"""Time, CPU, task, thread, duration, indent, and the call, of a line of the tracer of calls."""
+NO_LINE = "line that is none of such a trace"

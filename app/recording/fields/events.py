@@ -1,0 +1,123 @@
+"""Events as a person writes them for `perf -e`, and the search in what a host offers."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ...domain.errors import InvalidRequest
+from ...domain.facts import PerfEvent
+from ..recorders.events import items
+
+GROUPS = ("hardware", "cache", "software", "tracepoint", "raw")
+"""The groups that a page shows first, in this order; perf's other ones follow by name."""
+_PLACEHOLDER = re.compile(r"rN+|.*(<\w+>|t1=v1|\[,|\[/).*")
+"""What `perf list` writes where a number or a term is to be put in: rNNN, cpu/t1=v1[,t2=v2]/, mem:<addr>[/len]."""
+_UNPAIRED = {
+    "}": "“{}” closes a group that was not opened: add a {{.",
+    "/": "“{}” has one / too few or too many: an event of a PMU is written pmu/terms/.",
+    "{": "“{}” opens a group of events that is never closed: add a }}.",
+}
+PAGE = 60
+"""Rows of one page of search results."""
+
+
+def split_events(text: str) -> tuple[str, ...]:
+    """The events of a text: one a line, or several with commas as `perf -e` takes them.
+
+    A comma inside `pmu/…/` or `{…}` belongs to the event. Raises InvalidRequest where such a pair stays open.
+    """
+    return tuple(event for line in text.splitlines() for event in _split_line(line))
+
+
+def one_by_one(events: Iterable[str]) -> tuple[str, ...]:
+    """Events of a list, of which each may hold several with commas, as after `-e` of perf. What cannot be split stays
+    as it is; see `event_problem`."""
+    found: list[str] = []
+    for event in events:
+        try:
+            found += items(event) or [event]
+        except ValueError:
+            found.append(event)
+    return tuple(found)
+
+
+def _split_line(line: str) -> list[str]:
+    try:
+        return items(line)
+    except ValueError as error:
+        sign, text = error.args
+        raise InvalidRequest(_UNPAIRED[sign].format(text)) from None
+
+
+def event_problem(event: str) -> str | None:
+    """What is wrong with the text of one event, or None. Whether a host knows it is for the preflight to say."""
+    if not event.strip():
+        return "One of the events has no name. Write its name, or remove it from the list."
+    if event.startswith("-"):
+        return f"“{event}” starts with a hyphen, as an option does. Write the event's name alone."
+    if _PLACEHOLDER.fullmatch(event):
+        return f"“{event}” is a pattern. Put numbers in, as in r01c4, cpu/event=0x3c,umask=1/ or mem:0x1000:rw."
+    if not event.isprintable() or any(character.isspace() for character in event):
+        return f"“{event}” holds a blank or a control character. Write one event a line, without blanks."
+    try:
+        parts = split_events(event)
+    except InvalidRequest as error:
+        return error.message
+    return None if parts == (event,) else f"“{event}” is more than one event. Give them one by one."
+
+
+@dataclass(frozen=True)
+class EventMatches:
+    """One page of search results. total: of this group or of all; groups: (name, matches) of all groups."""
+
+    rows: tuple[PerfEvent, ...]
+    total: int
+    groups: tuple[tuple[str, int], ...]
+    offset: int = 0
+
+    @property
+    def next_offset(self) -> int | None:
+        """Where the next page starts."""
+        after = self.offset + len(self.rows)
+        return after if after < self.total else None
+
+
+@dataclass(frozen=True)
+class EventIndex:
+    """A host's events made ready for searching: lower-case names and texts, in the order they are shown."""
+
+    events: tuple[PerfEvent, ...]
+    names: tuple[str, ...]
+    texts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, events: Iterable[PerfEvent]) -> "EventIndex":
+        """Groups in the order of GROUPS, and within a group as perf lists them."""
+        place = {group: number for number, group in enumerate(GROUPS)}
+        ordered = sorted(events, key=lambda event: (place.get(event.group, len(place)), event.group))
+        names = tuple(event.name.lower() for event in ordered)
+        texts = tuple(f"{event.name} {event.description}".lower() for event in ordered)
+        return cls(tuple(ordered), names, texts)
+
+    def search(self, query: str = "", group: str = "", offset: int = 0, limit: int = PAGE) -> EventMatches:
+        """Events that hold every word of the query in name or description: those whose name starts with the query
+        first, then those with all words in the name, then the others; without a query all of them.
+        """
+        words = query.lower().split()
+        found = [row for row, text in enumerate(self.texts) if all(word in text for word in words)]
+        groups = Counter(self.events[row].group for row in found)
+        if group:
+            found = [row for row in found if self.events[row].group == group]
+        if words:
+            found.sort(key=lambda row: self._rank(row, words))
+        chosen = tuple(self.events[row] for row in found[offset : offset + limit])
+        return EventMatches(chosen, len(found), tuple(groups.items()), offset)
+
+    def _rank(self, row: int, words: Sequence[str]) -> int:
+        name = self.names[row]
+        if name == words[0]:
+            return 0
+        if name.startswith(words[0]):
+            return 1
+        return 2 if all(word in name for word in words) else 3

@@ -1,0 +1,88 @@
+"""A job as JSON, from the API or a file: the words of JobSpec, each looked at before it is believed."""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from ...domain.errors import InvalidRequest
+from ...domain.jobs import LISTS, Batch, JobSpec, Mpi, MpiFlavour, PyTorch
+from ...domain.targets import Target
+from . import words
+from .check import check
+from .events import one_by_one
+from .job import Parsed
+from .relevance import HERE, field_of, normalised
+
+
+def from_json(data: object, targets: Mapping[str, Target] = HERE) -> Parsed:
+    """A spec that came as JSON: JobSpec's words, where `command` may be a command line too. Never raises."""
+    parsed = read_json(data)
+    if parsed.spec is None:
+        return parsed
+    errors = check(parsed.spec, targets)
+    if errors:
+        return Parsed(None, errors)
+    return Parsed(normalised(parsed.spec, targets.get(parsed.spec.target)), {}, parsed.hints)
+
+
+def read_json(data: object) -> Parsed:
+    """The same without a look at the values: whether the words are known, and lists of texts are such."""
+    if not isinstance(data, dict):
+        return Parsed(None, {"": "Send one JSON object with the words of a job."})
+    wrong = _unknown(data) or _no_lists(data)
+    if wrong:
+        return Parsed(None, wrong)
+    hints: tuple[str, ...] = ()
+    if isinstance(data.get("command"), str):
+        try:
+            split = words.split(data["command"])
+        except InvalidRequest as error:
+            return Parsed(None, {"command": error.message})
+        data, hints = data | {"command": list(split.argv)}, split.hints
+    try:
+        spec = JobSpec.from_json(data)
+        spec = replace(spec, events=one_by_one(spec.events))
+    except InvalidRequest as error:
+        return Parsed(None, {error.field or "": error.message})
+    return Parsed(spec, {}, {"command": hints} if hints else {})
+
+
+def _unknown(data: Mapping[Any, Any]) -> dict[str, str]:
+    """Words that no job has, and what is no object where one is wanted."""
+    found = _words(data, JobSpec, "A job")
+    if found:
+        return found
+    mpi, batch = data.get("mpi"), data.get("batch", {})
+    pytorch = data.get("pytorch", {})
+    for name, inner, kind in (("mpi", mpi, Mpi), ("batch", batch, Batch), ("pytorch", pytorch, PyTorch)):
+        if inner is None and name == "mpi":
+            continue
+        if not isinstance(inner, dict):
+            return {field_of(name): f"“{name}” is an object with words of its own."}
+        if wrong := _words(inner, kind, f"“{name}”"):
+            return {field_of(name): next(iter(wrong.values()))}
+    if mpi is not None and mpi.get("flavour") not in tuple(MpiFlavour):
+        return {"mpi": f"The flavour of MPI is one of {', '.join(MpiFlavour)}."}
+    return {}
+
+
+def _words(data: Mapping[Any, Any], kind: type[Any], what: str) -> dict[str, str]:
+    known = {each.name for each in fields(kind)}
+    unknown = sorted(str(key) for key in data if key not in known)
+    if not unknown:
+        return {}
+    return {unknown[0]: f"{what} has no word “{unknown[0][:60]}”. It has: {', '.join(sorted(known))}."}
+
+
+def _no_lists(data: Mapping[str, Any]) -> dict[str, str]:
+    """Lists of texts that are none."""
+    lists = [(name, data.get(name, [])) for name in LISTS]
+    for whole, names in (("mpi", ("arguments", "rank_arguments")), ("batch", ("arguments",))):
+        inner = data.get(whole) or {}
+        lists += [(f"{whole}.{name}", inner.get(name, [])) for name in names]
+    for name, value in lists:
+        if name == "command" and isinstance(value, str):
+            continue
+        if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
+            return {field_of(name): f"“{name}” is a list of texts."}
+    return {}

@@ -1,0 +1,74 @@
+"""The settings of a job as a file that people exchange: TOML or JSON, without secrets."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ...domain.errors import InvalidRequest
+from ...domain.jobs import Batch, JobSpec, Mpi, PyTorch
+from ...domain.targets import Target
+from . import exchange
+from .check import check
+from .job_json import read_json
+
+FORMATS = ("toml", "json")
+_SECRET_NAME = re.compile(
+    r"PASSW|PASSPHRASE|SECRET|CREDENTIAL|APIKEY|PRIVATE|COOKIE|PWD_|_PWD|TOKEN$|(^|_)(PASS|TOKENS?|KEYS?|AUTH)(_|$)",
+    re.IGNORECASE,
+)
+_SECRET_VALUE = re.compile(r"://[^/@\s:]*:[^/@\s]+@|-----BEGIN [A-Z ]*PRIVATE KEY", re.IGNORECASE)
+
+
+def secrets_in(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of variables that look as if they held a secret, by their name or value."""
+    return tuple(n for n, value in environment.items() if _SECRET_NAME.search(n) or _SECRET_VALUE.search(value))
+
+
+def to_file(spec: JobSpec, form: str, title: str = "") -> str:
+    """A spec as text: what differs from its default. form: of FORMATS. title: a comment, where the form has such.
+
+    Variables that look like secrets are left out, and named in a comment.
+    """
+    if form not in FORMATS:
+        raise InvalidRequest(f"Settings are written as {' or '.join(FORMATS)}, not as {form[:40]!r}.", "format")
+    left_out = secrets_in(spec.environment)
+    kept = {name: value for name, value in spec.environment.items() if name not in left_out}
+    data = _changed(replace(spec, environment=kept).to_json(), JobSpec().to_json())
+    if spec.mpi is not None:
+        changed = _changed(vars(spec.mpi), vars(Mpi(spec.mpi.flavour)))
+        data["mpi"] = {"flavour": str(spec.mpi.flavour), "ranks": spec.mpi.ranks} | changed
+    if spec.batch != Batch():
+        data["batch"] = _changed(vars(spec.batch), vars(Batch()))
+    if spec.pytorch != PyTorch():
+        data["pytorch"] = _changed(vars(spec.pytorch), vars(PyTorch()))
+    if form == "json":
+        return exchange.to_json(data)
+    heading = [f"Settings of a Perfloom job{': ' + _plain(title) if title else ''}."]
+    heading += ["Use it with: perfloom record --preset THIS-FILE, or under New job, Presets."]
+    if left_out:
+        heading.append(f"Left out, as they look like secrets: {', '.join(map(_plain, left_out))}.")
+    return exchange.to_toml(data, "\n".join(heading))
+
+
+def from_file(data: bytes | str) -> JobSpec:
+    """The spec in such a file; the command may be missing, and its target unknown here. Raises InvalidRequest."""
+    parsed = read_json(exchange.from_text(data))
+    spec = parsed.spec
+    errors = parsed.errors
+    if spec is not None:
+        # A target that is not known here may have whatever a job can ask for.
+        errors = check(spec, {spec.target: Target(spec.target, sudo=True)}, complete=False)
+    if spec is None or errors:
+        field, message = next(iter(errors.items()))
+        raise InvalidRequest(f"The file cannot be used as settings of a job. {message}", field or None)
+    return spec
+
+
+def _changed(values: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value != plain[name]}
+
+
+def _plain(text: str) -> str:
+    """Text that stays on the line of a comment."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)[:200]

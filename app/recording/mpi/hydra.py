@@ -1,0 +1,52 @@
+"""Hydra, the starter of MPICH and of Intel MPI."""
+
+from dataclasses import dataclass
+
+from ...domain.jobs import JobSpec, Mpi, MpiFlavour
+from ..plan.quoting import Shell
+from .base import HOSTFILE, Words, named
+
+LOCALHOST = '${pl_nameless:+"-localhost"} ${pl_nameless:+"localhost"}'
+"""Where its proxies are to connect to, on a host whose own name cannot be resolved."""
+
+_VALUED = """
+bind-to binding bootstrap bootstrap-exec bootstrap-exec-args branch-count configfile demux envlist errfile-pattern f
+genvlist gpus-per-proc grr gtool gtoolfile host hostfile hosts iface launcher launcher-exec localhost machine
+machinefile map-by membind n nameserver np order-nodes outfile-pattern perhost ppn prepend-pattern rankmap rmk s tmpdir
+topolib usize wdir
+"""
+VALUES = dict.fromkeys(_VALUED.split(), 1) | {"env": 2, "genv": 2}
+"""How many values the options of MPICH's and Intel MPI's Hydra have. Each may begin with one hyphen or two."""
+
+
+@dataclass(frozen=True)
+class Hydra:
+    """It finds Slurm by itself, and the hosts of LSF in the file that LSF made."""
+
+    flavour: MpiFlavour
+    title: str
+    names: tuple[str, ...]
+    says: str
+
+    def words(self, spec: JobSpec, mpi: Mpi) -> Words:
+        words: list[str | Shell] = []
+        if not named(mpi.arguments, "-f", "-hostfile", "-machinefile", "-machine", "-hosts", "-host"):
+            words += [Shell(HOSTFILE % "-f")]
+        if not named(mpi.arguments, "-localhost", "-iface"):
+            words.append(Shell(LOCALHOST))
+        words += mpi.arguments
+        if mpi.ranks_per_node is not None and not named(mpi.arguments, "-ppn", "-perhost", "-grr"):
+            words += ["-ppn", str(mpi.ranks_per_node)]
+        return (*words, "-n", str(mpi.ranks), *mpi.rank_arguments)
+
+    def values(self, word: str) -> int:
+        return VALUES.get(word.lstrip("-"), 0) if word.startswith("-") else 0
+
+
+MPICH = Hydra(
+    MpiFlavour.MPICH,
+    "MPICH (Hydra)",
+    ("mpirun", "mpiexec", "mpirun.mpich", "mpiexec.mpich", "mpiexec.hydra"),
+    "HYDRA\\|MPICH",
+)
+INTEL = Hydra(MpiFlavour.INTEL, "Intel MPI", ("mpirun", "mpiexec.hydra", "mpiexec"), "Intel(R) MPI")

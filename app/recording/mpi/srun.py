@@ -1,0 +1,71 @@
+"""Slurm's own starter of ranks."""
+
+from dataclasses import dataclass
+
+from ...domain.jobs import JobSpec, Mpi, MpiFlavour
+from ..plan.quoting import Shell
+from ..schedulers import sbatch_options
+from .base import Words, named
+
+SHORT_WITH_VALUE = frozenset("ABCDFGJLMNSTWbcdeimnopqrtwx")
+"""Short options whose value stands behind them, in the same word or in the next."""
+SHORT_GLUED = frozenset("IKk")
+"""Those whose value may only stand in the same word."""
+
+_LONG_WITH_VALUE = """
+accel-bind bcast-exclude cpu-bind epilog het-group jobid mpi msg-timeout pack-group prolog relative slurmd-debug
+task-epilog task-prolog threads treewidth wait
+"""
+LONG_WITH_VALUE = sbatch_options.LONG_WITH_VALUE | frozenset(_LONG_WITH_VALUE.split())
+"""Long options that must have a value: nearly all of sbatch's, and those that are srun's alone."""
+_LONG_ALONE = """
+bcast compress disable-status exact immediate interactive kill-on-bad-exit label multi-prog no-allocate overlap
+preserve-env pty quit-on-interrupt send-libs unbuffered whole x11
+"""
+LONG_ALONE = sbatch_options.LONG_ALONE - LONG_WITH_VALUE | frozenset(_LONG_ALONE.split())
+
+
+@dataclass(frozen=True)
+class Srun:
+    """How ranks find each other (`--mpi`) depends on the MPI library of the program; it is looked up when it starts."""
+
+    flavour: MpiFlavour = MpiFlavour.SRUN
+    title: str = "srun"
+    names: tuple[str, ...] = ("srun",)
+    says: str = ""
+
+    def words(self, spec: JobSpec, mpi: Mpi) -> Words:
+        words: list[str | Shell] = []
+        own = (*mpi.arguments, *mpi.rank_arguments)
+        if not named(own, "--mpi"):
+            words += [Shell('${pl_pmi:+"--mpi=$pl_pmi"}')]
+        words += [*mpi.arguments, "-n", str(mpi.ranks)]
+        if mpi.ranks_per_node is not None and not named(own, "--ntasks-per-node"):
+            words += [f"--ntasks-per-node={mpi.ranks_per_node}"]
+        if spec.batch.cpus is not None and not named(own, "--cpus-per-task", "-c"):
+            words += [f"--cpus-per-task={spec.batch.cpus}"]
+        return (*words, *mpi.rank_arguments)
+
+    def values(self, word: str) -> int:
+        if word.startswith("--"):
+            return int(_long(word[2:]))
+        if not word.startswith("-"):
+            return 0
+        for place, letter in enumerate(word[1:], 2):
+            if letter in SHORT_WITH_VALUE:
+                return int(place == len(word))
+            if letter in SHORT_GLUED:
+                break
+        return 0
+
+
+def _long(name: str) -> bool:
+    """Whether the next word belongs to a long option, which may be cut short."""
+    if name in LONG_ALONE or not name:
+        return False
+    known = LONG_WITH_VALUE | LONG_ALONE
+    fits = {name} if name in known else {each for each in known if each.startswith(name)}
+    return bool(fits) and fits <= LONG_WITH_VALUE
+
+
+SRUN = Srun()

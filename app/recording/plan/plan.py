@@ -1,0 +1,164 @@
+"""What is laid down at a target to run a job there, and how it is started, looked at and ended. Pure: texts and argv.
+
+At the target a job has a directory of its own (0700), in the target's directory:
+
+    .perfloom           marks it as ours: nothing else is ever removed
+    plan.sh             the job, as shell functions and variables: the only text that is made, and all its quoting
+    job.sh, rank.sh     POSIX sh, the same for every job, with common.sh; no other program is needed there but perf
+    perfloom-wait       what perf record starts in place of the command until perf stat observes it
+    sitecustomize.py    what the recorder of PyTorch puts into programs
+    work/               where the command runs, unless the job says otherwise
+    output              what the command printed
+    sub<k>.begun/       made exclusively by who starts the k-th submission, so that it is started at most once
+    sub<k>.ran/         made exclusively by job.sh, so that a batch system that starts it again starts nothing
+    sub<k>.id           who job.sh is: pid, start time, boot
+    sub<k>.life         a number that job.sh counts up every few seconds as long as it lives
+    sub<k>.answer …     what the batch system said (.errors, .status), and its own log of the job (.log)
+    sub<k>.state        how far the submission got
+    run<r>/state        the r-th run of the command
+    run<r>/<rank>/      a rank of it ("all" without MPI, "on-HOST" for one recording per host): state and artefacts
+
+State files are lines of a key and a value: `start`, `end` (ns since the epoch), `host`, `pid`, `rank`, `size`, `exit`,
+`signal`, `stopped` (why it was told to end), `recorded` (0, 1), `state` (how far it is), `text` (ok, or failed and
+why), `note` (for a person). A key that stands there again counts as the last one says, but for notes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ...domain.errors import InvalidRequest
+from ...domain.facts import HostFacts
+from ...domain.jobs import JobSpec, Scope, Splitting
+from ...domain.rank_notes import MOST_RUNS
+from ...domain.targets import Target, TargetFacts
+from ..mpi import base
+from ..mpi.registry import starter_of
+from ..recorders import recorder_of
+from .around import text
+from .collecting import list_script, listed, remove_script, symbolise_script
+from .filling import OWN
+from .looking import Followed, Found, look_script, looked, with_batch
+from .plan_text import chosen, plan_text
+from .preview import preview as _preview
+from .runs import Run, runs, submissions
+from .starting import end_script, forget_script, make_script, place_script, start_script, started
+
+SCRIPTS = {
+    "common.sh": ("modules.sh", "common.sh", "count.sh"),
+    "job.sh": ("job.sh",),
+    "rank.sh": ("rank.sh",),
+    "perfloom-wait": ("wait.sh",),
+}
+"""The files that are the same for every job, and the scripts that each is made of."""
+UNKNOWN_FAR = HostFacts(host="", options=("-N",))
+"""Stands in for a host that nobody has looked at. Every perf has -N, and without it fills somebody's home."""
+MOST_EVENTS = 2000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A job as it is laid down. files: text by name. submissions: the runs that each hands over. groups: the events of
+    each run (empty: the recorder's own choice). runs: all about each."""
+
+    files: Mapping[str, str]
+    submissions: tuple[tuple[int, ...], ...]
+    groups: tuple[tuple[str, ...], ...]
+    runs: tuple[Run, ...]
+
+
+def planned(spec: JobSpec, target: Target) -> bool:
+    """Whether a job goes the planned road; what is left is one process on this machine, started as it is."""
+    of_target = target.modules or target.environment or target.perf or target.scratch or target.directory
+    of_job = spec.modules or spec.path or spec.library_path or spec.preload or spec.sudo or spec.leave_files
+    more = spec.mpi is not None or spec.splitting is not Splitting.ONE_RUN or not spec.keep_recordings
+    # What is put into a program has to lie somewhere.
+    injected = recorder_of(spec).injection(spec) is not None
+    return not target.here or injected or bool(of_target or of_job or more)
+
+
+def plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: str, directory: str) -> Plan:
+    """The plan of a job in its directory there (a full path). Raises InvalidRequest for what cannot be run so."""
+    check(spec, target)
+    host = recording_host(target, facts)
+    found = runs(spec, target, host)
+    if len(found) > MOST_RUNS:
+        raise InvalidRequest(f"These are {len(found):,} runs; at most {MOST_RUNS:,} are made. Choose fewer events.")
+    parts = submissions(spec, found)
+    starters = base.programs(starter_of(spec.mpi.flavour), spec.mpi, target, facts) if spec.mpi else ()
+    files = {name: "".join(map(text, names)) for name, names in SCRIPTS.items()}
+    files["plan.sh"] = plan_text(spec, host, job_id, target, found, parts, starters)
+    if (injection := recorder_of(spec).injection(spec)) is not None:
+        files |= injection.files
+    return Plan(files, parts, tuple(run.events for run in found), found)
+
+
+def preview(spec: JobSpec, target: Target, facts: TargetFacts | None) -> str:
+    """The command lines that a job means, for a person: transport, batch system, launcher, recorder, command. Raises
+    InvalidRequest where the job cannot be run so."""
+    # What the texts of the plan refuse is said before the job is submitted.
+    plan(spec, target, facts, "JOB", "/JOB")
+    return _preview(spec, target, facts, recording_host(target, facts))
+
+
+def recording_host(target: Target, facts: TargetFacts | None) -> HostFacts:
+    """Facts of the host where perf runs, as far as they are known, with the perf that the target names."""
+    host = facts.recording if facts else UNKNOWN_FAR
+    return replace(host, perf=target.perf) if target.perf else host
+
+
+def check(spec: JobSpec, target: Target) -> None:
+    """Raise InvalidRequest for what cannot be run so, whatever the host is like."""
+    mpi = spec.mpi
+    if mpi is not None:
+        if not spec.command or spec.scope is not Scope.COMMAND:
+            raise InvalidRequest("With MPI a command is recorded. Give one, and choose no process or system.", "scope")
+        if mpi.ranks < 1 or mpi.every < 1 or (mpi.ranks_per_node or 1) < 1:
+            raise InvalidRequest("Numbers of ranks begin at 1.", "ranks")
+        chosen(mpi.only)
+        starter = starter_of(mpi.flavour)
+        base.check_arguments(starter, mpi.arguments, "mpi_arguments")
+        base.check_arguments(starter, mpi.rank_arguments, "rank_arguments")
+    injection = recorder_of(spec).injection(spec)
+    if injection is not None and (spec.scope is not Scope.COMMAND or spec.sudo or (mpi is not None and mpi.per_host)):
+        raise InvalidRequest("PyTorch is recorded in a command that is started, as you. Choose that.", "scope")
+    if own := next((name for name in target.environment if name.startswith(OWN)), None):
+        raise InvalidRequest(
+            f"The target {target.name} sets the variable {own[:60]}, which is Perfloom's own. Take it out of the "
+            "target's variables, or give it another name.",
+            "target",
+        )
+    if len(spec.events) > MOST_EVENTS:
+        raise InvalidRequest(f"These are {len(spec.events):,} events; at most {MOST_EVENTS:,} are taken.", "events")
+    if spec.sudo and not target.sudo:
+        raise InvalidRequest(f"The target {target.name} does not allow sudo. Record without it, or allow it.", "sudo")
+    if spec.scope is Scope.COMMAND and not spec.command:
+        raise InvalidRequest("There is no command to run. Give one.", "command")
+    if spec.scope is Scope.PROCESS and spec.pid is None:
+        raise InvalidRequest("There is no process to record. Give its number.", "pid")
+
+
+__all__ = [
+    "UNKNOWN_FAR",
+    "Followed",
+    "Found",
+    "Plan",
+    "Run",
+    "check",
+    "end_script",
+    "forget_script",
+    "list_script",
+    "listed",
+    "look_script",
+    "looked",
+    "make_script",
+    "place_script",
+    "plan",
+    "planned",
+    "preview",
+    "recording_host",
+    "remove_script",
+    "start_script",
+    "started",
+    "symbolise_script",
+    "with_batch",
+]

@@ -1,0 +1,91 @@
+"""The command lines that a job means, for a person to read before it is submitted."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import PurePath
+
+from ...domain.facts import HostFacts
+from ...domain.jobs import JobSpec
+from ...domain.targets import Target, TargetFacts
+from ..mpi import base
+from ..mpi.registry import starter_of
+from ..recorders import recorder_of
+from ..schedulers import scheduler_of
+from .plan_text import counting, recorded, recording
+from .quoting import Shell, join
+from .runs import Run, runs, submissions
+from .starting import job_name
+
+MOST_RUNS = 20
+_OPTION = re.compile(r'\$\{\w+:\+"([^"$]+)"\}')
+_VALUE = re.compile(r'\$\{\w+:\+"(?:([\w=-]+))?\$pl_(\w+)"\}')
+
+
+def preview(spec: JobSpec, target: Target, facts: TargetFacts | None, host: HostFacts) -> str:
+    """The command lines, each layer further in than the one around it. host: where perf runs.
+
+    In [brackets] stands what is added only where the job runs and needs it; RANK is a rank's number, or "all". Raises
+    InvalidRequest where the job cannot be run so.
+    """
+    lines: list[str] = []
+    found = runs(spec, target, host)
+    depth = 0
+    if target.ssh is not None:
+        lines.append(_ssh(target))
+        depth += 1
+    shown = 0
+    for number, part in enumerate(submissions(spec, found)):
+        scheduler = scheduler_of(target.scheduler)
+        inner = depth
+        if scheduler is not None:
+            script = ("/bin/sh", "job.sh", ".", str(number))
+            argv = scheduler.submit(spec, job_name("JOB", number), script, f"sub{number}.log")
+            lines.append("  " * depth + join(argv))
+            inner += 1
+        for run in (found[one] for one in part):
+            if shown == MOST_RUNS:
+                return "\n".join((*lines, f"# and {len(found) - shown} more runs"))
+            shown += 1
+            if len(found) > 1:
+                lines.append("  " * inner + f"# Run {run.number} of {len(found)}")
+            lines += [
+                "  " * (inner + deeper) + line for deeper, line in enumerate(_run(spec, target, facts, host, run))
+            ]
+    return "\n".join(lines)
+
+
+def _ssh(target: Target) -> str:
+    assert target.ssh is not None
+    ssh = target.ssh
+    words = ["ssh", *(["-J", ",".join(ssh.jump)] if ssh.jump else []), *(["-p", str(ssh.port)] if ssh.port else [])]
+    return join((*words, f"{ssh.user}@{ssh.host}" if ssh.user else ssh.host))
+
+
+def _run(spec: JobSpec, target: Target, facts: TargetFacts | None, host: HostFacts, run: Run) -> Iterator[str]:
+    if spec.mpi is not None:
+        starter = starter_of(spec.mpi.flavour)
+        yield f"{join(base.programs(starter, spec.mpi, target, facts)[:1])} {_plain(starter.words(spec, spec.mpi))}"
+    place = PurePath(f"run{run.number}", "RANK" if spec.mpi is not None else "all")
+    recorder = recorder_of(spec)
+    if recorder.injection(spec) is not None:
+        yield join(recorder.argv(replace(run.of(spec), command=()), host, place))
+    else:
+        words = join(recording(run.of(recorded(spec)), host)).replace('"$pl_out"', str(place))
+        yield ("sudo -n " if spec.sudo else "") + words + (" --" if run.command else "")
+    if run.command:
+        yield join(run.command)
+    if counts := counting(run.of(recorded(spec)), host):
+        yield "# Beside it: " + join(counts).replace('"$pl_out"', str(place))
+
+
+def _plain(words: base.Words) -> str:
+    """Words for a person: what only the host knows in brackets."""
+    shown = []
+    for one in words:
+        if isinstance(one, Shell):
+            text = _OPTION.sub(r"\1", _VALUE.sub(lambda match: (match[1] or "") + match[2].upper(), one.text))
+            shown.append(f"[{text}]")
+        else:
+            shown.append(join((one,)))
+    return " ".join(shown)

@@ -1,0 +1,152 @@
+"""What `perf list` and its relatives print, as data. perf itself is run by the shell side (workers.facts_probe)."""
+
+import json
+import re
+from typing import Any
+
+from ...domain.facts import PerfEvent
+
+RECORD_OPTIONS = (
+    ("-z", "--compression-level"),
+    ("-N", "--no-buildid-cache"),
+    ("--no-bpf-event", "--no-bpf-event"),
+    ("--max-size", "--max-size"),
+)
+"""Options of `perf record` that Perfloom may use: as we write them, and the long form that help lists."""
+STAT_OPTIONS = (("-j", "--json-output"),)
+UNWINDERS = ("libunwind", "libdw", "libdw-dwarf-unwind", "dwarf-unwind-support")
+"""Lines of `perf version --build-options`, under the names they had over the years."""
+
+_GROUPS = {
+    "hardware event": "hardware",
+    "hardware cache event": "cache",
+    "software event": "software",
+    "tracepoint event": "tracepoint",
+    "raw hardware event descriptor": "raw",
+    "raw event descriptor": "raw",
+    "hardware breakpoint": "breakpoint",
+    "tool event": "tool",
+    "kernel pmu event": "pmu",
+}
+_EVENT = re.compile(r"  (\S.*?)(?:\s+\[([^\[\]]+)\])?\s*")
+_TOPIC = re.compile(r"(\S[^\[\]]*):")
+_LONGEST = 300
+
+
+def events_from_json(text: str) -> tuple[PerfEvent, ...]:
+    """From `perf list --json` (perf 6.2 and later). Raises ValueError where `text` is something else."""
+    data = _list_of_objects(text)
+    found: dict[str, PerfEvent] = {}
+    for item in data:
+        if isinstance(item, dict) and isinstance(item.get("EventName"), str):
+            kind = str(item.get("EventType") or item.get("Topic") or item.get("Unit") or "")
+            description = str(item.get("BriefDescription") or item.get("PublicDescription") or "")
+            _add(found, item["EventName"], kind, description)
+            if isinstance(item.get("EventAlias"), str):
+                _add(found, item["EventAlias"], kind, description or f"the same as {item['EventName']}")
+    return tuple(found.values())
+
+
+def _list_of_objects(text: str) -> list[Any]:
+    # An ordinary user may be told before it what perf is not permitted to see.
+    start = re.search(r"^\[", text, re.M)
+    if start is None:
+        raise ValueError("not a list")
+    text = text[start.start() :]
+    try:
+        found: list[Any] = json.loads(text)
+        return found
+    except ValueError:
+        # Some versions forget to escape what a description holds; that costs those events alone.
+        pieces = re.findall(r"^\{\n.*?^\}", text, re.M | re.S)
+        found = [each for each in map(_loaded, pieces) if each is not None]
+        if not found:
+            raise
+        return found
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text, strict=False)
+    except ValueError:
+        return None
+
+
+def events_from_text(text: str) -> tuple[PerfEvent, ...]:
+    """From plain `perf list`: one event a line with its sort in brackets, or below the heading of a topic."""
+    found: dict[str, PerfEvent] = {}
+    topic, last = "", ""
+    description: list[str] = []
+
+    def close() -> None:
+        if last and description:
+            whole = " ".join(description).strip("[] ")
+            found[last] = PerfEvent(last, found[last].group, whole[:_LONGEST])
+        description.clear()
+
+    for line in text.splitlines():
+        if line.startswith(("Metric Groups:", "Metrics:")):
+            break
+        if line.startswith("      "):
+            description.append(line.strip())
+        elif heading := _TOPIC.fullmatch(line):
+            topic = heading[1]
+        elif event := _EVENT.fullmatch(line):
+            close()
+            names = event[1].split(" OR ")
+            last = names[0].strip()
+            _add(found, last, event[2] or topic, "")
+            for name in names[1:]:
+                _add(found, name.strip(), event[2] or topic, f"the same as {last}")
+    close()
+    return tuple(found.values())
+
+
+def _add(found: dict[str, PerfEvent], name: str, kind: str, description: str) -> None:
+    group = _GROUPS.get(kind.lower(), kind.lower() or "pmu")
+    # "software//modifier" says how an event may be written.
+    if name and name not in found and not name.endswith("//modifier"):
+        found[name] = PerfEvent(name, group, description[:_LONGEST])
+
+
+def offered(help_text: str, options: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    """Which options stand in what `perf … -h` prints. options: (what we write, the long form that help lists)."""
+    words = set(re.findall(r"--[a-z][a-z0-9-]+", help_text))
+    return tuple(short for short, long in options if long in words)
+
+
+def record_options(help_text: str, build_text: str) -> tuple[str, ...]:
+    """The options of a perf for HostFacts, from what its `record -h` and its `version --build-options` print."""
+    built = build_options(build_text)
+    without = {"-z"} if built.get("zstd") is False else set()
+    found = [one for one in offered(help_text, RECORD_OPTIONS) if one not in without]
+    # A perf too old or too new to say is given the benefit of the doubt.
+    said = [built[name] for name in UNWINDERS if name in built]
+    if any(said) or not said:
+        found.append("--call-graph dwarf")
+    return tuple(found)
+
+
+def stat_options(help_text: str) -> tuple[str, ...]:
+    """The same for `perf stat`."""
+    return offered(help_text, STAT_OPTIONS)
+
+
+def build_options(text: str) -> dict[str, bool]:
+    """From `perf version --build-options`: the name of each library → whether it is built in."""
+    lines = re.findall(r"^\s*([\w-]+):\s*\[\s*(on|OFF)\s*\]", text, re.M | re.I)
+    return {name: state.lower() == "on" for name, state in lines}
+
+
+def version(text: str) -> str | None:
+    """From `perf --version`: `perf version 6.1.187` → 6.1.187."""
+    found = re.search(r"perf version (\S+)", text)
+    return found[1] if found else None
+
+
+def counted(text: str) -> bool | None:
+    """From `perf stat -x; -e cycles,instructions`: whether anything was counted. None where perf said neither."""
+    states = [line.split(";")[0] for line in text.splitlines() if line.count(";") >= 4]
+    if any(re.fullmatch(r"[0-9][0-9.,]*", state) for state in states):
+        return True
+    return False if states and all("not supported" in state for state in states) else None

@@ -1,0 +1,444 @@
+"""How a target is asked what it has: a script of POSIX sh to run there, and the reading of what it prints."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from importlib import resources
+
+from ...domain.errors import Unavailable
+from ...domain.facts import HostFacts, PerfEvent
+from ...domain.jobs import MpiFlavour
+from ...domain.plain import one_line
+from ...domain.targets import Queue, SchedulerName, Target, TargetFacts
+from ..plan.around import around, function
+from ..plan.filling import filled
+from ..plan.quoting import join, quote
+from ..plan.starting import DIRECTORY
+from ..schedulers import SCHEDULERS, Scheduler, scheduler_of
+from . import perf_list, rights
+
+MARK = "perfloom-probe"
+STARTERS = ("mpirun", "mpiexec", "mpirun.openmpi", "mpirun.mpich", "mpiexec.hydra", "mpiexec.openmpi", "mpiexec.mpich")
+PACKERS = ("zstd", "gzip")
+SHARED_SYSTEMS = re.compile(r"nfs|lustre|gpfs|beegfs|ceph|afs|panfs|smb|cifs|fuse|9p|orangefs|pvfs|wekafs|daos", re.I)
+"""File systems that other hosts may see, too, as `stat -f` calls them."""
+
+_CPU_FACTS = {"vendor_id": "cpu_vendor", "cpu family": "cpu_family", "model": "cpu_model", "CPU part": "cpu_part"}
+_LONGEST = 400
+_VERSIONS = (
+    (MpiFlavour.SPECTRUM, re.compile(r"(?:IBM )?Spectrum MPI\)?\s+([\d.]+)", re.I)),
+    (MpiFlavour.PLATFORM, re.compile(r"Platform MPI\s+([\d.]+)", re.I)),
+    (MpiFlavour.INTEL, re.compile(r"Intel\(R\) MPI Library.*?Version ([\w.]+(?: (?:Update|Build) \w+)?)", re.I | re.S)),
+    (MpiFlavour.OPENMPI, re.compile(r"\((?:Open MPI|OpenRTE|PRRTE)\) ([\w.]+)", re.I)),
+    (MpiFlavour.MPICH, re.compile(r"HYDRA build details:.*?Version:\s+([\w.]+)", re.S)),
+)
+TITLES = {
+    MpiFlavour.OPENMPI: "Open MPI",
+    MpiFlavour.MPICH: "MPICH",
+    MpiFlavour.INTEL: "Intel MPI",
+    MpiFlavour.SPECTRUM: "Spectrum MPI",
+    MpiFlavour.PLATFORM: "Platform MPI",
+    MpiFlavour.SRUN: "srun",
+}
+
+
+@dataclass(frozen=True)
+class Section:
+    """What one question was answered with. status: an exit status, null where its end did not come."""
+
+    text: str
+    status: int | None
+
+    @property
+    def line(self) -> str:
+        """Its first line that holds anything."""
+        return next((line.strip() for line in self.text.splitlines() if line.strip()), "")
+
+
+@dataclass(frozen=True)
+class Clock:
+    """One look at the clock there. Nanoseconds since the epoch: ours before and after, its own in between."""
+
+    before_ns: int
+    there_ns: int
+    after_ns: int
+
+    @property
+    def ahead_ns(self) -> int:
+        """How far it is ahead of ours, give or take `error_ns`."""
+        return self.there_ns - (self.before_ns + self.after_ns) // 2
+
+    @property
+    def error_ns(self) -> int:
+        return (self.after_ns - self.before_ns) // 2
+
+
+CLOCK_SCRIPT = "date +%s%N"
+
+
+def probe_script(target: Target, *, compute: bool = False) -> str:
+    """The script to run at the target. Any user may run it there; it needs no program but a shell and its usual ones.
+
+    It makes the directory of jobs where that is missing, and that for scratch where jobs run on the same host, and
+    leaves nothing else behind. compute: it runs in a batch job, where the batch system is not asked for its queues.
+    """
+    scheduler = scheduler_of(target.scheduler)
+    wanted = {*PACKERS, *(name for each in SCHEDULERS.values() for name in each.programs)}
+    starters = dict.fromkeys((*target.starters.values(), *STARTERS))
+    lines = [
+        f"probe_mark={quote(MARK)}",
+        f"probe_perf={quote(target.perf or 'perf')}",
+        f"probe_sudo={'yes' if target.sudo else ''}",
+        f"probe_makes={'yes' if compute or target.scheduler is SchedulerName.NONE else ''}",
+        *function("directory", [f"printf '%s.' {filled(target.directory or DIRECTORY).text}"]),
+        *function("scratch", [f"printf '%s.' {filled(target.scratch).text}" if target.scratch else "echo none; false"]),
+        *function("each_starter", [f"starter {quote(name)}" for name in starters]),
+        *function("each_program", [f"program {quote(name)}" for name in sorted(wanted)]),
+        *function("queues", [f"apart queues {join(scheduler.queues())}"] if scheduler and not compute else []),
+    ]
+    body = resources.files(__package__).joinpath("probe.sh").read_text(encoding="utf-8")
+    return "\n".join([around(target), *lines, body])
+
+
+def read_sections(text: str) -> dict[str, list[Section]]:
+    """What the script printed, by the name of the section; those with one name in the order they came."""
+    found: dict[str, list[Section]] = {}
+    name: str | None = None
+    lines: list[str] = []
+
+    def close(status: int | None) -> None:
+        if name is not None:
+            found.setdefault(name, []).append(Section("\n".join(lines).removesuffix("\n"), status))
+        lines.clear()
+
+    for line in text.split("\n"):
+        words = line.split(" ")
+        if len(words) == 3 and words[0] == MARK and words[1] in ("begin", "end"):
+            if words[1] == "begin":
+                close(None)
+                name = words[2]
+            else:
+                close(int(words[2]) if words[2].isdecimal() and len(words[2]) < 6 else None)
+                name = None
+        elif name is not None:
+            lines.append(line)
+    close(None)
+    return found
+
+
+def parse_probe(text: str, target: Target, now: float, clocks: tuple[Clock, ...] = ()) -> TargetFacts:
+    """What the script printed. now: seconds since the epoch, here. clocks: looks at the clock there.
+
+    Raises Unavailable where it printed nothing of a host: what answered is no shell.
+    """
+    sections = read_sections(text)
+    if "host" not in sections:
+        said = " ".join(text.split())[:_LONGEST]
+        raise Unavailable(
+            f"The probe did not run there; what came back is {f'“{said}”' if said else 'nothing'}. Log in there by "
+            "hand and see whether sh starts, and what its start-up files print."
+        )
+    one = _Sections(sections)
+    problems: dict[str, str] = {}
+    if "complete" not in sections:
+        problems["probe"] = "It ended before its end."
+    modules = sections.get("modules")
+    if modules and (modules[0].status or _complains(modules[0].text)):
+        problems["modules"] = _short(modules[0].text) or f"It ended with status {modules[0].status}."
+    starters, versions = _starters(one, target)
+    programs = _fields(one.text("programs"), " ")
+    place, scratch = _place(one.text("directory")), _place(one.text("scratch"))
+    if place.problem:
+        problems["directory"] = place.problem
+    if target.scratch and scratch.problem:
+        problems["scratch"] = scratch.problem
+    version, queues = _scheduler(one, target, problems)
+    sudo = None
+    if target.sudo and "sudo" in sections:
+        sudo = sections["sudo"][0].status == 0
+        if not sudo:
+            problems["sudo"] = _short(one.text("sudo"))
+    needed = scheduler_of(target.scheduler)
+    best = quickest(clocks)
+    return TargetFacts(
+        host=_host(one, now),
+        starters=starters,
+        versions=versions,
+        schedulers=tuple(name.value for name, each in SCHEDULERS.items() if each.programs[0] in programs),
+        scheduler_version=version,
+        queues=queues,
+        directory=place.path,
+        file_system=place.system,
+        runs_programs=place.runs,
+        scratch=scratch.path if target.scratch else "",
+        free_bytes=place.free_bytes,
+        scratch_free_bytes=scratch.free_bytes if target.scratch else None,
+        clock_ns=best.ahead_ns if best else None,
+        clock_error_ns=best.error_ns if best else None,
+        sudo=sudo,
+        module_command={"yes": True, "no": False}.get(one.line("module-command")),
+        packers=tuple(name for name in PACKERS if name in programs),
+        missing=tuple(name for name in (needed.programs if needed else ()) if name not in programs),
+        problems=problems,
+    )
+
+
+def with_compute(facts: TargetFacts, seen: TargetFacts | None, *, shared: bool) -> TargetFacts:
+    """The facts with those of a node where jobs run. seen: what the probe printed there, None where it could not run.
+
+    shared: whether the directory of jobs is seen there.
+    """
+    if seen is None:
+        return replace(facts, compute=None, shared=shared)
+    there = ("scratch", "sudo", "modules")
+    problems = {name: text for name, text in facts.problems.items() if name not in (*there, "compute")}
+    problems |= {name: text for name, text in seen.problems.items() if name in there}
+    return replace(
+        facts,
+        compute=seen.host,
+        shared=shared,
+        starters=seen.starters | facts.starters,
+        versions=seen.versions | facts.versions,
+        scratch=seen.scratch,
+        scratch_free_bytes=seen.scratch_free_bytes,
+        sudo=seen.sudo,
+        module_command=seen.module_command,
+        packers=seen.packers,
+        problems=problems,
+    )
+
+
+def with_earlier(facts: TargetFacts, earlier: TargetFacts | None) -> TargetFacts:
+    """The facts of a check without a probe job, with what the last probe job at the same place found."""
+    if earlier is None or earlier.compute is None or earlier.directory != facts.directory:
+        return facts
+    return replace(
+        facts,
+        compute=earlier.compute,
+        shared=earlier.shared,
+        scratch=earlier.scratch,
+        scratch_free_bytes=earlier.scratch_free_bytes,
+        sudo=earlier.sudo,
+        module_command=earlier.module_command,
+    )
+
+
+def read_clock(before_ns: int, text: str, after_ns: int) -> Clock | None:
+    """A look at the clock by CLOCK_SCRIPT; None where the `date` there knows no nanoseconds."""
+    found = re.fullmatch(r"\s*(\d{19})\s*", text)
+    return Clock(before_ns, int(found[1]), after_ns) if found else None
+
+
+def quickest(clocks: Iterable[Clock]) -> Clock | None:
+    """The look that tells most of the clock there; None without any."""
+    return min(clocks, key=lambda look: look.after_ns - look.before_ns, default=None)
+
+
+class _Sections:
+    """The first section of each name."""
+
+    def __init__(self, sections: Mapping[str, list[Section]]) -> None:
+        self.all = sections
+
+    def text(self, name: str) -> str:
+        return self.all[name][0].text if name in self.all else ""
+
+    def line(self, name: str) -> str:
+        """The first line that holds anything, fit to be shown."""
+        return _short(self.all[name][0].line) if name in self.all else ""
+
+    def good(self, name: str) -> str:
+        """The text of a section whose command went well."""
+        return self.text(name) if name in self.all and self.all[name][0].status == 0 else ""
+
+
+def _host(one: _Sections, now: float) -> HostFacts:
+    settings = _fields(one.text("settings"), " ")
+    cpu = _fields(one.text("cpu"), ":")
+    perf, version, problem = _perf(one)
+    python, torch = _python(one)
+    capabilities = rights.from_status(one.text("rights")) | rights.from_getcap(one.good("capabilities"))
+    paranoid = _number(settings.get("perf_event_paranoid"))
+    if perf is not None and paranoid is None:
+        perf, problem = None, "The kernel of this host is built without performance events (CONFIG_PERF_EVENTS)."
+    limits = {
+        name: settings[name]
+        for name in ("ptrace_scope", "perf_event_max_stack", "perf_cpu_time_max_percent", "nmi_watchdog")
+        if _number(settings.get(name)) is not None
+    }
+    limits |= {ours: cpu[theirs] for theirs, ours in _CPU_FACTS.items() if cpu.get(theirs)}
+    memory = re.search(r"MemTotal:\s*(\d+) kB", one.text("memory"))
+    branches = any(_number(line.rpartition(" ")[2]) for line in one.text("branches").splitlines())
+    user_id = one.line("uid")
+    return HostFacts(
+        host=one.line("host") or "unknown",
+        checked_at=now,
+        os=_os_name(one.text("os")),
+        kernel=one.line("kernel"),
+        cpu=cpu.get("model name") or cpu.get("cpu") or one.line("machine"),
+        cpus=_number(one.line("cpus")) or 0,
+        memory_bytes=int(memory[1]) * 1024 if memory else 0,
+        user=one.line("user") or user_id,
+        root=user_id == "0" and bool({"cap_sys_admin", "cap_perfmon"} & capabilities),
+        perf=perf,
+        perf_version=version,
+        perf_problem=problem,
+        perf_capabilities=tuple(sorted(capabilities)),
+        paranoid=paranoid,
+        kptr_restrict=_number(settings.get("kptr_restrict")),
+        max_frequency=_number(settings.get("perf_event_max_sample_rate")),
+        mlock_kb=_number(settings.get("perf_event_mlock_kb")),
+        hardware_counters=_counters(one),
+        lbr="GenuineIntel" in cpu.get("vendor_id", "") and branches,
+        options=perf_list.record_options(one.text("record-help"), one.text("build")) if perf else (),
+        stat_options=perf_list.stat_options(one.text("stat-help")) if perf else (),
+        events=_events(one) if perf else (),
+        limits=limits,
+        python=python,
+        torch=torch,
+    )
+
+
+def _python(one: _Sections) -> tuple[str, str]:
+    """(path, version of its PyTorch) of the Python that is found first; empty where there is none."""
+    lines = [*map(_short, one.text("python").splitlines()), "", ""]
+    return (lines[0], lines[1] if one.good("python") else "") if lines[0].startswith("/") else ("", "")
+
+
+def _perf(one: _Sections) -> tuple[str | None, str | None, str | None]:
+    """(path, version, why not) of the perf that runs."""
+    problem = None
+    for section in one.all.get("perf", []):
+        path, _, said = section.text.partition("\n")
+        version = perf_list.version(said)
+        if version:
+            return path, version, None
+        problem = problem or f"{path} is there, but does not run: {_short(said) or 'it prints nothing'}"
+    return None, None, problem
+
+
+def _counters(one: _Sections) -> bool | None:
+    for name in ("counters", "user-counters"):
+        found = perf_list.counted(one.text(name))
+        if found is not None:
+            return found
+    return None
+
+
+def _events(one: _Sections) -> tuple[PerfEvent, ...]:
+    try:
+        return perf_list.events_from_json(one.good("list-json"))
+    except ValueError:
+        return perf_list.events_from_text(one.text("list"))
+
+
+def _starters(one: _Sections, target: Target) -> tuple[dict[str, str], dict[str, str]]:
+    """The program and its version, by flavour. What the target names itself goes first, then the order of STARTERS."""
+    programs: dict[str, str] = {}
+    versions: dict[str, str] = {}
+    for section in one.all.get("starter", []):
+        program, _, rest = section.text.partition("\n")
+        said = rest.partition("\n")[2]
+        for flavour, pattern in _VERSIONS:
+            found = pattern.search(said)
+            if found:
+                programs.setdefault(flavour.value, program)
+                versions.setdefault(flavour.value, f"{TITLES[flavour]} {found[1].strip('.')}")
+                break
+    kinds = _srun_kinds(one.good("srun"))
+    if kinds:
+        programs[MpiFlavour.SRUN.value] = "srun"
+        versions[MpiFlavour.SRUN.value] = f"srun with {', '.join(kinds)}"
+    return programs | dict(target.starters), versions
+
+
+def _srun_kinds(text: str) -> list[str]:
+    """From `srun --mpi=list`: up to Slurm 22 `srun: pmix` a line, later `\\tpmix`, then the versions of pmix."""
+    found: list[str] = []
+    for line in text.partition("specific pmix plugin")[0].splitlines():
+        word = line.removeprefix("srun:").strip()
+        if re.fullmatch(r"[a-z]\w*", word) and word not in ("none", *found):
+            found.append(word)
+    return found
+
+
+def _scheduler(one: _Sections, target: Target, problems: dict[str, str]) -> tuple[str, tuple[Queue, ...]]:
+    adapter = scheduler_of(target.scheduler)
+    if adapter is None:
+        return "", ()
+    version = _scheduler_version(adapter, "\n".join(each.text for each in one.all.get(adapter.name.value, [])))
+    if "queues" not in one.all:
+        return version, ()
+    answer = one.all["queues"][0]
+    try:
+        return version, adapter.read_queues(answer.text, one.text("queues-problem"), answer.status or 0)
+    except Exception as error:
+        # Only the family of errors is expected; but a version of the batch system that prints something else altogether
+        # must not cost all the other facts.
+        message = getattr(error, "message", None)
+        said = _short(one.text("queues-problem") or answer.text)
+        problems["scheduler"] = message or f"Its list of queues cannot be read: {said or type(error).__name__}"
+        return version, ()
+
+
+def _scheduler_version(scheduler: Scheduler, text: str) -> str:
+    patterns = {
+        SchedulerName.SLURM: r"^slurm(?:-wlm)? ([\w.-]+)",
+        SchedulerName.LSF: r"^(?:IBM |Platform )?.*?LSF.*?\b(\d+(?:\.\d+)+)",
+    }
+    found = re.search(patterns[scheduler.name], text, re.M)
+    return f"{scheduler.title} {found[1]}" if found else ""
+
+
+@dataclass(frozen=True)
+class _Place:
+    path: str = ""
+    system: str = ""
+    runs: bool | None = None
+    free_bytes: int | None = None
+    problem: str = ""
+
+
+def _place(text: str) -> _Place:
+    """What the script found out about a directory."""
+    found = dict(re.findall(r"^(path|system|runs) (.*)$", text, re.M))
+    problem = re.search(r"^problem (.*)", text, re.M)
+    free = re.search(r"^\S.*?\s\d+\s+\d+\s+(\d+)\s+\d+%\s", text, re.M)
+    path = found.get("path", "")
+    said = _short(problem[1]) if problem else ""
+    if path and not path.startswith("/"):
+        path, said = "", f"“{path[:80]}” is no full path."
+    return _Place(
+        path=path,
+        system=found.get("system", ""),
+        runs={"yes": True, "no": False}.get(found.get("runs", "")),
+        free_bytes=int(free[1]) * 1024 if free else None,
+        problem=said,
+    )
+
+
+def _complains(text: str) -> bool:
+    """Whether module said that something failed; its status is 0 in old versions all the same."""
+    return bool(re.search(r"\bERROR\b|Unable to locate a modulefile|The following module\(s\) are unknown", text))
+
+
+def _fields(text: str, mark: str) -> dict[str, str]:
+    found = {}
+    for line in text.splitlines():
+        key, _, value = line.partition(mark)
+        found[key.strip()] = _short(value)
+    return found
+
+
+def _os_name(text: str) -> str:
+    name = _fields(text, "=").get("PRETTY_NAME", "").strip("\"'")
+    return re.sub(r"\\(.)", r"\1", name) or "Linux"
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and re.fullmatch(r"-?\d{1,18}", text) else None
+
+
+def _short(text: str) -> str:
+    whole = one_line(text)
+    return whole if len(whole) <= _LONGEST else whole[: _LONGEST - 1] + "…"

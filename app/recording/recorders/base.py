@@ -1,0 +1,82 @@
+"""What a recorder is: a JobSpec and the facts of a host become argv and the names of what comes out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Protocol
+
+from ...domain.facts import HostFacts
+from ...domain.jobs import JobSpec, RecorderName, Scope
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A file that a recorder leaves in the job's artefacts directory.
+
+    text: it can be read as it is. Otherwise it means something only on the host that recorded it (perf.data needs
+    that host's binaries for its symbols) and is brought into text there, beside it, before anything reads it.
+    """
+
+    name: str
+    title: str
+    text: bool
+
+
+@dataclass(frozen=True)
+class Injection:
+    """What is put into the program itself, where no program is put around it.
+
+    files: texts that are laid down in the job's directory, by name. variables: what the program finds in its
+    environment. folder: the variable that gets the directory for what is recorded. paths: variables of search paths,
+    before which the job's directory is put.
+    """
+
+    files: Mapping[str, str]
+    variables: Mapping[str, str]
+    folder: str
+    paths: tuple[str, ...]
+
+
+class Recorder(Protocol):
+    """Runs nothing and asks nothing: `argv` is what to start, `artefacts` what it will have left."""
+
+    @property
+    def name(self) -> RecorderName:
+        """As it stands in a JobSpec."""
+
+    @property
+    def title(self) -> str:
+        """For a person."""
+
+    def argv(self, spec: JobSpec, facts: HostFacts, artefacts: PurePath) -> tuple[str, ...]:
+        """The recorder's program and options, then the user's command where there is one."""
+
+    def artefacts(self, spec: JobSpec) -> tuple[Artefact, ...]:
+        """What a recording leaves, the main one first."""
+
+    def injection(self, spec: JobSpec) -> Injection | None:
+        """What is put into the program, for a recorder that is no program; None for one that is."""
+
+
+USUAL = frozenset(f"{root}/{folder}" for root in ("", "/usr", "/usr/local") for folder in ("bin", "sbin"))
+"""Directories in which everybody finds a program by its name."""
+
+
+def program(facts: HostFacts) -> str:
+    """perf as it is called on that host: by its name where that is enough.
+
+    Called by its full path perf would put its own directory before all others in its command's PATH, and /usr/bin
+    before a virtual environment (setup_path in tools/lib/subcmd/exec-cmd.c): another program than the user's would run.
+    """
+    path = PurePath(facts.perf or "perf")
+    return path.name if str(path.parent) in (*USUAL, ".") else str(path)
+
+
+def target(spec: JobSpec) -> tuple[str, ...]:
+    """The end of a perf command line: what is observed, and the command where there is one."""
+    command = ("--", *spec.command) if spec.command else ()
+    if spec.scope is Scope.PROCESS:
+        return ("-p", str(spec.pid))
+    if spec.scope is Scope.SYSTEM:
+        return ("-a", *command)
+    return command

@@ -1,0 +1,169 @@
+"""What perf's parser of events refuses, whatever the host: names are for the preflight, this is about the rest.
+
+After tools/perf/util/parse-events.l and .y, and the checks of terms in parse-events.c (`config_term_common`), of perf
+6.1; what later versions take besides is not refused.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...domain.event_names import CACHE, HARDWARE, MODIFIERS, SOFTWARE, split
+
+STACK_LIMIT = 65528
+"""perf keeps the size of a stack copy in 16 bits, a multiple of 8 (get_stack_size in tools/perf/util/callchain.c)."""
+
+_FLAGS = frozenset({"percore", "time"})
+_NUMBERS = _FLAGS | {
+    *("config", "config1", "config2", "config3", "period", "freq", "stack-size", "max-stack", "nr"),
+    *("inherit", "no-inherit", "overwrite", "no-overwrite", "aux-output", "aux-sample-size"),
+}
+_TEXTS = frozenset({"name", "metric-id", "call-graph", "branch_type"})
+TERMS = _NUMBERS | _TEXTS
+"""Terms that perf takes with any event but tracepoints."""
+_OF_TRACEPOINTS = frozenset(
+    (
+        *("call-graph", "stack-size", "max-stack", "nr", "inherit", "no-inherit", "overwrite", "no-overwrite"),
+        *("aux-output", "aux-sample-size"),
+    )
+)
+_COUNTED = frozenset({"config", "config1", "config2", "config3", "name", "metric-id", "period", "percore"})
+"""Terms that perf stat takes, too."""
+_PARTS = re.compile(r"(?P<head>[^/]*)/(?P<terms>[^/]*)/(?P<tail>[^/]*)")
+_TERM = re.compile(r"(?:'[^']*'|[^,'])*")
+_NUMBER = re.compile("0x[0-9a-fA-F]+|[0-9]+", re.ASCII)
+_TEXT = re.compile(r"[a-zA-Z_*?][\w*?.:!-]*|'[a-zA-Z_*?\[\]][\w*?,.\[\]:=-]*'", re.ASCII)
+_NUMERIC = re.compile(r"(0x[0-9a-fA-F]+|[0-9]+):(0x[0-9a-fA-F]+|[0-9]+)|r[0-9a-fA-F]+", re.ASCII)
+_TRACEPOINT = re.compile(r"[\w*?.-]+:[\w*?.-]+")
+_BREAKPOINT = re.compile(
+    r"mem:(?:0x[0-9a-fA-F]+|[0-9]+)(?:/(?P<length>[0-9]+))?(?::(?P<access>[rwx]{1,3}))?(?:/(?![0-9]+/)[^/]*/)?"
+    r"(?::?(?P<modifiers>[ukhpPGHSDIWeb]*))",
+    re.ASCII,
+)
+_GROUP = re.compile(r"[\w.-]*\{(?P<events>.*)\}(?::(?P<modifiers>.*))?", re.S)
+_BEHIND = "Write it as in cpu-clock/period=9/u: modifiers such as u stand behind the terms."
+
+
+class Fault(NamedTuple):
+    """Something that perf refuses. advice: what to write."""
+
+    text: str
+    advice: str
+
+
+def fault_of_group(item: str) -> Fault | None:
+    """What perf refuses about a group `{a,b}:S` as a whole; None for nothing, and for what is no group."""
+    found = _GROUP.fullmatch(item)
+    if found is None:
+        return None
+    if not found["events"].strip():
+        return Fault(f"{item} is a group without events.", "Put events in, as in {cycles,instructions}.")
+    return _fault_of_modifiers(found["modifiers"] or "", "a group")
+
+
+def fault_of(event: str, counting: bool) -> Fault | None:
+    """What perf refuses about a single event, None for nothing. counting: it is for perf stat."""
+    if event.startswith("mem:"):
+        return _fault_of_breakpoint(event)
+    found = _PARTS.fullmatch(event)
+    if found is None:
+        name, _, modifiers = event.partition(":")
+        return _fault_of_modifiers(modifiers, name) if _is_symbol(name) else None
+    name, tail = found["head"].strip(), found["tail"]
+    bare = split(name)[0] if ":" in split(name)[0] else name.partition(":")[0]
+    if bare != name and (_is_symbol(bare) or _is_tracepoint(bare)):
+        return Fault(f"{name[len(bare) :]} stands before the terms of {bare}.", _BEHIND)
+    # Behind these perf's grammar takes a colon.
+    if tail.startswith(":") and (_is_tracepoint(name) or _NUMERIC.fullmatch(name) or CACHE.fullmatch(name)):
+        tail = tail[1:]
+    return _fault_of_modifiers(tail, name) or next(_faults_of_terms(event, name, found["terms"], counting), None)
+
+
+def _is_symbol(name: str) -> bool:
+    return name in SOFTWARE or name in HARDWARE or CACHE.fullmatch(name) is not None
+
+
+def _is_tracepoint(name: str) -> bool:
+    return _TRACEPOINT.fullmatch(name) is not None and not _NUMERIC.fullmatch(name)
+
+
+def _fault_of_modifiers(modifiers: str, name: str) -> Fault | None:
+    if not modifiers:
+        return None
+    if not MODIFIERS.fullmatch(modifiers):
+        return Fault(f"{modifiers} is no modifier of {name}.", "Give u for user space, k for the kernel, or nothing.")
+    twice = next((each for each in modifiers if modifiers.count(each) > (3 if each == "p" else 1)), None)
+    if twice is not None:
+        return Fault(f"{modifiers} has the modifier {twice} too often.", "Give each once, p at most three times.")
+    return None
+
+
+def _fault_of_breakpoint(event: str) -> Fault | None:
+    found = _BREAKPOINT.fullmatch(event)
+    if found is None:
+        advice = "Give an address, and what is to be seen there: mem:0x4005d0/4:rw"
+        return Fault(f"{event} is no breakpoint to perf.", advice)
+    access = found["access"] or ""
+    if len({*access}) < len(access) or ("x" in access and access != "x"):
+        text = f"No breakpoint can be set for {access}."
+        return Fault(text, "Give r, w or rw for data, x alone for code.")
+    if found["length"] and int(found["length"]) not in (1, 2, 4, 8):
+        return Fault(f"A breakpoint cannot watch {found['length']} bytes.", "Give 1, 2, 4 or 8.")
+    return _fault_of_modifiers(found["modifiers"], "a breakpoint")
+
+
+def _faults_of_terms(event: str, name: str, terms: str, counting: bool) -> Iterator[Fault]:
+    if not terms:
+        return
+    pairs = [tuple(part.strip() for part in text.partition("=")) for text in _terms(terms)]
+    given = {key: value for key, _, value in pairs}
+    tracepoint = _is_tracepoint(name)
+    allowed = _OF_TRACEPOINTS if tracepoint else TERMS
+    for key, sign, value in pairs:
+        if not key or (sign and not value):
+            yield Fault(f"A term of {event} is empty.", "Write terms as in cpu-clock/period=9,percore/.")
+        if (tracepoint or _is_symbol(name)) and key not in allowed:
+            yield Fault(f"{name} has no term {key}.", f"perf knows {', '.join(sorted(allowed))}.")
+        if key in _NUMBERS and sign:
+            yield from _faults_ofnumber_of(event, key, value)
+        elif key in _TEXTS and not _TEXT.fullmatch(value):
+            yield Fault(f"{key} of {event} is no word to perf.", f"Write {key}=WORD, of letters and digits.")
+        if counting and key in TERMS and (tracepoint or key not in _COUNTED):
+            yield Fault(f"perf stat takes no term {key}.", "Leave it out: it is for samples.")
+    if given.get("call-graph") == "dwarf" and number_of(given.get("stack-size", "")) > STACK_LIMIT:
+        text = f"perf cannot copy stacks of {given['stack-size']} bytes."
+        yield Fault(text, f"Give at most {STACK_LIMIT}; 8192 is usual.")
+    if tracepoint or name in SOFTWARE:
+        needed = ["call-graph=lbr"] if given.get("call-graph") == "lbr" else []
+        needed += ["branch_type"] if "branch_type" in given else []
+        needed += ["aux-output"] if "aux-output" in given and given["aux-output"] != "0" else []
+        for term in needed:
+            yield Fault(f"{term} comes with hardware events only, not with {name}.", "Leave it out, or take cycles.")
+
+
+def _faults_ofnumber_of(event: str, key: str, value: str) -> Iterator[Fault]:
+    if not _NUMBER.fullmatch(value):
+        advice = "Write it in whole digits, without an exponent or a sign."
+        yield Fault(f"{key}={value} of {event} is no number to perf.", advice)
+    elif number_of(value) >= (1 << 63 if key in ("period", "freq") else 1 << 64):
+        yield Fault(f"{key}={value} of {event} is too large.", "Give a smaller number.")
+    elif key in _FLAGS and number_of(value) > 1:
+        yield Fault(f"{key}={value} of {event} is neither 0 nor 1.", f"Write {key}=0 or {key}=1.")
+
+
+def _terms(terms: str) -> list[str]:
+    """The terms between the slashes; a comma between quotes is part of one."""
+    found, at = [], 0
+    while at <= len(terms):
+        term = _TERM.match(terms, at)
+        end = term.end() if term and term.end() > at else at
+        # A quote that is never closed: what follows it is one term.
+        end = end if end == len(terms) or terms[end] == "," else len(terms)
+        found.append(terms[at:end])
+        at = end + 1
+    return found
+
+
+def number_of(value: str) -> int:
+    """A number as perf reads it, decimal even with a 0 in front; 0 for what is none."""
+    return (int(value, 16) if value.startswith("0x") else int(value)) if _NUMBER.fullmatch(value) else 0

@@ -1,0 +1,105 @@
+"""`perf record`: samples of where time goes, with call stacks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from ...domain.event_names import SOFTWARE, occurs, plain, split
+from ...domain.facts import HostFacts
+from ...domain.jobs import CallGraph, JobSpec, RecorderName, Scope
+from .base import Artefact, program, target
+from .event_grammar import fault_of
+from .events import group_of, only_tracepoints, parts, telling, to_sample
+
+COUNTS = "perf-stat.txt"
+"""The file with what was counted at the same time."""
+FREQUENCY = 199
+"""Hz when nothing was asked for: enough for a picture, little enough for 8 kB of stack each; a prime, so that it
+does not beat with a program's own rhythm."""
+
+
+@dataclass(frozen=True)
+class PerfRecord:
+    name: RecorderName = RecorderName.PERF_RECORD
+    title: str = "Sample with perf record"
+
+    def argv(self, spec: JobSpec, facts: HostFacts, artefacts: PurePath) -> tuple[str, ...]:
+        """Never `-B`: without build ids perf puts wrong names on binaries that were rebuilt since."""
+        words = [program(facts), "record", "-o", str(artefacts / "perf.data")]
+        words += rate(spec, facts)
+        for event in to_sample(spec, facts):
+            words += ["-e", with_rate(event, spec)]
+        if spec.call_graph is CallGraph.DWARF:
+            words += ["--call-graph", f"dwarf,{spec.stack_bytes}"]
+        elif spec.call_graph is not CallGraph.NONE:
+            words += ["--call-graph", str(spec.call_graph)]
+        if spec.per_cpu:
+            words += ["--sample-cpu"]
+        words += [option for option in ("-z", "-N", "--no-bpf-event") if option in facts.options]
+        return (*words, *target(spec))
+
+    def artefacts(self, spec: JobSpec) -> tuple[Artefact, ...]:
+        return (Artefact("perf.data", "Recording of perf record", text=False),)
+
+    def injection(self, spec: JobSpec) -> None:
+        """It is a program itself."""
+
+
+def counted(spec: JobSpec, facts: HostFacts | None) -> tuple[str, ...]:
+    """The events that are counted while they are sampled: those of `countable`, but not where it is read what
+    tracepoints tell: they would tell of perf stat, too."""
+    return () if telling(spec.events, spec.call_graph is not CallGraph.NONE) else countable(spec, facts)
+
+
+def countable(spec: JobSpec, facts: HostFacts | None) -> tuple[str, ...]:
+    """The events whose total samples do not tell, since they occur now and then; and on request those of the CPU."""
+    found: dict[str, None] = {}
+    for event in (part for whole in spec.events for part in parts(whole)):
+        name = plain(event)[0]
+        hardware = group_of(event, facts) in ("hardware", "cache", "raw")
+        wanted = occurs(name) or (hardware and spec.count_hardware)
+        if wanted and fault_of(name, counting=True) is None:
+            found[name] = None
+    return tuple(found)
+
+
+def counting(spec: JobSpec, facts: HostFacts, artefacts: PurePath) -> tuple[str, ...]:
+    """The command line with perf stat inside of perf record, where anything is to be counted: it starts the command, or
+    observes what perf record does for as long. Both see the same program: events inside are those of its processes."""
+    argv, events = PerfRecord().argv(spec, facts, artefacts), counted(spec, facts)
+    if not events:
+        return argv
+    inside = [program(facts), "stat", "-x,", "-o", str(artefacts / COUNTS)]
+    for event in events:
+        inside += ["-e", event]
+    end = target(spec)
+    observed = {Scope.PROCESS: ("-p", str(spec.pid)), Scope.SYSTEM: ("-a",)}.get(spec.scope, ())
+    return (*argv[: len(argv) - len(end)], *observed, "--", *inside, *end)
+
+
+def counts_inside(argv: Sequence[str]) -> bool:
+    """Whether a command line is one that `counting` has made."""
+    words = list(argv)
+    inside = words[words.index("--") + 1 :] if "--" in words else []
+    return words[1:2] == ["record"] and inside[1:4] == ["stat", "-x,", "-o"] and PurePath(inside[4]).name == COUNTS
+
+
+def with_rate(event: str, spec: JobSpec) -> str:
+    """An event with a rate of its own, where nobody gave one: every occurrence of software events that happen now and
+    then, where stacks are cheap enough for that."""
+    name, modifiers = split(event)
+    given = spec.period is not None or spec.frequency is not None or "/" in event
+    if given or spec.call_graph not in (CallGraph.FP, CallGraph.NONE) or name not in SOFTWARE or not occurs(name):
+        return event
+    return f"{name}/period=1/{modifiers}"
+
+
+def rate(spec: JobSpec, facts: HostFacts) -> list[str]:
+    """How often: the user's frequency or period, else the default; every occurrence of tracepoints."""
+    if spec.period is not None:
+        return ["-c", str(spec.period)]
+    if spec.frequency is not None:
+        return ["-F", str(spec.frequency)]
+    if only_tracepoints(to_sample(spec, facts), facts):
+        return ["-c", "1"]
+    return ["-F", str(FREQUENCY)]

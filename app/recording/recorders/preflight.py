@@ -1,0 +1,381 @@
+"""Preflight: what will not work on a host, and what to do, said before anything is queued.
+
+Pure: a JobSpec against the facts of a host. What only the host can answer (does that directory exist?) is asked
+there by `perfloom.workers.local.checks`, in the same findings.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import PurePath
+from typing import Any
+
+from ...domain.event_names import CYCLES, SOFTWARE, base, in_kernel, split, term, unseen
+from ...domain.facts import HostFacts
+from ...domain.jobs import CallGraph, JobSpec, RecorderName, Scope
+from .event_grammar import STACK_LIMIT, fault_of, fault_of_group, number_of
+from .events import group_of, parts, privileged, telling, to_sample, user_space_only
+from .perf_record import countable
+from .splitting import needs_counter
+from .torch_inject import steps_of
+
+REPEAT_LIMIT = 100
+MANY_STEPS = 50
+INTERPRETERS = ("python", "torchrun", "perl", "ruby", "node", "bash", "sh")
+"""How the names of programs begin that take a script as their first word."""
+
+
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "error"
+    """It cannot work."""
+    WARNING = "warning"
+    """It works, but not as asked."""
+    HINT = "hint"
+    """It works; worth knowing."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to say about a job that is not yet queued. field: of JobSpec. advice: what to do next."""
+
+    level: Level
+    field: str
+    message: str
+    advice: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"level": str(self.level)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Finding":
+        return cls(Level(data["level"]), str(data["field"]), str(data["message"]), str(data["advice"]))
+
+
+def _error(field: str, message: str, advice: str) -> Finding:
+    return Finding(Level.ERROR, field, message, advice)
+
+
+def _warning(field: str, message: str, advice: str) -> Finding:
+    return Finding(Level.WARNING, field, message, advice)
+
+
+def _hint(field: str, message: str, advice: str) -> Finding:
+    return Finding(Level.HINT, field, message, advice)
+
+
+RARE = frozenset(
+    (
+        "alignment-faults",
+        "context-switches",
+        "cpu-migrations",
+        "cs",
+        "emulation-faults",
+        "faults",
+        "major-faults",
+        "migrations",
+        "minor-faults",
+        "page-faults",
+    )
+)
+"""Events that come in bursts. perf guesses their period from the last few, and weighs each sample by its guess."""
+
+DEEPEST_STACK = 127
+"""kernel.perf_event_max_stack, where nobody changed it."""
+
+KERNEL_UNITS = frozenset({"software", "tracepoint", "breakpoint", "kprobe", "uprobe"})
+"""Units that are the kernel's own: perf takes terms of them, and lists none."""
+
+_RUNTIME = frozenset({"sched:*", "sched:sched_stat_runtime", "sched:sched_stat_*"})
+"""Events that tell how long a thread ran, where not all of a CPU is recorded."""
+
+
+def preflight(spec: JobSpec, facts: HostFacts | None) -> list[Finding]:
+    """Everything that can be said about `spec` before it is queued, errors first, then in the order of the form.
+
+    facts None: no worker has described its host yet, so only the description itself is looked at.
+    """
+    found = list(_description(spec))
+    if facts is not None and spec.recorder is not RecorderName.PYTORCH:
+        for look in _LOOKS:
+            found += look(spec, facts)
+    order = list(Level)
+    return sorted(found, key=lambda finding: order.index(finding.level))
+
+
+def _description(spec: JobSpec) -> Iterator[Finding]:
+    """What is wrong on any host."""
+    if spec.scope is Scope.COMMAND and not (spec.command and spec.command[0]):
+        yield _error("command", "There is no command to record.", "Type the program to start, with its arguments.")
+    if any("\0" in word for word in spec.command):
+        yield _error("command", "The command holds a zero byte.", "No program can be given one: remove it.")
+    yield from _script(spec)
+    for name in spec.environment:
+        if not name or "=" in name or "\0" in name + spec.environment[name]:
+            yield _error("environment", f"{name!r} cannot be the name of a variable.", "Write one NAME=value a line.")
+    if spec.scope is Scope.PROCESS and (spec.pid is None or spec.pid <= 0):
+        yield _error("pid", "There is no process to attach to.", "Give the number of a process that runs.")
+    if spec.scope is not Scope.COMMAND and not spec.duration_s and not (spec.scope is Scope.SYSTEM and spec.command):
+        until = "the process ends or " if spec.scope is Scope.PROCESS else ""
+        yield _hint("duration_s", f"This records until {until}someone presses Cancel.", "Set a duration to end it.")
+    if spec.scope is Scope.PROCESS and spec.command:
+        yield _warning("command", "The command is not started: a process is observed.", "Leave the command empty.")
+    if spec.duration_s is not None and not 0 < spec.duration_s < float("inf"):
+        yield _error("duration_s", "The duration must be longer than nothing.", "Give seconds, or leave it empty.")
+    if spec.recorder is not RecorderName.PYTORCH:
+        yield from _attributes(spec)
+    if spec.recorder is RecorderName.PERF_RECORD:
+        yield from _sampling(spec)
+    elif spec.recorder is RecorderName.PERF_STAT:
+        yield from _counting(spec)
+    else:
+        yield from _profiled(spec)
+
+
+def _script(spec: JobSpec) -> Iterator[Finding]:
+    """A script by its bare name, where the command runs in a directory of the job's own."""
+    if spec.cwd is not None or spec.scope is Scope.PROCESS or len(spec.command) < 2:
+        return
+    program, script = PurePath(spec.command[0]).name, PurePath(spec.command[1])
+    bare = bool(script.suffix) and not script.is_absolute() and not spec.command[1].startswith("-")
+    if bare and program.startswith(INTERPRETERS) and str(script) not in {PurePath(path).name for path in spec.inputs}:
+        text = f"{script} is looked for in a directory of the job’s own, where it is not."
+        yield _warning("command", text, "Give its whole path or the working directory, or copy it as an input file.")
+
+
+def _sampling(spec: JobSpec) -> Iterator[Finding]:
+    if spec.frequency is not None and spec.period is not None:
+        yield _error("frequency", "Frequency and period exclude each other.", "Leave one of them empty.")
+    for field, value in (("frequency", spec.frequency), ("period", spec.period)):
+        if value is not None and value <= 0:
+            yield _error(field, f"A {field} of {value} records nothing.", "Give a number above 0, or leave it empty.")
+    names = {event.partition("/")[0] for event in singles(spec)}
+    if spec.scope is not Scope.SYSTEM and "sched:sched_switch" in names and not names & _RUNTIME:
+        text = "For one program, sched_switch tells when a thread left a CPU, not when it came back."
+        yield _hint("events", text, "Add sched:sched_stat_runtime, or record the whole system.")
+    if spec.call_graph is CallGraph.DWARF:
+        size = spec.stack_bytes
+        if size <= 0 or size > STACK_LIMIT:
+            advice = f"Give at most {STACK_LIMIT}; 8192 is usual."
+            yield _error("stack_bytes", f"perf cannot copy stacks of {size} bytes.", advice)
+        rate = spec.frequency or 0
+        if rate * size > 16 * 1024 * 1024:
+            text = f"{rate} stacks of {size} bytes a second are up to {rate * size / 1e6:.0f} MB/s for each busy CPU."
+            yield _hint("frequency", text, "Record less often, or copy less stack.")
+    if spec.call_graph is CallGraph.FP:
+        text = (
+            "Frame pointers give broken stacks in programs built without them, as the Python, C library and most "
+            "programs of the distributions are."
+        )
+        yield _hint("call_graph", text, "Build with -fno-omit-frame-pointer, or choose dwarf.")
+
+
+def _attributes(spec: JobSpec) -> Iterator[Finding]:
+    """What stands beside the name of an event, and perf does not understand on any host."""
+    for whole in spec.events:
+        if fault := fault_of_group(whole):
+            yield _error("events", *fault)
+    for event in singles(spec):
+        if fault := fault_of(event, spec.recorder is RecorderName.PERF_STAT):
+            yield _error("events", *fault)
+            continue
+        if unseen(event):
+            # Of a tracepoint perf stat does not print that it was counted in user space: its 0 would pass for a count.
+            level = Level.WARNING if base(event) in SOFTWARE else Level.ERROR
+            text = f"{event} is never seen: it happens in the kernel, and u asks for user space only."
+            yield Finding(level, "events", text, "Leave out the u.")
+        if number_of(term(event, "max-stack") or "") > DEEPEST_STACK:
+            text = f"{event} is refused unless kernel.perf_event_max_stack was raised from {DEEPEST_STACK}."
+            yield _warning("events", text, f"Give at most {DEEPEST_STACK}.")
+
+
+def _counting(spec: JobSpec) -> Iterator[Finding]:
+    if spec.interval_ms is not None and spec.interval_ms < 1:
+        yield _error("interval_ms", "perf cannot print that often.", "Give 1 ms or more, or leave it empty.")
+    elif spec.interval_ms is not None and spec.interval_ms < 100:
+        text = "An interval under 100 ms costs the recorded program noticeable time."
+        yield _hint("interval_ms", text, "Take 100 ms or more where that is enough.")
+    if spec.repeat is not None and not 1 <= spec.repeat <= REPEAT_LIMIT:
+        yield _error("repeat", f"perf repeats 1 to {REPEAT_LIMIT} times.", f"Give at most {REPEAT_LIMIT}.")
+    if spec.repeat is not None and spec.repeat > 1 and not spec.command:
+        yield _error("repeat", "There is no command to repeat.", "Give a command, or leave the repeats empty.")
+    if spec.per_cpu and spec.scope is not Scope.SYSTEM:
+        text = "Counts can be told apart by CPU only for the whole system."
+        yield _warning("per_cpu", text, "Choose the whole system, or leave it off.")
+
+
+def _profiled(spec: JobSpec) -> Iterator[Finding]:
+    if spec.scope is not Scope.COMMAND:
+        yield _error("scope", "PyTorch is recorded in a command that is started.", "Choose a command.")
+    steps = steps_of(spec.pytorch.steps)
+    if steps is not None and steps[2] > MANY_STEPS:
+        text = f"{steps[2]:,} steps in one recording lie in the program's memory until they are written."
+        yield _hint("pytorch.steps", text, "A few steps show what all do: 1,1,3,1 is usual.")
+    elif steps is not None and steps[1] == 0:
+        text = "Without a step to warm up the first one recorded pays for the profiler's own beginning."
+        yield _hint("pytorch.steps", text, "Let at least one step warm it up, as in 1,1,3,1.")
+    if spec.pytorch.modules and not spec.pytorch.stacks:
+        text = "Modules alone are those of models in TorchScript."
+        yield _hint("pytorch.modules", text, "Record stacks too: the modules of other models come with them.")
+
+
+def _perf(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
+    if facts.perf is None:
+        advice = "Install it: apt-get install linux-perf (Debian), linux-tools-generic (Ubuntu), perf (Fedora)."
+        yield _error("recorder", facts.perf_problem or f"There is no perf on {facts.host}.", advice)
+
+
+def _rights(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
+    level = facts.paranoid
+    if level is None or privileged(facts):
+        return
+    setcap = f"setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep {facts.perf or 'perf'}"
+    grant = "As root: sysctl kernel.perf_event_paranoid={} — or give the right to perf alone: " + setcap
+    now = f"perf_event_paranoid is {level} on {facts.host}"
+    if level >= 3:
+        yield _error("recorder", f"{now}: only root may use perf.", grant.format(2))
+        return
+    if spec.scope is Scope.SYSTEM and level > 0:
+        yield _error("scope", f"{now}: the whole system cannot be observed.", grant.format(0))
+    if spec.per_cpu and spec.scope is not Scope.SYSTEM and spec.recorder is RecorderName.PERF_STAT and level > 0:
+        yield _error("per_cpu", f"{now}: CPUs cannot be told apart.", grant.format(0))
+    events = singles(spec)
+    kernel = [event for event in events if set(split(event)[1]) & {"k", "h"}]
+    if kernel and level >= 2:
+        yield _error("events", f"{now}: {kernel[0]} asks for the kernel, which is hidden.", grant.format(1))
+    traced = [event for event in events if group_of(event, facts) == "tracepoint"]
+    if traced and level > -1:
+        yield _error("events", f"{now}: tracepoints such as {traced[0]} are for root.", grant.format(-1))
+    if spec.scope is Scope.PROCESS:
+        text = f"Only processes of {facts.user or 'the same user'} can be observed."
+        yield _hint(
+            "pid", text, "Give one of them, or give perf the right: " + grant.format(level).split(" alone: ")[-1]
+        )
+    hidden = [event for event in events if in_kernel(event) and not unseen(event) and event not in traced]
+    if hidden and level >= 2 and not kernel:
+        text = f"{now}: {hidden[0]} is not seen, since it happens in the kernel."
+        yield _warning("events", text, grant.format(1))
+    elif level == 2 and not kernel:
+        text = f"{now}: what the program does inside the kernel is not seen."
+        yield _hint("events", text, grant.format(1))
+
+
+def _events(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
+    if facts.perf is None:
+        return
+    listed = {event.name for event in facts.events}
+    units = {name.partition("/")[0] for name in listed if "/" in name} | KERNEL_UNITS
+    for event in singles(spec):
+        name = base(event)
+        group = group_of(event, facts)
+        if group in ("hardware", "cache", "raw") and "/" in name and not needs_counter(name, facts):
+            # Another unit than the CPU, with counters of its own.
+            if listed and name.partition("/")[0] not in units:
+                text = f"perf list on {facts.host} offers nothing of {name.partition('/')[0]}."
+                yield _warning("events", text, "Check the spelling; perf will refuse an event that it does not know.")
+        elif group in ("hardware", "cache", "raw") and facts.hardware_counters is False and name not in listed:
+            if spec.recorder is RecorderName.PERF_RECORD and name in CYCLES:
+                text = f"{facts.host} has no hardware counters: perf records cpu-clock in place of {event}."
+                yield _warning("events", text, "Choose cpu-clock, so that the result says what it is.")
+            else:
+                where = "as in most virtual machines"
+                text = f"{event} cannot be measured: {facts.host} has no hardware counters, {where}."
+                level = Level.ERROR if spec.recorder is RecorderName.PERF_RECORD else Level.WARNING
+                yield Finding(level, "events", text, "Choose software events (cpu-clock, page-faults …).")
+        elif group == "hardware" and listed and name not in listed:
+            text = f"perf list on {facts.host} does not offer {event}."
+            yield _error("events", text, "This CPU does not support it: choose another from the list.")
+        elif group in ("cache", "tracepoint", None) and listed and not {name, event} & listed and not _pattern(name):
+            text = f"perf list on {facts.host} does not offer {event}."
+            yield _warning("events", text, "Check the spelling; perf will refuse an event that it does not know.")
+
+
+def singles(spec: JobSpec) -> list[str]:
+    """Each event of a job by itself, as typed."""
+    return [part for event in spec.events for part in parts(event)]
+
+
+def _pattern(name: str) -> bool:
+    return "*" in name or "?" in name or "{" in name
+
+
+def by_frequency(event: str, spec: JobSpec) -> bool:
+    """Whether an event is sampled so many times a second. What it says itself goes before what holds for all."""
+    return term(event, "freq") is not None or (term(event, "period") is None and spec.period is None)
+
+
+def _frequency(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
+    if spec.recorder is not RecorderName.PERF_RECORD:
+        return
+    rare = [event for event in singles(spec) if base(event) in RARE and by_frequency(event, spec)]
+    if rare:
+        text = f"By frequency, samples of what is as uneven as {rare[0]} tell no total: only what is counted is shown."
+        yield _hint("frequency", text, "Give a period, for example 100; or count it with perf stat.")
+    if facts.max_frequency is None:
+        return
+    most = f"{facts.host} samples at most {facts.max_frequency} times a second"
+    advice = f"Ask for {facts.max_frequency} or less, or as root raise kernel.perf_event_max_sample_rate."
+    for event in singles(spec):
+        if number_of(term(event, "freq") or "") > facts.max_frequency:
+            # The kernel refuses what the option -F lowers.
+            yield _error("events", f"{most}: {event} is refused.", advice)
+    if (spec.frequency or 0) > facts.max_frequency:
+        yield _warning("frequency", f"{most}; perf lowers {spec.frequency}.", advice)
+
+
+def _uncounted(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
+    """Events that are counted beside their samples, elsewhere."""
+    events = countable(spec, facts) if spec.recorder is RecorderName.PERF_RECORD else ()
+    if events and spec.sudo:
+        text = f"With sudo nothing is counted beside the samples: {events[0]} has no total."
+        yield _hint("sudo", text, "Count it in a job with perf stat.")
+        return
+    rare = [event for event in events if group_of(event, facts) != "tracepoint"]
+    if rare and telling(spec.events, spec.call_graph is not CallGraph.NONE):
+        text = f"Beside tracepoints that show the scheduler or locks nothing is counted: {rare[0]} has no total."
+        yield _hint("events", text, "Count it in a job of its own.")
+
+
+def _stacks(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
+    if spec.recorder is not RecorderName.PERF_RECORD or facts.perf is None:
+        return
+    own = [event for event in singles(spec) if term(event, "call-graph") == "lbr"]
+    if own and (facts.lbr is False or facts.hardware_counters is False):
+        text = f"The CPU of {facts.host} does not record call stacks by itself, as {own[0]} asks for (LBR)."
+        yield _error("events", text, "Write call-graph=dwarf, which works everywhere.")
+    if spec.call_graph is CallGraph.LBR:
+        hardware = [e for event in to_sample(spec, facts) for e in parts(event)]
+        if facts.lbr is False or facts.hardware_counters is False:
+            text = f"The CPU of {facts.host} does not record call stacks by itself (LBR)."
+            yield _error("call_graph", text, "Choose dwarf, which works everywhere.")
+        elif not all(group_of(event, facts) in ("hardware", "cache", "raw") for event in hardware):
+            text = "LBR comes with hardware events only."
+            yield _error("call_graph", text, "Choose hardware events such as cycles, or dwarf.")
+    if spec.call_graph is CallGraph.DWARF and facts.options and "--call-graph dwarf" not in facts.options:
+        text = f"perf on {facts.host} is built without what unwinds dwarf stacks."
+        yield _error("call_graph", text, "Choose fp, or install a perf built with libdw or libunwind.")
+    if spec.call_graph is CallGraph.DWARF and facts.options and "-z" not in facts.options:
+        text = f"perf on {facts.host} cannot compress: every sample takes {spec.stack_bytes} bytes on disk."
+        yield _hint("call_graph", text, "Keep the recording short, or the frequency low.")
+
+
+def _names(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
+    """Kernel symbols are addresses for whoever may not read /proc/kallsyms."""
+    hidden = (facts.kptr_restrict or 0) >= (2 if facts.root else 1)
+    if not hidden or user_space_only(facts) or "cap_syslog" in facts.perf_capabilities:
+        return
+    if spec.recorder is RecorderName.PERF_RECORD and facts.perf is not None:
+        text = f"kptr_restrict is {facts.kptr_restrict} on {facts.host}: functions of the kernel have no names."
+        yield _hint("events", text, "As root: sysctl kernel.kptr_restrict=0")
+
+
+_LOOKS: tuple[Callable[[JobSpec, HostFacts], Iterator[Finding]], ...] = (
+    _perf,
+    _rights,
+    _events,
+    _frequency,
+    _uncounted,
+    _stacks,
+    _names,
+)

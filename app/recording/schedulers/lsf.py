@@ -1,0 +1,331 @@
+"""IBM Spectrum LSF (and Platform LSF from 9.1): bsub, bjobs, bkill, and bhist for what is gone."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...domain.errors import InvalidRequest, Unreachable
+from ...domain.jobs import Batch, JobSpec, Mpi
+from ...domain.targets import BatchState, BatchStatus, Queue, SchedulerName
+from ..plan.quoting import join
+from .asking import Voice, clock, refuse, script
+from .lsf_words import ENDS, OF_STATES, STATES, meaning
+
+VOICE = Voice(
+    "LSF",
+    noise=re.compile(r"^\s*(bsub|bjobs|bkill|bhist|bqueues)\s*:\s*"),
+    silence=re.compile(
+        r"Cannot connect to LSF|LSF is down|LSF is processing your request|Failed in an? (LSF|LIM) library call|"
+        r"non-LSF host|Communication time ?out|Connection (refused|reset|timed out)|daemon not responding|"
+        r"LIM is down|Slave LIM|mbatchd is (down|not)|Please wait",
+        re.I,
+    ),
+    refusals=(
+        (r"RUNLIMIT|run ?limit|(?<!\S)-W\b", "wall_time", "Ask for a time that the queue allows."),
+        ("queue", "queue", "Choose one of the queues that the target's check lists."),
+        ("project", "project", "Choose a project that you may use there."),
+        (r"resource requirement|(?<!\S)-R\b|syntax", "resources", "See to the resource string."),
+        (r"processor|slot|(?<!\S)-n\b", "ranks", "Ask for as many ranks and CPUs as the queue allows."),
+        ("option|usage", "batch_arguments", "See to the further arguments."),
+    ),
+)
+SUBMITTED = re.compile(r"Job <(\d+)> is submitted to")
+UNKNOWN_ID = re.compile(r"Job <(\d+)> is not found")
+QUEUE = re.compile(r"^(\S+)\s+(-?\d+)\s+(Open|Closed)\S(Active|Inact\w*)(.*)$")
+OVER = re.compile(r"has already finished|No matching job found|is being (terminated|signaled)")
+"""What bkill says of a job that has ended, or will."""
+EVENT = re.compile(r"^\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d( \d{4})?: (.*(?:\n .*)*)", re.M)
+"""An event of bhist -l with the lines that it goes on in."""
+ENDED = re.compile(r"Donesuccessfully|Exited(?:withexitcode(\d+)|bysignal(\d+))?")
+SPREAD = re.compile(r"\bspan\s*\[|\{|\|\|")
+"""What forbids to add a span to a resource string: it has one, or is a compound or an alternative requirement."""
+
+KEPT = (
+    *("-J", "-o", "-oo", "-e", "-eo", "-K", "-I", "-Ip", "-Is", "-ISp", "-ISs", "-IS", "-IX", "-r", "-Zs", "-Z", "-i"),
+    *("-is", "-h", "-V", "-pack", "-f", "-H", "-jsdl", "-jsdl_strict", "-json", "-yaml"),
+)
+"""Options that would make something else of it than one job that runs once, and that is found again."""
+
+OTHERS = ("-Jd", "-env", "-eptl", "-ext", "-freq", "-hl", "-hostfile", "-outdir", "-rcacct", "-rn", "-rnc")
+"""Options of LSF 9.1 to 10.1 that begin like one of them and are for the user."""
+
+ALONE = ("-ar", "-B", "-N", "-Ne", "-x", "-hl", "-rn", "-ul", "-tty", "-ti", "-XF", "-datachk")
+"""Options without a value."""
+
+_VALUED = """
+a alloc_flags app b c C clusters cn_mem core_isolation csm cwd D data datagrp E Ep env eptl ext extsched F freq G g gpu
+hostfile Jd jobaff jsm k L ln_mem ln_slots Lp M m mig n network nnodes notify outdir p P ptl q Q R rcacct rnc s S sla
+smt sp stage step_cgroup t T u U v w W wa We wt
+"""
+VALUED = tuple(f"-{name}" for name in _VALUED.split())
+"""Options of LSF 9.1 to 10.1 that take the next word for their value, whatever it is (command reference of bsub)."""
+
+FEW_TRIES = """
+LSB_NTRIES=${LSB_NTRIES:-3}; export LSB_NTRIES
+"""
+"""Without it LSF's programs wait for ever for a master that is down. (bsub waits: what was not answered to must not be
+submitted later.)"""
+
+LOOK = (
+    FEW_TRIES
+    + r"""
+said=$(bjobs -a -o 'jobid stat queue exec_host exit_code exit_reason pend_reason' -json "$@" 2>&1)
+status=$?
+case $said in
+*'"RECORDS"'*) printf '%s\n' "$said"; exit 0 ;;
+esac
+if [ "$status" = 127 ] || printf '%s\n' "$said" | grep -q -i -e connect -e 'is down' -e 'please wait' -e library; then
+    printf '%s\n' "$said" >&2
+    exit "$status"
+fi
+bjobs -a -noheader -o "jobid stat exit_code exec_host delimiter='^'" "$@"
+"""
+)
+"""-json needs 10.1 with fix pack 2. An older bjobs refuses it at once, without asking its master, and is asked as of
+old."""
+
+GENTLY = (
+    FEW_TRIES
+    + r"""
+for id in $(bjobs -noheader -o "jobid stat delimiter='^'" "$@" 2>/dev/null | sed -n 's/^\([0-9]*\)^P[ES].*/\1/p'); do
+    bkill "$id"
+done
+bkill -s TERM "$@"
+"""
+)
+"""A signal other than the usual does nothing for jobs that wait. TERM goes to every process of a job."""
+
+BACK = FEW_TRIES + 'bhist -l -n 2 "$1"\n'
+NAMED = FEW_TRIES + 'bjobs -a -noheader -J "$1" -o "jobid stat delimiter=\'^\'"\n'
+HARD = FEW_TRIES + 'bkill "$@"\n'
+QUEUES = FEW_TRIES + "bqueues -w || exit\nbparams 2>/dev/null\nexit 0\n"
+
+
+@dataclass(frozen=True)
+class Lsf:
+    """At its time limit (-W) a job is sent USR2, every process of it, and has ten minutes before it is killed; bkill
+    sends INT, TERM and KILL ten seconds apart. The shell that LSF itself puts around a job's command ignores all but
+    the last."""
+
+    name: SchedulerName = SchedulerName.LSF
+    title: str = VOICE.title
+    programs: tuple[str, ...] = ("bsub", "bjobs", "bkill", "bhist", "bqueues")
+
+    def submit(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:
+        batch, mpi = spec.batch, spec.mpi
+        refuse(self.title, "bsub", ((_option(word), word) for word in batch.arguments), KEPT)
+        _refuse_commands(batch.arguments)
+        # -rn: never run again, even where the queue would.
+        argv = ["bsub", "-J", job_name, "-o", output, "-rn"]
+        if batch.queue:
+            argv += ["-q", batch.queue]
+        if batch.project:
+            argv += ["-P", batch.project]
+        if batch.wall_time_s is not None:
+            hours, minutes = clock(batch.wall_time_s)
+            argv += ["-W", f"{hours}:{minutes:02}"]
+        slots = (mpi.ranks if mpi else 1) * (batch.cpus or 1)
+        if slots > 1:
+            argv += ["-n", str(slots)]
+        if resources := _resources(batch, mpi):
+            argv += ["-R", resources]
+        if batch.exclusive:
+            argv.append("-x")
+        # bsub hands the command on to /bin/sh, so that it is one word here. No exec: a queue may put words before it.
+        return (*argv, *batch.arguments, join(script))
+
+    def submitted(self, stdout: str, stderr: str, status: int) -> str:
+        match = SUBMITTED.search(stdout) or SUBMITTED.search(stderr)
+        if match:
+            return match[1]
+        VOICE.answered("bsub", stderr or stdout, status)
+        VOICE.refused(stderr or stdout)
+
+    def named(self, job_name: str) -> tuple[str, ...]:
+        return script(NAMED, job_name)
+
+    def found(self, stdout: str, stderr: str, status: int) -> str | None:
+        ids = re.findall(r"^(\d+)\^", stdout, re.M)
+        if ids:
+            return str(ids[0])
+        if re.search(r"is not found|No (\w+ )?job found", stderr):
+            return None
+        VOICE.complete("bjobs", stderr, status or 1)
+        return None
+
+    def look(self, ids: Sequence[str]) -> tuple[str, ...]:
+        return script(LOOK, *ids)
+
+    def seen(self, ids: Sequence[str], stdout: str, stderr: str, status: int) -> Mapping[str, BatchStatus]:
+        records = _records(stdout)
+        # A part of the answer names those it does not know; silence about one is not the same.
+        lost = set(UNKNOWN_ID.findall(f"{stdout}\n{stderr}"))
+        found = {str(record.get("JOBID", "")): _status(record) for record in records if record.get("STAT")}
+        if not found and not lost:
+            VOICE.complete("bjobs", stderr, status or 1)
+        found = {id: BatchStatus(id, BatchState.GONE) for id in lost} | found
+        silent = "LSF said nothing of this job."
+        return {id: found.get(id) or BatchStatus(id, BatchState.UNKNOWN, reason=silent) for id in ids}
+
+    def look_back(self, id: str) -> tuple[str, ...]:
+        return script(BACK, id)
+
+    def seen_back(self, id: str, stdout: str, stderr: str, status: int) -> BatchStatus:
+        state, code, signal, keyword = "", "", "", ""
+        for _, text in EVENT.findall(stdout):
+            # It breaks its lines in the middle of sentences and words.
+            event = "".join(text.split())
+            if match := ENDED.match(event):
+                state, code, signal = ("EXIT" if event.startswith("E") else "DONE"), match[1] or "", match[2] or ""
+            if match := re.search(r"TERM_[A-Z_]+", event if ENDED.match(event) or "Completed<exit>" in event else ""):
+                keyword = match[0]
+        if not state:
+            if "No matching job found" not in stderr:
+                VOICE.answered("bhist", stderr, status)
+            return BatchStatus(id, BatchState.UNKNOWN, reason="LSF knows nothing of this job any more.")
+        code = str(128 + int(signal)) if signal else code
+        return _status({"JOBID": id, "STAT": state, "EXIT_CODE": code, "EXIT_REASON": keyword})
+
+    def cancel(self, ids: Sequence[str], *, gently: bool) -> tuple[str, ...]:
+        return script(GENTLY if gently else HARD, *ids)
+
+    def cancelled(self, stdout: str, stderr: str, status: int) -> None:
+        lines = stderr.splitlines()
+        left = [line for line in lines if not OVER.search(line)]
+        if len(left) < len(lines) or OVER.search(stdout):
+            # It did answer in the end.
+            left = [line for line in left if not VOICE.silence.search(line)]
+        VOICE.answered("bkill", "\n".join(left), status)
+        if status and left:
+            raise InvalidRequest(f"LSF did not cancel the job: {VOICE.said(chr(10).join(left))}.")
+
+    def queues(self) -> tuple[str, ...]:
+        return script(QUEUES)
+
+    def read_queues(self, stdout: str, stderr: str, status: int) -> tuple[Queue, ...]:
+        VOICE.complete("bqueues", stderr, status)
+        match = re.search(r"Default Queues?:\s*(.*)", stdout)
+        default = match[1].split() if match else []
+        rows = [found for line in stdout.splitlines() if (found := QUEUE.match(line))]
+        return tuple(
+            Queue(row[1], row[1] in default[:1], row[3] == "Open" and row[4] == "Active", None, _counts(row[5]))
+            for row in rows
+        )
+
+
+def _option(word: str) -> str:
+    """The option of a word, as far as it matters. Its value may be glued to it: -Jname."""
+    return max((option for option in (*KEPT, *OTHERS) if word.startswith(option)), key=len, default=word)
+
+
+def _refuse_commands(arguments: Sequence[str]) -> None:
+    """Raises InvalidRequest for a word that is neither an option nor the value of one, and for an option that lacks its
+    value. To bsub the command would begin with the one, and its shell would have every word from there on, quoted by
+    nobody; the other would have the command for its value."""
+    lacking, may_be_value = "", False
+    for word in arguments:
+        if lacking:
+            if word in (*VALUED, *ALONE):
+                raise _lacks_value(lacking)
+            lacking, may_be_value = "", False
+            continue
+        option = len(word) > 1 and word.startswith("-") and word != "--"
+        if not option and not may_be_value:
+            raise InvalidRequest(
+                f"LSF would take {word[:80]!r} for the command itself, as it belongs to no option. Remove it from the "
+                "further arguments of bsub, or put the option before it that it is the value of.",
+                "batch_arguments",
+            )
+        lacking = word if word in VALUED else ""
+        # Of a later version, it may have a value. One that is glued to its option leaves no room for another.
+        may_be_value = option and word not in ALONE and re.fullmatch(r"-[A-Za-z_]+", word) is not None
+    if lacking:
+        raise _lacks_value(lacking)
+
+
+def _lacks_value(option: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"{option!r} in the further arguments of bsub needs a value: LSF would take the word that follows for it. "
+        "Write its value behind it, or remove it.",
+        "batch_arguments",
+    )
+
+
+def _resources(batch: Batch, mpi: Mpi | None) -> str:
+    """The user's own -R and ours in one: how many ranks go on a host, where theirs does not say it."""
+    if not mpi or mpi.ranks_per_node is None or SPREAD.search(batch.resources):
+        return batch.resources
+    return f"{batch.resources} span[ptile={mpi.ranks_per_node * (batch.cpus or 1)}]".strip()
+
+
+def _records(stdout: str) -> list[dict[str, Any]]:
+    """The jobs of bjobs' answer: JSON, behind whatever it said before, or of old words between ^."""
+    start = stdout.find("{")
+    if start >= 0 and '"RECORDS"' in stdout:
+        try:
+            data, _ = json.JSONDecoder(strict=False).raw_decode(stdout[start:])
+            return [record for record in data["RECORDS"] if isinstance(record, dict)]
+        except (ValueError, KeyError, TypeError):
+            raise Unreachable("LSF does not answer as expected: what bjobs prints cannot be read.") from None
+    names = ("JOBID", "STAT", "EXIT_CODE", "EXEC_HOST")
+    rows = [line.split("^") for line in stdout.splitlines() if re.match(r"\d+\^", line)]
+    return [
+        {name: "" if value.strip() == "-" else value.strip() for name, value in zip(names, row, strict=False)}
+        for row in rows
+    ]
+
+
+def _status(record: Mapping[str, Any]) -> BatchStatus:
+    """One job of bjobs or bhist."""
+    native = str(record.get("STAT", "")).strip()
+    state = STATES.get(native, BatchState.UNKNOWN)
+    code = str(record.get("EXIT_CODE") or "").strip()
+    exit_status, signal = _ending(int(code) if code.isdecimal() else None)
+    reason = OF_STATES.get(native, "")
+    if state is BatchState.PENDING or native == "PSUSP":
+        reason = meaning(str(record.get("PEND_REASON") or "")) or reason
+    if native == "EXIT":
+        state, reason = _end(str(record.get("EXIT_REASON") or ""), signal)
+    if state is BatchState.DONE:
+        exit_status = exit_status or 0
+    return BatchStatus(
+        id=str(record.get("JOBID", "")),
+        state=state,
+        native=native,
+        reason=reason,
+        hosts=_hosts(str(record.get("EXEC_HOST") or "")),
+        exit_status=exit_status,
+        signal=signal,
+    )
+
+
+def _end(words: str, signal: int | None) -> tuple[BatchState, str]:
+    """Why a job ended that did not end well."""
+    keyword = words.partition(":")[0].strip().rstrip(".;")
+    if keyword in ENDS:
+        state, advice = ENDS[keyword]
+        return state, f"{advice} ({words.strip().rstrip('.')})"
+    if not keyword and signal == 12:
+        return ENDS["TERM_RUNLIMIT"]
+    return BatchState.FAILED, f"LSF's reason: {words.strip().rstrip('.')}." if words.strip() else ""
+
+
+def _ending(code: int | None) -> tuple[int | None, int | None]:
+    """(exit status, signal) of LSF's exit code, which is 128 and the signal where one ended the job."""
+    if code is not None and 128 < code < 128 + 65:
+        return None, code - 128
+    return code, None
+
+
+def _hosts(text: str) -> tuple[str, ...]:
+    """`4*hostA:2*hostB` → hostA, hostB."""
+    names = (word.rpartition("*")[2].strip() for word in re.split(r"[:\s]+", text))
+    return tuple(dict.fromkeys(name for name in names if name and name != "-"))
+
+
+def _counts(rest: str) -> str:
+    """A line of bqueues behind the status, for a person: four limits, then slots in all, waiting, and running."""
+    words = rest.split()
+    return f"{words[5]} slots wait, {words[6]} run" if len(words) > 6 else ""

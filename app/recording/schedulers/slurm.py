@@ -1,0 +1,290 @@
+"""Slurm: sbatch, squeue, scancel, and for what is gone sacct, scontrol or the list of completed jobs."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...domain.errors import InvalidRequest, Unreachable
+from ...domain.jobs import JobSpec
+from ...domain.targets import BatchState, BatchStatus, Queue, SchedulerName
+from ..plan.quoting import join
+from .asking import Voice, clock, refuse, script
+from .sbatch_options import parse
+from .slurm_words import HELD, OF_STATES, STATES, meaning, plain
+
+VOICE = Voice(
+    "Slurm",
+    noise=re.compile(r"^\s*(sbatch|squeue|scancel|sinfo|scontrol|sacct|slurm_\w+)?\s*:?\s*(error|fatal)\s*:\s*"),
+    silence=re.compile(
+        r"Unable to contact slurm controller|Socket timed out|Connection (refused|timed out|reset)|Zero Bytes were|"
+        r"backup controller|Unable to establish control|Communication connection failure|Transport endpoint|"
+        r"Could not establish a configuration source|Insufficient|Slurm temporarily unable|try again later"
+    ),
+    refusals=(
+        ("partition", "queue", "Choose one of the partitions that the target's check lists."),
+        ("account", "project", "Choose an account that you may use there."),
+        ("time", "wall_time", "Ask for a time that the partition allows."),
+        ("node count|node configuration", "nodes", "Ask for no more nodes, ranks and CPUs than the partition has."),
+        ("option|qos|constraint|memory", "batch_arguments", "See to the further arguments."),
+    ),
+)
+ID = re.compile(r"^(\d+)(?:;[\w.-]+)?$", re.M)
+"""`;cluster` stands behind it where SLURM_CLUSTERS is set, which the other programs heed as well."""
+
+MOST_HOSTS = 10_000
+NO_OUTPUT = 53
+"""The signal, so to say, of a job whose output Slurm could not open."""
+
+KEPT = (
+    *(
+        "--parsable",
+        "--wrap",
+        "--external",
+        "--autocomplete",
+        "--job-name",
+        "-J",
+        "--array",
+        "-a",
+        "--wait",
+        "-W",
+        "--test-only",
+        "--requeue",
+    ),
+    *("--output", "-o", "--error", "-e", "--help", "-h", "--usage", "--version", "-V", "--clusters", "--cluster", "-M"),
+)
+"""Options that would make something else of it than one job that runs once, and that is found again."""
+
+LOOK = r"""
+{ squeue --noheader --states=all --sort=P,-p,i --format='%i|%T|%P|%N|%S|%r'; echo "status|$?"; } |
+awk -F'|' -v ids="$*" '
+BEGIN { n = split(ids, words, " "); for (i = 1; i <= n; i++) ours[words[i]] = 1 }
+$1 == "status" && NF == 2 { status = $2; next }
+{
+    place = ""; at = $3
+    if ($2 == "PENDING" && ($6 == "None" || $6 == "Priority" || $6 == "Resources")) {
+        if (!(at in before)) { before[at] = 0; hidden[at] = $6 == "Priority" }
+        if (!hidden[at]) place = before[at]
+        before[at]++
+    }
+    if ($1 in ours) print $1 "|" place "|" substr($0, length($1) + 2)
+}
+END { if (status == 0) print "end"; exit status }
+'
+"""
+"""One request for all jobs of all partitions, as squeue makes it anyway for more than one id. They come by partition
+and priority, so that those that wait before ours are counted on the way; where the first of them waits for another,
+that other is hidden from us (PrivateData), and so is the true number. A last line tells that nothing was cut off."""
+
+NAMED = r"""
+ids=$(squeue --noheader --states=all --name="$1" --format=%i) || exit
+[ -n "$ids" ] ||
+    ids=$(sacct --noheader --parsable2 --allocations --starttime=now-3days --name="$1" --format=JobID 2>/dev/null)
+printf '%s\nend\n' "$ids"
+"""
+
+BACK = r"""
+sacct --noheader --parsable2 --allocations --jobs="$1" --format=State,ExitCode,NodeList 2>/dev/null |
+    sed 's/^/sacct|/' | grep . && exit
+scontrol --oneliner show job "$1" 2>/dev/null | grep . && exit
+sacct --completion --noheader --parsable2 --jobs="$1" --format=state 2>/dev/null | sed 's/^/sacct|/' | grep . && exit
+squeue --version >/dev/null
+"""
+"""Accounting, the controller's memory, and the list of completed jobs: a cluster may have any of them or none."""
+
+GENTLY = r"""
+scancel --state=PENDING "$@"
+scancel --state=SUSPENDED "$@"
+scancel --state=RUNNING --batch --signal=TERM "$@"
+"""
+"""--batch: TERM for the batch script alone, which ends what it has started in good order; Slurm sets no limit to that.
+It is for running jobs only: for one that waits, scancel --batch tries again and again for a minute."""
+
+
+@dataclass(frozen=True)
+class Slurm:
+    """At the time limit Slurm sends CONT and TERM to every process of a job at once, batch script and ranks alike, and
+    KILL after KillWait (usually 30 s): enough for perf to complete its files, so that no earlier signal is asked for,
+    which would come up to a minute too soon. Whoever needs more time gives --signal=B:USR2@300 as a further argument.
+    """
+
+    name: SchedulerName = SchedulerName.SLURM
+    title: str = VOICE.title
+    programs: tuple[str, ...] = ("sbatch", "squeue", "scancel", "sinfo")
+
+    def submit(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:
+        batch, mpi = spec.batch, spec.mpi
+        refuse(self.title, "sbatch", parse(batch.arguments), KEPT)
+        # % is a sign of its own in the name of the output. The environment is that of the shell that submits, whatever
+        # SBATCH_EXPORT says. Another --export in the user's words comes later and counts: the job's scripts set what
+        # the job and its target ask for themselves, in the batch script and in each rank.
+        argv = ["sbatch", "--parsable", f"--job-name={job_name}", f"--output={output.replace('%', '%%')}"]
+        argv += ["--no-requeue", "--export=ALL"]
+        if batch.queue:
+            argv.append(f"--partition={batch.queue}")
+        if batch.project:
+            argv.append(f"--account={batch.project}")
+        if batch.wall_time_s is not None:
+            hours, minutes = clock(batch.wall_time_s)
+            argv.append(f"--time={hours}:{minutes:02}:00")
+        if batch.nodes is not None:
+            argv.append(f"--nodes={batch.nodes}")
+        argv.append(f"--ntasks={mpi.ranks if mpi else 1}")
+        if mpi and mpi.ranks_per_node is not None:
+            argv.append(f"--ntasks-per-node={mpi.ranks_per_node}")
+        if batch.cpus is not None:
+            argv.append(f"--cpus-per-task={batch.cpus}")
+        if batch.exclusive:
+            argv.append("--exclusive")
+        # exec: the process that Slurm signals as the batch script is then ours. Before the user's words: behind one
+        # that it takes for a script, sbatch would not read it as an option.
+        return (*argv, f"--wrap=exec {join(script)}", *batch.arguments)
+
+    def submitted(self, stdout: str, stderr: str, status: int) -> str:
+        found = ID.findall(stdout)
+        if status == 0 and found:
+            return str(found[-1])
+        VOICE.answered("sbatch", stderr, status)
+        VOICE.refused(stderr or stdout)
+
+    def named(self, job_name: str) -> tuple[str, ...]:
+        return script(NAMED, job_name)
+
+    def found(self, stdout: str, stderr: str, status: int) -> str | None:
+        _whole(stdout, stderr, status)
+        found = ID.findall(stdout)
+        return found[0] if found else None
+
+    def look(self, ids: Sequence[str]) -> tuple[str, ...]:
+        return script(LOOK, *ids)
+
+    def seen(self, ids: Sequence[str], stdout: str, stderr: str, status: int) -> Mapping[str, BatchStatus]:
+        _whole(stdout, stderr, status)
+        found = {}
+        for line in stdout.splitlines():
+            words = line.split("|", 6)
+            if len(words) == 7:
+                id, place, state, _, nodes, start, reason = words
+                position = int(place) if place.isdecimal() else None
+                found[id] = _status(id, state, reason, nodes=nodes, position=position, start=start)
+        return {id: found.get(id) or BatchStatus(id, BatchState.GONE) for id in ids}
+
+    def look_back(self, id: str) -> tuple[str, ...]:
+        return script(BACK, id)
+
+    def seen_back(self, id: str, stdout: str, stderr: str, status: int) -> BatchStatus:
+        VOICE.complete("squeue", stderr, status)
+        line = (stdout.strip().splitlines() or [""])[0]
+        if line.startswith("sacct|"):
+            state, code, nodes = f"{line}||".split("|")[1:4]
+            known = _status(id, state, "", nodes=nodes, code=code)
+            # What accounting takes for running while the controller knows nothing of it is a record without an end.
+            if known.state.final:
+                return known
+        elif line.startswith("JobId="):
+            words = dict(word.split("=", 1) for word in line.split() if "=" in word)
+            nodes = words.get("NodeList", "")
+            return _status(
+                id, words.get("JobState", ""), words.get("Reason", ""), nodes=nodes, code=words.get("ExitCode", "")
+            )
+        return BatchStatus(id, BatchState.UNKNOWN, reason="Slurm knows nothing of this job any more.")
+
+    def cancel(self, ids: Sequence[str], *, gently: bool) -> tuple[str, ...]:
+        # The other way: CONT and TERM for every process of the job, and KILL after KillWait.
+        return script(GENTLY, *ids) if gently else ("scancel", *ids)
+
+    def cancelled(self, stdout: str, stderr: str, status: int) -> None:
+        left = [line for line in stderr.splitlines() if "Invalid job id" not in line and "already complet" not in line]
+        VOICE.answered("scancel", "\n".join(left), status)
+        if status and any("denied" in line for line in left):
+            raise InvalidRequest(f"Slurm did not cancel the job: {VOICE.said(chr(10).join(left))}.")
+
+    def queues(self) -> tuple[str, ...]:
+        return ("sinfo", "--noheader", "--format=%P|%a|%l|%F")
+
+    def read_queues(self, stdout: str, stderr: str, status: int) -> tuple[Queue, ...]:
+        VOICE.complete("sinfo", stderr, status)
+        found: dict[str, Queue] = {}
+        for line in stdout.splitlines():
+            words = line.split("|")
+            if len(words) == 4 and (name := words[0].removesuffix("*")) not in found:
+                found[name] = Queue(
+                    name, words[0].endswith("*"), words[1] == "up", seconds(words[2]), _nodes_text(words[3])
+                )
+        return tuple(found.values())
+
+
+def seconds(limit: str) -> int | None:
+    """A time limit of Slurm ([days-]hours:minutes:seconds, minutes:seconds or minutes); null for none or unknown."""
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit.strip())
+    if not match:
+        return None
+    days, *parts = (int(part) if part is not None else None for part in match.groups())
+    given = [part for part in parts if part is not None]
+    if days is not None:
+        hours, minutes, rest = (*given, 0, 0)[:3]
+    else:
+        hours, minutes, rest = {1: (0, *given, 0), 2: (0, *given), 3: (*given,)}[len(given)][:3]
+    return (((days or 0) * 24 + hours) * 60 + minutes) * 60 + rest
+
+
+def host_list(text: str) -> tuple[str, ...]:
+    """The names in a host list such as `login,node[01-03,7]`. One that cannot be read stays as it is."""
+    found: list[str] = []
+    for word in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
+        match = re.fullmatch(r"([^\[]+)\[([\d,-]+)\]([^\[]*)", word)
+        if not match:
+            found.append(word)
+            continue
+        for part in match[2].split(","):
+            first, _, last = part.partition("-")
+            if len(found) > MOST_HOSTS or not (re.fullmatch(r"[0-9]{1,9}", first) and re.fullmatch("[0-9]{0,9}", last)):
+                break
+            numbers = range(int(first), int(last or first) + 1)[:MOST_HOSTS]
+            found += [f"{match[1]}{number:0{len(first)}}{match[3]}" for number in numbers]
+    return tuple(found)
+
+
+def _status(
+    id: str, native: str, reason: str, *, nodes: str = "", position: int | None = None, start: str = "", code: str = ""
+) -> BatchStatus:
+    """One job. native: its state, with "by UID" or + behind it as sacct may write it."""
+    word = (native.split() or [""])[0].rstrip("+")
+    state = STATES.get(word, BatchState.UNKNOWN)
+    waits = state is BatchState.PENDING
+    if waits and HELD.match(plain(reason)):
+        state = BatchState.HELD
+    text = meaning(reason) if waits or state in (BatchState.HELD, BatchState.FAILED) else ""
+    if native == "PENDING" and not text:
+        text = "Slurm has not looked at it yet."
+    if waits and re.match(r"\d{4}-", start):
+        text = f"{text} Slurm expects to start it at {start.replace('T', ' ')}.".strip()
+    exit_status = signal = None
+    if re.fullmatch(r"\d+:\d+", code) and state in (BatchState.DONE, BatchState.FAILED):
+        ended, by = (int(part) for part in code.split(":"))
+        if by == NO_OUTPUT:
+            text = "Its output could not be opened on its node: its directory must be one that all nodes see."
+        exit_status = ended if by == 0 else None
+        signal = by if 0 < by < NO_OUTPUT else None
+    return BatchStatus(
+        id,
+        state,
+        native,
+        text or OF_STATES.get(word, ""),
+        position,
+        host_list(nodes) if nodes not in ("", "(null)", "None assigned") else (),
+        exit_status,
+        signal,
+    )
+
+
+def _whole(stdout: str, stderr: str, status: int) -> None:
+    """Raises Unreachable where squeue failed, or its answer has not the end that our own scripts give it."""
+    VOICE.complete("squeue", stderr, status)
+    if not stdout.endswith("end\n"):
+        raise Unreachable("Slurm does not answer as expected: the end of what squeue says is missing.")
+
+
+def _nodes_text(counts: str) -> str:
+    """`allocated/idle/other/total` for a person."""
+    match = re.fullmatch(r"(\d+)/(\d+)/(\d+)/(\d+)", counts.strip())
+    return f"{match[2]} of {match[4]} nodes idle" if match else ""

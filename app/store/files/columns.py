@@ -1,0 +1,133 @@
+"""A profile as files: one uncompressed Arrow IPC file a table, and a manifest. Read by mapping, without a copy.
+
+The manifest (`manifest.json`) holds the schema version, the meta of the profile, and of each table its rows, bytes
+and SHA-256. It is written last: a directory without one holds no profile.
+"""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+
+from ...domain.errors import UnreadableInput
+from ...domain.profile import Profile
+from ...domain.tables import SCHEMAS
+from ...ingest.pieces import Pieces
+from ...ingest.renewal import renewed
+from ...ingest.stored import (
+    AGAIN,
+    MANIFEST,
+    MANIFEST_LIMIT_BYTES,
+    NOTHING,
+    Manifest,
+    TableFile,
+    decode,
+    encode,
+    encode_pieces,
+    file_name,
+    manifest_json,
+    parse_manifest,
+    short,
+)
+from .disk import disk_errors, sync_directory
+
+LARGE_BYTES = 8 << 20
+"""Tables that are smaller together are written one after the other."""
+WRITERS = 4
+"""How many tables are written at a time: while one waits for the disk, another's checksum is computed."""
+
+
+def write(profile: Profile, directory: Path, pieces: Mapping[str, Pieces] | None = None) -> None:
+    """Write `profile` into `directory` (made where missing, else without a profile so far) and flush it to disk.
+
+    pieces: tables that come in pieces, in place of those of the profile.
+
+    Raises Unavailable where the disk is full or cannot be written; what is then in `directory` is to be thrown away.
+    """
+    with disk_errors(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        tables = _write_tables(profile.tables() | dict(pieces or {}), directory)
+        with open(directory / MANIFEST, "wb") as file:
+            file.write(manifest_json(profile.meta, tables))
+            file.flush()
+            os.fsync(file.fileno())
+        sync_directory(directory)
+
+
+def read(directory: Path) -> Profile:
+    """Map the profile in `directory`. Costs the same for any size: only headers are looked at.
+
+    Raises UnreadableInput where it is damaged, or of a schema that cannot be read by this version.
+    """
+    manifest = read_manifest(directory)
+    tables = {name: decode(_mapped(directory / file_name(name), name), name, manifest) for name in SCHEMAS}
+    return renewed(Profile(meta=manifest.meta, **tables), manifest.schema_version)
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """The manifest in `directory`. Raises UnreadableInput where there is none that can be understood."""
+    path = directory / MANIFEST
+    try:
+        with open(path, "rb") as file:
+            return parse_manifest(file.read(MANIFEST_LIMIT_BYTES + 1))
+    except OSError:
+        raise UnreadableInput(f"There is no stored profile in {directory}. {AGAIN}") from None
+
+
+def verify(directory: Path) -> None:
+    """Compare every file with its checksum. Raises UnreadableInput where one differs."""
+    for name, entry in read_manifest(directory).tables.items():
+        if name not in SCHEMAS or entry == NOTHING:
+            continue
+        try:
+            with open(directory / file_name(name), "rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError:
+            found = "missing"
+        if found != entry.sha256:
+            raise UnreadableInput(f"The table {name} of this result is damaged: its checksum differs. {AGAIN}")
+
+
+def _write_tables(tables: Mapping[str, pa.Table | Pieces], directory: Path) -> dict[str, TableFile]:
+    """Write tables, several large ones at a time. Pieces come from one file, which has one place in it: those wait."""
+    whole = {name: table.nbytes for name, table in tables.items() if isinstance(table, pa.Table)}
+    if sum(whole.values()) < LARGE_BYTES:
+        return {name: _write_table(table, name, directory) for name, table in tables.items()}
+    with ThreadPoolExecutor(WRITERS) as pool:
+        begun = {
+            name: pool.submit(_write_table, tables[name], name, directory)
+            for name in sorted(whole, key=whole.__getitem__, reverse=True)
+        }
+        written = {name: _write_table(table, name, directory) for name, table in tables.items() if name not in begun}
+        written |= {name: done.result() for name, done in begun.items()}
+    return {name: written[name] for name in tables}
+
+
+def _write_table(table: pa.Table | Pieces, name: str, directory: Path) -> TableFile:
+    rows = table.rows if isinstance(table, Pieces) else table.num_rows
+    if not rows:
+        return NOTHING
+    path = directory / file_name(name)
+    with open(path, "wb") as file:
+        if isinstance(table, Pieces):
+            encode_pieces(table, file)
+        else:
+            encode(table, name, file)
+        file.flush()
+        os.fsync(file.fileno())
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        size = os.fstat(file.fileno()).st_size
+    return TableFile(rows=rows, bytes=size, sha256=digest)
+
+
+def _mapped(path: Path, name: str) -> pa.MemoryMappedFile | None:
+    try:
+        return pa.memory_map(os.fspath(path)) if path.stat().st_size else pa.py_buffer(b"")
+    except FileNotFoundError:
+        return None
+    except (OSError, pa.ArrowException) as error:
+        raise UnreadableInput(f"The table {name} of this result cannot be opened ({short(error)}). {AGAIN}") from None

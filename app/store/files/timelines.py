@@ -1,0 +1,101 @@
+"""Timelines of results: levels of detail that take a while to make, made once and kept in the result's cache."""
+
+import logging
+import re
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from ...analysis.timeline.sources import KEPT_AS, Timeline, opened, prepared
+from ...domain.errors import PerfloomError, Unavailable
+from ...domain.profile import Profile
+from . import arrays
+
+SMALL = 300_000
+"""Up to so many slices and samples nobody has to be told to wait."""
+_KEPT = re.compile(r"timeline-[0-9]+")
+log = logging.getLogger(__name__)
+
+
+class Timelines:
+    """The timelines of stored results. Safe to share between threads, and to carry over a fork."""
+
+    def __init__(self, cache: Callable[[str], Path]) -> None:
+        """cache: the directory for what can be worked out again from a result."""
+        self._cache = cache
+        self._opened: WeakKeyDictionary[Profile, Timeline] = WeakKeyDictionary()
+        self._running: dict[str, threading.Thread] = {}
+        self._failed: WeakKeyDictionary[Profile, PerfloomError] = WeakKeyDictionary()
+
+    def get(self, id: str, profile: Profile) -> Timeline | None:
+        """The timeline of a result; None while it is being prepared, which is begun here where it was not.
+
+        Raises what made preparing it fail: UnreadableInput, Unavailable.
+        """
+        known = self._opened.get(profile)
+        if known is not None:
+            return known
+        if profile in self._failed:
+            raise self._failed[profile]
+        kept = arrays.read(self._path(id))
+        if kept is not None:
+            return self._keep(profile, opened(profile, kept))
+        if _small(profile):
+            return self.prepare(id, profile)
+        running = self._running.get(id)
+        # After a fork, a thread of the parent is not alive here.
+        if running is None or not running.is_alive():
+            self._running[id] = thread = threading.Thread(target=self._in_background, args=(id, profile), daemon=True)
+            thread.start()
+        return None
+
+    def ahead(self, id: str, profile: Profile) -> None:
+        """Prepare the timeline of a large result before anybody asks for it. Raises UnreadableInput."""
+        if not _small(profile) and arrays.read(self._path(id)) is None:
+            self.prepare(id, profile)
+
+    def prepare(self, id: str, profile: Profile) -> Timeline:
+        """Prepare the timeline of a result and keep it, as far as the disk lets. Raises UnreadableInput."""
+        made = prepared(profile)
+        try:
+            path = self._path(id)
+            arrays.write(path, made)
+            self._remove_earlier(path)
+            # Mapped, it takes no memory that something else needs more.
+            made = arrays.read(path) or made
+        except Unavailable as error:
+            log.warning("the timeline of %s is not kept: %s", id, error.message)
+        return self._keep(profile, opened(profile, made))
+
+    @staticmethod
+    def _remove_earlier(path: Path) -> None:
+        """Remove what earlier versions kept, which is never read again."""
+        for other in path.parent.iterdir():
+            if other != path and _KEPT.fullmatch(other.name):
+                with suppress(OSError):
+                    other.unlink()
+
+    def _path(self, id: str) -> Path:
+        return self._cache(id) / KEPT_AS
+
+    def _keep(self, profile: Profile, timeline: Timeline) -> Timeline:
+        return self._opened.setdefault(profile, timeline)
+
+    def _in_background(self, id: str, profile: Profile) -> None:
+        try:
+            self.prepare(id, profile)
+        except PerfloomError as error:
+            self._failed[profile] = error
+        except Exception:
+            log.exception("the timeline of %s could not be prepared", id)
+            self._failed[profile] = Unavailable(
+                "The timeline of this result could not be prepared; the server's log says why. The other pages work."
+            )
+        finally:
+            self._running.pop(id, None)
+
+
+def _small(profile: Profile) -> bool:
+    return bool(profile.slices.num_rows + profile.samples.num_rows + profile.instants.num_rows <= SMALL)

@@ -1,0 +1,46 @@
+"""The web application, put together."""
+
+from flask import Flask
+from jinja2 import StrictUndefined
+
+from ..config import Settings
+from ..queue import Queue
+from ..store import open_store
+from . import assets, compression, errors, rendering, security, uploads, views
+from .services import Services
+
+PACKAGE = "perfloom"
+FORM_LIMIT = 4 * 1024 * 1024
+"""Bytes of a form that carries no files. A view that takes files sets its own limit."""
+
+
+def create_app(settings: Settings, *, shared: bool = False) -> Flask:
+    """The application for one data directory. Opens the store, so the directory must exist.
+
+    shared: it is for others than the owner of the server, whose programs must not be able to read its secrets.
+    """
+    # Templates lie beside the package, not beside this module.
+    app = Flask(PACKAGE, static_folder=None)
+    app.config.update(MAX_CONTENT_LENGTH=FORM_LIMIT, MAX_FORM_MEMORY_SIZE=FORM_LIMIT, MAX_FORM_PARTS=5_000)
+    app.json.sort_keys = False  # type: ignore[attr-defined]
+    app.jinja_options = {
+        "undefined": StrictUndefined,
+        "finalize": rendering.plain_direction,
+        "trim_blocks": True,
+        "lstrip_blocks": True,
+    }
+    app.url_map.strict_slashes = False
+    app.extensions["perfloom"] = _services(settings, shared)
+    uploads.register(app, settings)
+    security.register(app, settings)
+    errors.register(app)
+    assets.register(app)
+    rendering.register(app)
+    views.register(app)
+    compression.register(app)
+    return app
+
+
+def _services(settings: Settings, shared: bool) -> Services:
+    store = open_store(settings)
+    return Services(settings, store, Queue(settings, store), shared)

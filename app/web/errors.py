@@ -1,0 +1,109 @@
+"""What a user sees when something goes wrong: a sentence that says what to do, never a stack trace.
+
+PerfloomError carries its sentence and status. Anything else is a bug: it is logged with its traceback under an error
+id, and the page shows the id.
+"""
+
+import re
+import secrets
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import ClassVar
+
+from flask import Flask, Response, current_app, jsonify, request
+from werkzeug.exceptions import HTTPException
+
+from ..domain.errors import PerfloomError, TooOften
+from .rendering import Page, render
+from .security import is_api
+
+TITLES = {
+    400: "That does not work",
+    403: "Not allowed",
+    404: "Not found",
+    408: "Too slow",
+    409: "Not now",
+    413: "Too large",
+    422: "This cannot be read",
+    429: "Wait a moment",
+    500: "Something went wrong",
+    503: "Something is missing",
+}
+SENTENCES = {
+    400: "The request could not be understood. Go back, reload the page and try again.",
+    404: "There is no such page. It may have been deleted, or the address is mistyped.",
+    405: "This address does not take that kind of request. Start again from the results.",
+    413: "What was sent is larger, or has more fields, than this server accepts. Send less; for larger files raise "
+    "PERFLOOM_UPLOAD_LIMIT_BYTES.",
+}
+
+
+@dataclass(frozen=True)
+class ErrorPage(Page):
+    """status: the HTTP status. id: under which a bug stands in the server's log, else None. back: where to go on."""
+
+    template: ClassVar[str] = "error.html"
+    status: int
+    title: str
+    message: str
+    id: str | None
+    back: tuple[str, str]
+
+
+def register(app: Flask) -> None:
+    """Answer every error of `app` with a page, or with JSON where JSON was asked for."""
+    app.register_error_handler(PerfloomError, _known)
+    app.register_error_handler(HTTPException, _http)
+    app.register_error_handler(Exception, _bug)
+
+
+def answer(status: int, message: str, *, field: str | None = None, error_id: str | None = None) -> Response:
+    """An error as a page, or as `{"error", "field", "id"}`."""
+    if is_api():
+        response = jsonify(error=message, field=field, id=error_id)
+        response.status_code = status
+        return response
+    title = TITLES.get(status, HTTPStatus(status).phrase)
+    page = ErrorPage(status=status, title=title, message=message, id=error_id, back=_back(status))
+    return render(page, status)
+
+
+def _back(status: int) -> tuple[str, str]:
+    """(address, label) of the nearest page that works: a result without the words that it could not use."""
+    if request.path == "/compare" and status in (400, 404):
+        return "/compare", "Choose two results"
+    found = re.match(r"/results/[a-z0-9]{12}(?=/)(/(?:flamegraph|hotspots|counts|threads))?", request.path)
+    if found is None or status != 400:
+        return "/", "All results"
+    return found[0], "The whole result, without these words"
+
+
+def _known(error: PerfloomError) -> Response:
+    response = answer(error.http_status, error.message, field=getattr(error, "field", None))
+    if isinstance(error, TooOften):
+        response.headers["Retry-After"] = str(error.after_s)
+    return response
+
+
+def _http(error: HTTPException) -> Response:
+    status = error.code or 500
+    # A redirect of the router, such as for a missing slash, is no failure.
+    if status < 400:
+        redirected: Response = current_app.make_response(error.get_response())
+        return redirected
+    response = answer(status, SENTENCES.get(status, error.description or HTTPStatus(status).phrase))
+    for name, value in error.get_response().headers:
+        if name in ("Allow", "Retry-After"):
+            response.headers[name] = value
+    return response
+
+
+def _bug(error: Exception) -> Response:
+    error_id = secrets.token_hex(4)
+    current_app.logger.error("error %s: %s %s", error_id, request.method, request.path, exc_info=error)
+    return answer(
+        500,
+        "This is a mistake of Perfloom, not yours, and it is in the server's log under the id below. What was stored "
+        "is safe. Go back and try again; if it comes again, report it with that part of the log.",
+        error_id=error_id,
+    )

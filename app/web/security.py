@@ -1,0 +1,279 @@
+"""Who may ask what: token, Host and Origin checks, CSRF, and the headers of every response.
+
+A request passes in this order: its Host must be ours (against DNS rebinding), whoever asks must have shown the token
+(DECISIONS: on loopback too), and a change must come from our own pages (Origin, CSRF token). A program that sends
+`Authorization: Bearer` has no cookie that somebody else could make a browser send, so it needs no CSRF token.
+"""
+
+import hmac
+import ipaddress
+import logging
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+from flask import Blueprint, Flask, Response, current_app, jsonify, redirect, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from ..config import Settings
+from ..domain.errors import Forbidden, InvalidRequest, TooOften
+from ..domain.units import utc_text
+from . import session, uploads
+from .rendering import Page, render
+from .throttle import Throttle
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+# For documents that bring their own script and style, should a browser show them instead of saving them: an origin
+# of their own, and no network.
+SANDBOX_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data:; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    # Not no-referrer: with it a browser sends "Origin: null" with our own forms, and the Origin check would be blind.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+    "X-Frame-Options": "DENY",
+    "Cache-Control": "private, no-store",
+}
+# Never gunicorn's own format: %(r)s and %(f)s may hold `?token=`.
+ACCESS_LOG_FORMAT = '%(h)s %(t)s "%(m)s %(U)s" %(s)s %(B)s %(D)sus'
+
+_PUBLIC = "_perfloom_public"
+_TOKEN = "perfloom token"
+_THROTTLE = "perfloom throttle"
+_View = TypeVar("_View", bound=Callable[..., Any])
+blueprint = Blueprint("login", __name__)
+
+
+@dataclass(frozen=True)
+class LoginPage(Page):
+    """Asks for the token. next: path to go to afterwards. wrong: the token just given is not it."""
+
+    template: ClassVar[str] = "login.html"
+    next: str
+    wrong: bool
+
+
+@dataclass(frozen=True)
+class SessionLine:
+    """A browser that is signed in. own: the one that asks."""
+
+    name: str
+    own: bool
+    began: str
+    expires: str
+    address: str
+    agent: str
+
+
+@dataclass(frozen=True)
+class SessionsPage(Page):
+    """The browsers that are signed in."""
+
+    template: ClassVar[str] = "sessions.html"
+    rows: tuple[SessionLine, ...]
+
+
+def public(view: _View) -> _View:
+    """Mark a view that answers without a token. It must tell nothing about results or jobs."""
+    setattr(view, _PUBLIC, True)
+    return view
+
+
+def host_allowed(host: str, listening: str, trusted: Sequence[str]) -> bool:
+    """Whether a Host header names us: loopback, a literal address, what we listen on, or a name that is trusted.
+
+    Rebinding needs a name whose address an attacker controls, so a literal address is as good as loopback.
+    """
+    try:
+        name = urlsplit(f"//{host}").hostname
+    except ValueError:
+        return False
+    if not name or not re.fullmatch(r"[a-z0-9._:%-]+", name):
+        return False
+    name = name.rstrip(".")
+    if name in {"localhost", listening.lower(), *(known.lower() for known in trusted)}:
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def local_path(target: str) -> str:
+    """`target` where it is a path on this server, else "/": nobody is redirected elsewhere."""
+    if not target.startswith("/") or target[1:2] in ("/", "\\") or any(ord(c) < 32 for c in target):
+        return "/"
+    return target
+
+
+def register(app: Flask, settings: Settings) -> None:
+    """Guard every request of `app` and put the headers on every response."""
+    session.register(app, settings.cookie_key)
+    app.extensions[_TOKEN] = settings.token.encode()
+    app.extensions[_THROTTLE] = Throttle()
+    app.register_blueprint(blueprint)
+    app.before_request(_guard)
+    app.after_request(_add_headers)
+    for name in ("gunicorn.error", "gunicorn.access", "werkzeug"):
+        logging.getLogger(name).addFilter(_redact)
+
+
+def is_api() -> bool:
+    """Whether the answer, an error too, should be JSON."""
+    if request.path.startswith("/api/"):
+        return True
+    best = request.accept_mimetypes.best_match(["text/html", "application/json"], default="text/html")
+    return best == "application/json"
+
+
+@blueprint.post("/login")
+@public
+def login() -> AnyResponse:
+    """Exchange the token, typed into the form, for a session."""
+    _check_origin()
+    target = local_path(request.form.get("next", "/"))
+    if not _is_token(request.form.get("token", "").strip()):
+        return render(LoginPage(next=target, wrong=True), 401)
+    session.begin()
+    return redirect(target, 303)
+
+
+@blueprint.get("/login")
+@public
+def login_page() -> AnyResponse:
+    """The form, for whoever comes here by hand."""
+    target = local_path(request.args.get("next", "/"))
+    return redirect(target, 303) if session.signed_in() else render(LoginPage(next=target, wrong=False))
+
+
+@blueprint.post("/logout")
+def logout() -> AnyResponse:
+    """End the session of this browser; with `everywhere`, those of all browsers; with `name`, another one."""
+    if name := request.form.get("name", ""):
+        session.end_named(name)
+        return redirect("/sessions", 303)
+    if request.form.get("everywhere"):
+        session.end_all()
+    else:
+        session.end()
+    return redirect("/login", 303)
+
+
+@blueprint.get("/sessions")
+def sessions() -> AnyResponse:
+    """The browsers that are signed in."""
+    own = session.own_name()
+    rows = tuple(
+        SessionLine(each.name, each.name == own, utc_text(each.began), utc_text(each.expires), each.address, each.agent)
+        for each in session.lasting()
+    )
+    return render(SessionsPage(rows=rows))
+
+
+def _settings() -> Settings:
+    settings: Settings = current_app.extensions["perfloom"].settings
+    return settings
+
+
+def _is_token(candidate: str) -> bool:
+    """Whether it is the token. Raises TooOften for a wrong one where there were too many of them.
+
+    The right one always passes: else whoever shares an address with its owner, or claims to, could keep the owner out.
+    """
+    if hmac.compare_digest(candidate.encode(errors="replace"), current_app.extensions[_TOKEN]):
+        return True
+    throttle: Throttle = current_app.extensions[_THROTTLE]
+    address = session.client_address()
+    if wait_s := throttle.wait_s(address):
+        after_s = max(1, math.ceil(wait_s))
+        raise TooOften(f"Too many wrong tokens came from here. Try the right one, or wait {after_s} s.", after_s)
+    throttle.failed(address)
+    return False
+
+
+def _guard() -> AnyResponse | None:
+    view = current_app.view_functions.get(request.endpoint or "")
+    open_to_all = getattr(view, _PUBLIC, False)
+    if request.endpoint == "operations.healthz":
+        return None
+    settings = _settings()
+    if not host_allowed(request.environ.get("HTTP_HOST", ""), settings.host, settings.trusted_hosts):
+        raise InvalidRequest(
+            "This server does not answer to the name in your request. If the name is right, start Perfloom with "
+            "it in PERFLOOM_TRUSTED_HOSTS."
+        )
+    if "token" in request.args and request.method in SAFE_METHODS:
+        return _exchange()
+    if open_to_all:
+        return None
+    scheme, _, credentials = request.headers.get("Authorization", "").partition(" ")
+    bearer = scheme.lower() == "bearer" and _is_token(credentials.strip())
+    if not bearer and not session.signed_in():
+        return _ask_for_token(wrong=bool(scheme))
+    uploads.prepare(view, settings)
+    if not bearer and request.method not in SAFE_METHODS:
+        _check_origin()
+        token = request.headers.get(session.CSRF_HEADER) or request.form.get(session.CSRF_FIELD, "")
+        if not session.csrf_valid(token):
+            raise Forbidden("This form is out of date, and nothing was changed. Reload the page and send it again.")
+    return None
+
+
+def _exchange() -> AnyResponse:
+    rest = [(k, v) for k, v in request.args.items(multi=True) if k != "token"]
+    target = local_path(request.path) + ("?" + urlencode(rest) if rest else "")
+    if not session.signed_in():
+        if not _is_token(request.args["token"]):
+            return _ask_for_token(wrong=True)
+        session.begin()
+    return redirect(target, 303)
+
+
+def _ask_for_token(*, wrong: bool) -> AnyResponse:
+    if is_api():
+        message = (
+            "The token is not right; take it from the file `token` in the data directory of the server."
+            if wrong
+            else "Send the token of this server as `Authorization: Bearer TOKEN`."
+        )
+        response = jsonify(error=message, field=None, id=None)
+        response.status_code = 401
+        response.headers["WWW-Authenticate"] = 'Bearer realm="perfloom"'
+        return response
+    rest = [(k, v) for k, v in request.args.items(multi=True) if k != "token"]
+    target = request.path + ("?" + urlencode(rest) if rest else "")
+    return render(LoginPage(next=local_path(target) if request.method == "GET" else "/", wrong=wrong), 401)
+
+
+def _check_origin() -> None:
+    origin = request.headers.get("Origin")
+    foreign = origin is not None and urlsplit(origin).netloc != request.host
+    if foreign or request.headers.get("Sec-Fetch-Site", "same-origin") in ("cross-site", "same-site"):
+        raise Forbidden("This change was asked for by another site, and nothing was changed. Use Perfloom's own pages.")
+
+
+def _add_headers(response: Response) -> Response:
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response
+
+
+def _redact(record: logging.LogRecord) -> bool:
+    message = record.getMessage()
+    if "token=" in message:
+        record.msg, record.args = re.sub(r"token=[^&\s\"']*", "token=[not shown]", message), None
+    return True

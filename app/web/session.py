@@ -1,0 +1,151 @@
+"""Who is asking: the signed cookie that a token was exchanged for, and the CSRF token bound to it.
+
+The cookie holds a random session id and is signed with a key that depends on the server's token: a new token ends
+every session, and neither the token nor anything it could be found from is in the browser. The catalogue holds a hash
+of the id for as long as the session lasts: signing out ends it on the server, whoever has the cookie.
+"""
+
+import hashlib
+import hmac
+import os
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from datetime import timedelta
+
+from flask import Flask, current_app, g, request, session
+from flask.sessions import SecureCookieSessionInterface
+
+from ..store.sessions import BrowserSession, Sessions, hash_of
+
+LIFETIME = timedelta(days=30)
+CSRF_HEADER = "X-CSRF-Token"
+CSRF_FIELD = "csrf"
+_MASK_BYTES = 32
+
+
+class _Cookies(SecureCookieSessionInterface):
+    def get_cookie_secure(self, app: Flask) -> bool:
+        return request.is_secure
+
+
+def register(app: Flask, key: bytes) -> None:
+    """Sign the sessions of `app` with `key`, 32 secret bytes."""
+    app.config.update(
+        SECRET_KEY=key,
+        # Cookies are shared by all ports of a host: two servers on one machine must not sign each other out.
+        SESSION_COOKIE_NAME="perfloom-" + hmac.new(key, b"cookie name", hashlib.sha256).hexdigest()[:8],
+        SESSION_COOKIE_HTTPONLY=True,
+        # Not Strict: a link to a result, opened from a chat or a mail, would ask for the token again.
+        SESSION_COOKIE_SAMESITE="Lax",
+        SESSION_REFRESH_EACH_REQUEST=False,
+        PERMANENT_SESSION_LIFETIME=LIFETIME,
+    )
+    app.session_interface = _Cookies()
+
+
+def begin() -> None:
+    """Start a session for whoever has just shown the token."""
+    id = secrets.token_urlsafe(24)
+    agent = request.headers.get("User-Agent", "")
+    _sessions().begin(id, _realm(), LIFETIME.total_seconds(), client_address(), agent)
+    session.clear()
+    session.permanent = True
+    session["id"] = id
+    g.signed_in = True
+
+
+def end() -> None:
+    """End the session of this browser, here and on the server."""
+    if id := session.get("id"):
+        _sessions().end(str(id))
+    _forget()
+
+
+def end_all() -> None:
+    """End the sessions of all browsers, this one too."""
+    _sessions().end_all()
+    _forget()
+
+
+def end_named(name: str) -> None:
+    """End the session that `lasting` calls so."""
+    _sessions().end_named(name)
+
+
+def lasting() -> tuple[BrowserSession, ...]:
+    """The sessions that last, the newest first."""
+    return _sessions().list(_realm())
+
+
+def own_name() -> str:
+    """How `lasting` calls the session of this browser; empty for a program that shows the token."""
+    return hash_of(str(session["id"]))[:16] if signed_in() else ""
+
+
+def signed_in() -> bool:
+    """Whether the request comes from a browser that has shown the token, and has not signed out. Raises Unavailable."""
+    if "signed_in" not in g:
+        # Should the catalogue not answer, the page that says so asks again.
+        g.signed_in = False
+        g.signed_in = bool(id := session.get("id")) and _sessions().lasts(str(id), _realm())
+    known: bool = g.signed_in
+    return known
+
+
+def client_address() -> str:
+    """The address that the request comes from; behind a proxy that gunicorn trusts (FORWARDED_ALLOW_IPS, by default
+    this machine), the last one in its X-Forwarded-For."""
+    address = request.remote_addr or ""
+    trusted = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1,::1")
+    forwarded = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
+    if forwarded and (trusted.strip() == "*" or address in [known.strip() for known in trusted.split(",")]):
+        return forwarded[:100]
+    return address
+
+
+def _forget() -> None:
+    session.clear()
+    g.signed_in = False
+
+
+def _sessions() -> Sessions:
+    known: Sessions = current_app.extensions["perfloom"].store.sessions
+    return known
+
+
+def _realm() -> str:
+    """Which token the sessions are for, told by the key that depends on it."""
+    key: bytes = current_app.config["SECRET_KEY"]
+    return hmac.new(key, b"realm of sessions", hashlib.sha256).hexdigest()[:16]
+
+
+def csrf_token() -> str:
+    """The token that a form or script of this session sends with every change.
+
+    Masked anew for every page, so that a compressed page gives nothing away about it.
+    """
+    if "csrf" not in g:
+        mask = secrets.token_bytes(_MASK_BYTES)
+        g.csrf = urlsafe_b64encode(mask + _xor(mask, _csrf_secret())).decode()
+    token: str = g.csrf
+    return token
+
+
+def csrf_valid(token: str) -> bool:
+    """Whether `token` was made for this session."""
+    try:
+        raw = urlsafe_b64decode(token.encode("ascii"))
+    except ValueError:
+        return False
+    if len(raw) != 2 * _MASK_BYTES or not signed_in():
+        return False
+    return hmac.compare_digest(_xor(raw[:_MASK_BYTES], raw[_MASK_BYTES:]), _csrf_secret())
+
+
+def _csrf_secret() -> bytes:
+    key: bytes = current_app.config["SECRET_KEY"]
+    return hmac.digest(key, f"csrf {session['id']}".encode(), hashlib.sha256)
+
+
+def _xor(left: bytes, right: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(left, right, strict=True))

@@ -1,0 +1,183 @@
+"""Uploaded files go straight to disk: `<data>/uploads`, flushed, gone again with the request unless it keeps them.
+
+Only a view marked with `takes_files` may receive them; any other gets the small limit of a form. The mark is read
+before the form is (see security), because looking for a CSRF token in a form means reading all of it.
+"""
+
+import io
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any, TypeVar, cast
+
+from flask import Flask, Request, request
+from werkzeug.datastructures import FileStorage
+from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.formparser import FormDataParser
+
+from ..config import Settings
+from ..domain.errors import InvalidRequest, TooLarge
+from ..domain.units import size
+from ..store.files.disk import disk_errors, safe_name, sync_directory
+
+PREFIX, SUFFIX = "upload-", ".part"
+FORM_BYTES = 1 << 20
+"""What a form with files may hold beside them."""
+STALE_S = 24 * 3600
+_TAKES_FILES = "_perfloom_takes_files"
+_View = TypeVar("_View", bound=Callable[..., Any])
+
+
+class Upload:
+    """A file while it arrives: writes to disk, and says in words when the disk is full."""
+
+    def __init__(self, directory: Path) -> None:
+        with disk_errors(directory):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, path = tempfile.mkstemp(SUFFIX, PREFIX, directory)
+        self._file = os.fdopen(handle, "w+b")
+        self.path = Path(path)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def write(self, data: bytes) -> int:
+        with disk_errors(self.path.parent):
+            return self._file.write(data)
+
+    def keep(self, target: Path) -> None:
+        """Make it the file `target`, flushed to disk; it no longer goes with the request."""
+        with disk_errors(target.parent):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self.path.rename(target)
+
+    def discard(self) -> None:
+        """Remove it, unless it was kept."""
+        self._file.close()
+        self.path.unlink(missing_ok=True)
+
+
+class LimitedForm(FormDataParser):
+    """Counts the fields of a form before it makes anything of them, of every kind of form."""
+
+    def _parse_urlencoded(
+        self, stream: IO[bytes], mimetype: str, content_length: int | None, options: dict[str, str]
+    ) -> Any:
+        body = stream.read()
+        if self.max_form_parts is not None and body.count(b"&") >= self.max_form_parts:
+            raise RequestEntityTooLarge()
+        return super()._parse_urlencoded(io.BytesIO(body), mimetype, content_length, options)
+
+
+class UploadRequest(Request):
+    """A request that knows where its files go."""
+
+    form_data_parser_class = LimitedForm
+    upload_directory: Path | None = None
+    uploads: list[Upload]
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.uploads = []
+
+    def _get_file_stream(
+        self,
+        total_content_length: int | None,
+        content_type: str | None,
+        filename: str | None = None,
+        content_length: int | None = None,
+    ) -> IO[bytes]:
+        if self.upload_directory is None:
+            # Nobody will look at it, and a form is small.
+            return io.BytesIO()
+        upload = Upload(self.upload_directory)
+        self.uploads.append(upload)
+        return cast(IO[bytes], upload)
+
+
+def takes_files(view: _View) -> _View:
+    """Mark a view that receives uploads, up to the limit that is set."""
+    setattr(view, _TAKES_FILES, True)
+    return view
+
+
+def register(app: Flask, settings: Settings) -> None:
+    """Let views of `app` receive files, and clear what an earlier crash left."""
+    app.request_class = UploadRequest
+    app.teardown_request(_discard)
+    clear_stale(settings.data / "uploads")
+
+
+def prepare(view: Any, settings: Settings) -> None:
+    """Set where the files of the present request go and how large they may be. Raises TooLarge at once where the
+    request says itself that it is larger."""
+    if not getattr(view, _TAKES_FILES, False) or request.method != "POST":
+        return
+    asked = cast(UploadRequest, request)
+    asked.upload_directory = settings.data / "uploads"
+    asked.max_content_length = settings.upload_limit_bytes + FORM_BYTES
+    length = request.content_length or 0
+    if length > asked.max_content_length:
+        raise TooLarge(
+            f"These files have {size(length)}, and this server takes up to {size(settings.upload_limit_bytes)}. "
+            "Import them with `perfloom import` on the server, or raise PERFLOOM_UPLOAD_LIMIT_BYTES."
+        )
+    asked.upload_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = os.statvfs(asked.upload_directory)
+    free = found.f_bavail * found.f_frsize
+    if length > free - settings.reserve_bytes:
+        raise TooLarge(
+            f"These files have {size(length)}, and the server's disk has room for "
+            f"{size(max(0, free - settings.reserve_bytes))}. Delete results there, then try again."
+        )
+
+
+def received(name: str) -> tuple[FileStorage, ...]:
+    """The files sent as field `name`. Raises InvalidRequest where there is none, or one of them is empty."""
+    files = tuple(file for file in request.files.getlist(name) if file.filename)
+    if not files:
+        raise InvalidRequest("No file was chosen; choose at least one.", name)
+    for file in files:
+        file.stream.seek(0, os.SEEK_END)
+        if file.stream.tell() == 0:
+            raise InvalidRequest(
+                f"{safe_name(file.filename or '')} is empty, nothing can be read from it; record again.", name
+            )
+    return files
+
+
+def keep_all(files: Sequence[FileStorage], directory: Path) -> tuple[str, ...]:
+    """Move received files into `directory`, made here; their names there, made safe, in the order given."""
+    names: list[str] = []
+    with disk_errors(directory):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for file in files:
+            name = safe_name(file.filename or "file", set(names))
+            cast(Upload, file.stream).keep(directory / name)
+            names.append(name)
+        sync_directory(directory)
+        sync_directory(directory.parent)
+    return tuple(names)
+
+
+def clear_stale(directory: Path, now: float | None = None) -> int:
+    """Remove what crashed requests left in `directory` more than a day ago; how many files that were."""
+    limit = (time.time() if now is None else now) - STALE_S
+    cleared = 0
+    for path in directory.glob(f"{PREFIX}*{SUFFIX}"):
+        try:
+            if path.stat().st_mtime < limit:
+                path.unlink()
+                cleared += 1
+        except FileNotFoundError:
+            continue
+    return cleared
+
+
+def _discard(error: BaseException | None) -> None:
+    for upload in getattr(request, "uploads", ()):
+        upload.discard()

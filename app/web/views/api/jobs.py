@@ -1,0 +1,132 @@
+"""Jobs as JSON: submit, list, look at, cancel. Times are in seconds since the epoch (UTC), durations in seconds."""
+
+import time
+from typing import Any
+
+from flask import Blueprint, Response, jsonify, request
+
+from ....domain.errors import InvalidRequest
+from ....domain.jobs import JobState
+from ....recording.fields.job_json import from_json
+from ....recording.recorders.preflight import Finding, Level
+from ....store import Job
+from ...services import services
+from ..jobs.examine import examine_spec
+from ..jobs.form import CHECK_TIMEOUT_S, queue_job
+from ..jobs.jobs import request_cancel
+from ..jobs.places import place_of, targets
+from ..jobs.stages import stages
+
+blueprint = Blueprint("jobs_api", __name__, url_prefix="/api/v1/jobs")
+LIMIT = 500
+
+
+@blueprint.post("")
+def create() -> Response:
+    """Queue a job: a JSON object with the words of JobSpec (`command`: a list, or a command line).
+
+    201 with the job and the findings that do not stand in its way; 422 with those that do.
+    """
+    try:
+        data = request.get_json(silent=True)
+    except RecursionError:
+        # Brackets in brackets, deeper than the parser goes.
+        data = None
+    parsed = from_json(data, targets())
+    if parsed.spec is None:
+        return _refused(parsed.faults)
+    examined = examine_spec(parsed.spec, place_of(parsed.spec.target), ask_within_s=CHECK_TIMEOUT_S)
+    if examined.blocked:
+        return _refused(list(examined.findings))
+    job = queue_job(parsed.spec)
+    response = _answer(_job(job) | {"findings": [finding.to_json() for finding in examined.findings]})
+    response.status_code = 201
+    response.headers["Location"] = f"/api/v1/jobs/{job.id}"
+    return response
+
+
+@blueprint.get("")
+def index() -> Response:
+    """Jobs, newest first. `state`: active or a state; `limit`, `offset`."""
+    asked = request.args.get("state", "")
+    if asked not in ("", "active", *JobState):
+        raise InvalidRequest(f"state is one of active, {', '.join(JobState)}.", "state")
+    found = services().store.jobs.list(
+        active=True if asked == "active" else None,
+        states=(JobState(asked),) if asked not in ("", "active") else (),
+        offset=_number("offset", 0, 10**9),
+        limit=_number("limit", 100, LIMIT),
+    )
+    return _answer({"jobs": [_job(job) for job in found]})
+
+
+@blueprint.get("/<id>")
+def show(id: str) -> Response:
+    """One job."""
+    return _answer(_job(services().store.jobs.get(id)))
+
+
+@blueprint.post("/<id>/cancel")
+def cancel(id: str) -> Response:
+    """Ask for the end of a job; 409 where it has ended."""
+    response = _answer(_job(request_cancel(id)))
+    response.status_code = 202
+    return response
+
+
+def _job(job: Job) -> dict[str, Any]:
+    """Environment values are left out: whoever submitted them has them, and a log of answers should not."""
+    spec = dict(job.spec)
+    if isinstance(spec.get("environment"), dict):
+        spec["environment"] = dict.fromkeys(spec["environment"])
+    return {
+        "id": job.id,
+        "target": job.target if job.kind == "record" else None,
+        "kind": job.kind,
+        "name": job.name,
+        "state": job.state.value,
+        "final": job.state.final,
+        "cancel_requested": job.cancel_requested,
+        "progress": job.progress,
+        "progress_text": job.progress_text,
+        "created_s": job.created,
+        "started_s": job.started,
+        "ended_s": job.ended,
+        "stages": [
+            {"name": stage.name, "status": stage.status.value, "seconds": stage.seconds}
+            for stage in stages(job, time.time())
+        ],
+        "needs": [] if job.state.final else [prompt.text for prompt in job.needs],
+        "attempt": job.attempt,
+        "host": job.host,
+        "argv": job.argv,
+        "outcome": None if job.outcome is None else job.outcome.to_json(),
+        "reason": job.reason,
+        "result_id": job.result_id,
+        "spec": spec,
+    }
+
+
+def _refused(findings: list[Finding]) -> Response:
+    first = next(finding for finding in findings if finding.level is Level.ERROR)
+    response = _answer(
+        {
+            "error": f"{first.message} {first.advice}".strip(),
+            "field": first.field or None,
+            "id": None,
+            "findings": [finding.to_json() for finding in findings],
+        }
+    )
+    response.status_code = 422
+    return response
+
+
+def _number(word: str, default: int, most: int) -> int:
+    text = request.args.get(word, str(default))
+    if not text.isdecimal() or len(text) > 10 or int(text) > most:
+        raise InvalidRequest(f"{word} is a whole number from 0 to {most}.", word)
+    return int(text)
+
+
+def _answer(content: dict[str, Any]) -> Response:
+    return jsonify(content)

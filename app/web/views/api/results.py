@@ -1,0 +1,124 @@
+"""/api/v1: results and their tables as JSON. Field names are those of `perfloom report --format json`.
+
+Every address takes the same words as the pages (`event`, `thread`, `start-ms`, …). A program sends
+`Authorization: Bearer TOKEN`. An error is `{"error": sentence, "field": name or null, "id": error id or null}`.
+"""
+
+from typing import Any
+
+from flask import Blueprint, Response, jsonify, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from ....analysis.core.affected import SAYS_SO, affected
+from ....analysis.tables import TABLES
+from ....domain.errors import InvalidRequest, NotFound
+from ....domain.selection import NS_PER_MS
+from ....domain.units import utc_iso
+from ....store import Result
+from ...services import services
+from ..results.frame import selected
+from ..results.tables import rows_asked
+
+blueprint = Blueprint("api", __name__, url_prefix="/api/v1")
+MAX_LIMIT = 1000
+
+
+@blueprint.get("/results")
+def results() -> AnyResponse:
+    """`{"total": n, "results": […]}`: results as the list shows them.
+
+    search, tag, sort (a name, with a minus for descending), offset, limit (100; at most 1000).
+    """
+    sort = request.args.get("sort") or "-created"
+    found, total = services().store.results.search(
+        request.args.get("search", ""),
+        request.args.getlist("tag"),
+        sort.removeprefix("-"),
+        sort.startswith("-"),
+        _whole("offset", 0),
+        min(_whole("limit", 100), MAX_LIMIT),
+    )
+    return jsonify(total=total, results=[about(result) for result in found])
+
+
+@blueprint.get("/results/<id>")
+def result(id: str) -> AnyResponse:
+    """A result: the object of the list, with `meta` in full."""
+    found = services().store.results.get(id)
+    return jsonify(about(found) | {"meta": found.meta.to_json()})
+
+
+@blueprint.delete("/results/<id>")
+def delete(id: str) -> AnyResponse:
+    """Delete a result and its files. Answers 204."""
+    services().store.results.delete(id)
+    return Response(status=204)
+
+
+@blueprint.get("/results/<id>/<table>")
+def table(id: str, table: str) -> AnyResponse:
+    """A table of a result: a list of objects; `summary`: one object. by: what its rows are, where a table offers it.
+    format: `csv` or `parquet` for a file instead."""
+    found = TABLES.get(table)
+    if found is None:
+        raise NotFound(f"There is no table {table[:40]!r}; there are {', '.join(TABLES)}.")
+    profile, selection = services().store.results.open(id), selected()
+    data = found.rows(profile, selection, request.args.get("by"))
+    return rows_asked(
+        f"{services().store.results.get(id).name} {table}",
+        data,
+        found.columns,
+        single=found.single,
+        affected=table not in SAYS_SO and bool(affected(profile)),
+    )
+
+
+@blueprint.get("/tables")
+def tables() -> AnyResponse:
+    """What the tables hold: `[{"name", "title", "by": [words], "columns": [{"name", "unit", "description"}]}]`."""
+    return jsonify(
+        [
+            {
+                "name": name,
+                "title": table.title,
+                "by": list(table.by),
+                "columns": [{"name": c.name, "unit": c.unit, "description": c.description} for c in table.columns],
+            }
+            for name, table in TABLES.items()
+        ]
+    )
+
+
+def about(result: Result) -> dict[str, Any]:
+    """A result in JSON. Times: ISO 8601 in UTC."""
+    return {
+        "id": result.id,
+        "name": result.name,
+        "job": result.job_id,
+        "format": result.format,
+        "created": utc_iso(result.created),
+        "recorded": None if result.recorded is None else utc_iso(result.recorded),
+        "bytes": result.bytes,
+        "duration_ms": None if result.duration_ns is None else result.duration_ns / NS_PER_MS,
+        "samples": result.samples,
+        "threads": result.threads,
+        "host": result.host,
+        "command": result.command,
+        "complete": result.complete,
+        "reasons": list(result.reasons),
+        "missing": result.missing,
+        "tags": list(result.tags),
+        "notes": result.notes,
+        "events": [
+            {"event": total.name, "unit": total.unit, "value": total.total, "samples": total.samples}
+            for total in result.events
+        ],
+        "originals": [{"name": file.name, "bytes": file.bytes} for file in result.originals],
+    }
+
+
+def _whole(word: str, default: int) -> int:
+    text = request.args.get(word) or str(default)
+    if not text.isdecimal() or len(text) > 9:
+        raise InvalidRequest(f"{word} is a whole number, not {text[:40]!r}.", word)
+    return int(text)

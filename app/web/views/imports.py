@@ -1,0 +1,141 @@
+"""/import: recordings made elsewhere. Each becomes a job that begins at the reading stage."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from flask import Blueprint, jsonify, redirect, request
+from werkzeug.datastructures import FileStorage
+from werkzeug.wrappers import Response
+
+from ...domain.errors import Conflict, InvalidRequest, PerfloomError
+from ...domain.units import TIME_UNITS, Quantity, quantity
+from ...readers import READERS
+from ...store import Job
+from ...store.files.disk import disk_errors
+from ...store.ids import new_id
+from ..rendering import Page, render
+from ..security import is_api
+from ..services import services
+from ..uploads import keep_all, received, takes_files
+
+blueprint = Blueprint("imports", __name__)
+TOGETHER = "together"
+
+
+@dataclass(frozen=True)
+class ImportPage(Page):
+    """`/import`. formats: what can be read, in words. clocks: units of times, clock_of: of which formats. error: why
+    the last try failed."""
+
+    template: ClassVar[str] = "import.html"
+    name: str
+    together: bool
+    clock: str
+    clocks: tuple[tuple[str, str], ...]
+    clock_of: str
+    error: str | None
+    formats: tuple[str, ...]
+    limit: Quantity
+    max_files: int
+
+
+@blueprint.get("/import")
+def show() -> Response:
+    """The form."""
+    return _page()
+
+
+@blueprint.post("/import")
+@blueprint.post("/api/v1/imports")
+@takes_files
+def submit() -> Response:
+    """Take the files (field `file`, several), make jobs of them, and go where they can be watched.
+
+    name: of the result, by default the file's. together: 1 for the files of one run, which become one result. clock:
+    ns, us, ms or s, the unit of their times, for files that do not say it. As JSON:
+    `{"jobs": [{"id", "name", "url"}]}`.
+    """
+    try:
+        jobs = _submit()
+    except InvalidRequest as error:
+        if is_api():
+            raise
+        return _page(error)
+    if is_api():
+        listed = [{"id": job.id, "name": job.name, "url": f"/jobs/{job.id}"} for job in jobs]
+        return jsonify(jobs=listed)
+    return redirect(f"/jobs/{jobs[0].id}" if len(jobs) == 1 else "/", 303)
+
+
+def _submit() -> list[Job]:
+    clock, files = asked_clock(), received("file")
+    name = " ".join(request.form.get("name", "").split())
+    if len(files) > 1 and request.form.get(TOGETHER, "") in ("1", "on"):
+        return [_job(files, name or f"{files[0].filename} and {len(files) - 1} more", clock)]
+    numbered = len(files) > 1
+    return [
+        _job([file], (f"{name} ({number})" if numbered else name) if name else file.filename or "", clock)
+        for number, file in enumerate(files, start=1)
+    ]
+
+
+@blueprint.post("/results/<id>/again")
+def again(id: str) -> Response:
+    """Read the files of a result again, by another clock (`clock`), into a result of its own."""
+    store, clock = services().store, asked_clock()
+    result, files = store.results.get(id), store.results.original(id)
+    if not files or len(files) < len(result.originals):
+        raise Conflict(
+            "The files of this result are not kept any more. Import them again, with the clock chosen there."
+        )
+    job_id = new_id()
+    directory = store.jobs.directory(job_id) / "artefacts"
+    with disk_errors(directory):
+        directory.mkdir(mode=0o700, parents=True)
+        for file in files:
+            os.link(file.path, directory / file.path.name)
+    spec = import_spec([file.path.name for file in files], clock)
+    job = store.jobs.create("import", spec, result.name, id=job_id)
+    services().queue.ring_read(job_id)
+    return redirect(f"/jobs/{job.id}", 303)
+
+
+def asked_clock() -> str:
+    """The unit of times that a form says, empty for none. Raises InvalidRequest."""
+    clock = request.form.get("clock", "")
+    if clock and clock not in TIME_UNITS:
+        raise InvalidRequest(f"clock is one of {', '.join(TIME_UNITS)}, not {clock[:40]!r}.", "clock")
+    return clock
+
+
+def import_spec(names: Sequence[str], clock: str) -> dict[str, Any]:
+    """What the job of an import knows."""
+    return {"files": list(names)} | ({"clock": clock} if clock else {})
+
+
+def _job(files: Sequence[FileStorage], name: str, clock: str) -> Job:
+    """Keep the files where jobs have theirs, then tell the catalogue, then ring: a crash in between loses nothing
+    that was acknowledged."""
+    store = services().store
+    id = new_id()
+    kept = keep_all(files, store.jobs.directory(id) / "artefacts")
+    job = store.jobs.create("import", import_spec(kept, clock), name[:300], id=id)
+    services().queue.ring_read(id)
+    return job
+
+
+def _page(error: PerfloomError | None = None) -> Response:
+    page = ImportPage(
+        name=request.form.get("name", "") if error else "",
+        together=bool(error) and TOGETHER in request.form,
+        clock=request.form.get("clock", "") if error else "",
+        clocks=tuple((word, label) for word, (label, _) in TIME_UNITS.items()),
+        clock_of=", ".join(reader.label for reader in READERS.values() if reader.by_clock),
+        error=error.message if error else None,
+        formats=(*(reader.label for reader in READERS.values()), "the ranks of a job (ranks.tar)"),
+        limit=quantity(services().settings.upload_limit_bytes, "bytes"),
+        max_files=200,
+    )
+    return render(page, error.http_status if error else 200)

@@ -1,0 +1,141 @@
+"""What a job printed, made fit for a page: any bytes in, text out that shows what it is and does nothing.
+
+A client follows the file by byte offsets. A piece never ends inside a character or a control sequence, so that pieces
+put together read like the whole. Of a program that prints more than is kept the end of the file is written anew (see
+workers/local/capture.py): a mark of the bytes before the offset tells, and the client starts again from the end.
+"""
+
+import os
+import re
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+PIECE_BYTES = 64 * 1024
+"""How much one answer carries at most."""
+BEHIND_BYTES = 4 * PIECE_BYTES
+"""Who is further behind than this is given the end instead of every piece."""
+LONGEST_SEQUENCE = 4096
+"""Bytes; what opens a control sequence and does not close it within these is no sequence."""
+
+MARK_BYTES = 64
+
+# ECMA-48: control sequences (colors, cursor), control strings (window titles, links), and two-character escapes.
+_SEQUENCE = re.compile(
+    r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|[\]PX^_][^\x07\x1b]{0,1000}(?:\x07|\x1b\\)|[ -/]{1,8}[0-~]|[0-OQ-WYZ\\`-~])"
+)
+_OPEN_END = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)\Z")
+# C0, DEL and C1, and what turns the direction of writing round or breaks lines in a script's eyes.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of the output. offset, next: of its first byte and of the byte behind it; size: of the file now.
+
+    mark: of the bytes before `next`; the client gives both back. text may hold carriage returns: what follows one
+    overwrites its line (`overwritten`).
+    """
+
+    offset: int
+    next: int
+    size: int
+    mark: str
+    text: str
+
+
+def harmless(data: bytes) -> str:
+    """Text that shows `data`: colors and cursor movements left out, other control characters as signs."""
+    text = data.decode("utf-8", "replace").replace("\r\n", "\n")
+    return _CONTROL.sub(_sign, _SEQUENCE.sub("", text))
+
+
+def _sign(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else "\ufffd"
+
+
+def overwritten(text: str) -> str:
+    """`text` as a terminal leaves it: of a line with carriage returns, what was written last."""
+    if "\r" not in text:
+        return text
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+
+
+def last_piece(path: Path, final: bool = False) -> Piece:
+    """The end of the output, from the start of a line where there is one. An absent file is empty."""
+    size = _size(path)
+    start = max(0, size - PIECE_BYTES)
+    data = _read(path, start, size - start)
+    if start:
+        newline = data.find(b"\n", 0, len(data) - 1)
+        cut = newline + 1 if 0 <= newline < len(data) // 2 else _first_whole(data)
+        start, data = start + cut, data[cut:]
+    return _piece(data, 0, start, size, final)
+
+
+def piece_after(path: Path, offset: int, mark: str, final: bool = False) -> Piece:
+    """What follows byte `offset`; the end of the output where that is far behind, or is not what `mark` was of."""
+    size = _size(path)
+    if not 0 <= offset <= size or size - offset > BEHIND_BYTES:
+        return last_piece(path, final)
+    start = max(0, offset - MARK_BYTES)
+    data = _read(path, start, offset - start + min(PIECE_BYTES, size - offset))
+    if _mark(data[: offset - start]) != mark:
+        return last_piece(path, final)
+    return _piece(data, offset - start, start, size, final)
+
+
+def _piece(data: bytes, before: int, start: int, size: int, final: bool) -> Piece:
+    """A piece of `data`, which starts at byte `start` of the file with `before` bytes that are known already."""
+    end = len(data)
+    if not (final and start + end >= size):
+        end = before + _whole(data[before:])
+    text = harmless(data[before:end])
+    return Piece(start + before, start + end, size, _mark(data[max(0, end - MARK_BYTES) : end]), text)
+
+
+def _mark(data: bytes) -> str:
+    return f"{zlib.crc32(data):08x}"
+
+
+def _first_whole(data: bytes) -> int:
+    """Where the first whole character starts."""
+    return next((at for at, byte in enumerate(data[:4]) if byte & 0xC0 != 0x80), 0)
+
+
+def _whole(data: bytes) -> int:
+    """How much of `data` can be shown before more is known: up to an unfinished character, sequence or \\r."""
+    end = len(data)
+    for back in range(1, min(4, end) + 1):
+        byte = data[end - back]
+        if byte & 0xC0 == 0x80:
+            continue
+        length = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
+        end -= back if length > back else 0
+        break
+    opening = _OPEN_END.search(data, max(0, end - LONGEST_SEQUENCE), end)
+    if opening:
+        end = opening.start()
+    elif data[:end].endswith(b"\r"):
+        end -= 1
+    return end
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _read(path: Path, start: int, length: int) -> bytes:
+    if length <= 0:
+        return b""
+    try:
+        with path.open("rb") as file:
+            return os.pread(file.fileno(), length, start)
+    except FileNotFoundError:
+        return b""

@@ -1,0 +1,144 @@
+"""The stages of a job as its page shows them: what is done, what goes on, what lies ahead, and for how long each."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ....domain import units
+from ....domain.jobs import JobState, Outcome
+from ....store.jobs import Job
+
+ROADS = {
+    "record": (
+        JobState.QUEUED,
+        JobState.STAGING,
+        JobState.RUNNING,
+        JobState.COLLECTING,
+        JobState.READING,
+        JobState.STORED,
+    ),
+    "import": (JobState.QUEUED, JobState.READING, JobState.STORED),
+}
+"""The states a job of each kind goes through when all goes well; others are shown where a job has been in them."""
+
+LABELS = {
+    JobState.DRAFT: "Draft",
+    JobState.QUEUED: "Queued",
+    JobState.STAGING: "Preparing",
+    JobState.PENDING: "Waiting for the batch system",
+    JobState.RUNNING: "Recording",
+    JobState.COLLECTING: "Collecting",
+    JobState.READING: "Reading",
+    JobState.STORED: "Stored",
+    JobState.FAILED: "Failed",
+    JobState.CANCELLED: "Cancelled",
+    JobState.LOST: "Lost",
+}
+_ORDER = {state: number for number, state in enumerate(JobState)}
+SIGNALS = {1: "HUP", 2: "INT", 3: "QUIT", 4: "ILL", 6: "ABRT", 7: "BUS", 8: "FPE", 9: "KILL", 11: "SEGV", 13: "PIPE"}
+SIGNALS |= {14: "ALRM", 15: "TERM", 24: "XCPU", 25: "XFSZ"}
+
+
+class Status(StrEnum):
+    """Where a stage stands."""
+
+    DONE = "done"
+    NOW = "now"
+    AHEAD = "ahead"
+    ENDED = "ended"
+    """Here the job failed, was cancelled or was lost."""
+    NEVER = "never"
+    """It will not be reached any more."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage. seconds: how long it took or has taken so far, None where it was not entered. since: seconds since
+    the epoch, for the stage that goes on. progress: 0–1 or None."""
+
+    name: str
+    label: str
+    status: Status
+    seconds: float | None = None
+    since: float | None = None
+    progress: float | None = None
+    text: str = ""
+
+    @property
+    def took(self) -> str:
+        """The time for a person, empty where there is none."""
+        return "" if self.seconds is None else elapsed(self.seconds)
+
+
+def elapsed(seconds: float) -> str:
+    """A time as a page counts it: tenths below ten seconds."""
+    if seconds < 99.5:
+        return f"{seconds:.{1 if seconds < 9.95 else 0}f}{units.NO_BREAK}s"
+    return units.duration(round(seconds) * 1_000_000_000)
+
+
+def stages(job: Job, now: float, *, batch: bool = False) -> tuple[Stage, ...]:
+    """The stages of a job in their order, the last one the end that it came to or is on the way to.
+
+    batch: it goes through a batch system, so that it will wait there.
+    """
+    spent: dict[JobState, float] = {}
+    for (state, entered), (_, left) in zip(job.history, [*job.history[1:], (job.state, now)], strict=True):
+        spent[state] = spent.get(state, 0.0) + max(0.0, left - entered)
+    usual = (*ROADS[job.kind], JobState.PENDING) if batch else ROADS[job.kind]
+    road = [*usual, *(state for state in spent if state not in usual and not state.final)]
+    road.sort(key=_ORDER.__getitem__)
+    went_wrong = job.state.final and job.state is not JobState.STORED
+    last = next((state for state, _ in reversed(job.history) if not state.final), JobState.QUEUED)
+    # A cancelled recording may have been read all the same: what there was is kept.
+    here = JobState.STORED if job.result_id else last if went_wrong else job.state
+    return tuple(_stage(job, state, here, went_wrong, spent.get(state), now) for state in road)
+
+
+def _stage(job: Job, state: JobState, here: JobState, went_wrong: bool, spent: float | None, now: float) -> Stage:
+    label = LABELS[state]
+    if state is JobState.STORED:
+        if job.state is JobState.STORED:
+            return Stage(state.value, label, Status.DONE)
+        if went_wrong:
+            return Stage(job.state.value, LABELS[job.state], Status.ENDED)
+        return Stage(state.value, label, Status.AHEAD)
+    if _ORDER[state] < _ORDER[here]:
+        return Stage(state.value, label, Status.DONE if spent is not None else Status.NEVER, spent)
+    if state is not here:
+        return Stage(state.value, label, Status.NEVER if went_wrong else Status.AHEAD)
+    if went_wrong:
+        return Stage(state.value, label, Status.ENDED, spent)
+    since = next((at for entered, at in reversed(job.history) if entered is state), job.changed)
+    return Stage(state.value, label, Status.NOW, max(0.0, now - since), since, job.progress, job.progress_text)
+
+
+def outcome_text(outcome: Outcome | None) -> str:
+    """How the user's program ended, in one sentence; empty as long as that is not known."""
+    if outcome is None:
+        return ""
+    if outcome.cancelled:
+        return "The program was ended because cancelling was asked for."
+    if outcome.time_limit:
+        return "The recording was ended at its time limit."
+    if outcome.signal is not None:
+        name = SIGNALS.get(outcome.signal)
+        return f"The program was ended by signal {outcome.signal}{f' (SIG{name})' if name else ''}."
+    if outcome.exit_status is None:
+        return ""
+    return f"The program ended with exit status {outcome.exit_status}."
+
+
+def advice(job: Job) -> str:
+    """What to do after an end that was not meant, where the reason does not say it."""
+    if job.result_id:
+        return "What was recorded until then is kept."
+    if (job.reason or "").endswith("submit it again."):
+        return ""
+    return _ADVICE.get(job.state, "")
+
+
+_ADVICE = {
+    JobState.FAILED: "The output below may say more. Change what is wrong and submit again, or retry as it was.",
+    JobState.CANCELLED: "Nothing of it runs any more. Submit it again, changed or as it was, to start anew.",
+    JobState.LOST: "Whatever ran it went away, so that its program may have run partly. Retry starts it anew.",
+}

@@ -1,0 +1,103 @@
+"""What leaves Perfloom as a file: the selection of a result in a form that other tools read, and rows of its tables.
+
+`/handed/<file>` is the one address of them that needs no token, for tools that cannot show one: it holds a signature,
+for one export of one selection, and is good for a quarter of an hour.
+"""
+
+from itertools import chain
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from flask import Blueprint, Response, current_app, request
+from itsdangerous import BadData, SignatureExpired, URLSafeTimedSerializer
+from werkzeug.wrappers import Response as AnyResponse
+
+from ....analysis.tables import TABLES
+from ....domain.errors import Forbidden, NotFound
+from ....domain.selection import Selection, flag
+from ....exporters import EXPORTERS, Exporter
+from ...pages import Pairs
+from ...security import SANDBOX_POLICY, public
+from ...services import services
+from .frame import selected
+from .tables import FILE, attachment, table_file
+
+blueprint = Blueprint("exports", __name__)
+HANDED_SECONDS = 15 * 60
+
+
+@blueprint.get("/results/<id>/export/<form>")
+@blueprint.get("/api/v1/results/<id>/export/<form>")
+def export(id: str, form: str) -> AnyResponse:
+    """The file. Its switches (see `perfloom convert --help`) are words of the query: `kernel=1`."""
+    exporter = EXPORTERS.get(form)
+    if exporter is None:
+        raise NotFound(f"There is no export to {form[:40]!r}; choose one of {', '.join(EXPORTERS)}.")
+    options = {word: flag(word, request.args.get(word)) for word in exporter.options}
+    return _exported(id, exporter, selected(), options)
+
+
+@blueprint.get(f"/results/<id>/tables/<table>.{FILE}")
+def table(id: str, table: str, form: str) -> Response:
+    """A table, as `perfloom report` prints it. by: what its rows are, where it offers several."""
+    found = TABLES.get(table)
+    if found is None:
+        raise NotFound(f"There is no table {table[:40]!r}; there are {', '.join(TABLES)}.")
+    store, by = services().store, request.args.get("by")
+    name = f"{store.results.get(id).name} {table}" + (f" by {by}" if by else "")
+    return table_file(name, form, found.rows(store.results.open(id), selected(), by), found.columns)
+
+
+def handed_address(id: str, form: str, words: Pairs) -> str:
+    """An address of an export that works without the token, for HANDED_SECONDS. words: of the selection."""
+    key = _signer().dumps([id, form, words])
+    return f"{request.host_url}handed/profile{EXPORTERS[form].suffix}?{urlencode({'key': key})}"
+
+
+@blueprint.route("/handed/<file>", methods=["GET", "OPTIONS"])
+@public
+def handed(file: str) -> AnyResponse:
+    """The export that the signature in `key` is for. Pages of the speedscope that is set may read it, no others."""
+    if request.method == "OPTIONS":
+        return _readable(Response(status=204))
+    try:
+        id, form, words = _signer().loads(request.args.get("key", ""), max_age=HANDED_SECONDS)
+    except SignatureExpired:
+        raise Forbidden(
+            f"This address was good for {HANDED_SECONDS // 60} minutes. Open the export page of the result again for "
+            "a new one."
+        ) from None
+    except BadData:
+        raise Forbidden("This address was not made by this server. Copy it whole from the export page.") from None
+    query: dict[str, list[str]] = {}
+    for word, value in words:
+        query.setdefault(word, []).append(value)
+    return _readable(_exported(id, EXPORTERS[form], Selection.from_query(query), {}))
+
+
+def _signer() -> URLSafeTimedSerializer:
+    return URLSafeTimedSerializer(current_app.config["SECRET_KEY"], salt="perfloom export")
+
+
+def _readable(response: AnyResponse) -> AnyResponse:
+    """`response`, which a page of the speedscope that is set may read."""
+    site = urlsplit(services().settings.speedscope_url)
+    response.headers["Access-Control-Allow-Origin"] = f"{site.scheme}://{site.netloc}"
+    if request.method == "OPTIONS":
+        response.headers["Access-Control-Allow-Methods"] = "GET"
+    if request.headers.get("Access-Control-Request-Private-Network") == "true":
+        # Chromium asks this before a page from the internet reaches a server in the local network.
+        response.headers["Access-Control-Allow-Private-Network"] = "true"
+    return response
+
+
+def _exported(id: str, exporter: Exporter, selection: Selection, options: dict[str, Any]) -> AnyResponse:
+    store = services().store
+    name, profile = store.results.get(id).name, store.results.open(id)
+    content = exporter.write(profile, selection, options)
+    # The first piece is made here, so that what cannot be exported is an error and no broken file.
+    first = next(content, b"")
+    response = Response(chain((first,), content), content_type=exporter.media_type)
+    # Some forms are documents with scripts of their own.
+    response.headers["Content-Security-Policy"] = SANDBOX_POLICY
+    return attachment(response, name + exporter.suffix)

@@ -1,0 +1,266 @@
+"""The list of results, and what can be done with one: rename, tag, note, delete, fetch the original files."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+import zstandard
+from flask import Blueprint, Response, flash, redirect, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from ....domain.errors import InvalidRequest, NotFound
+from ....domain.event_names import SAMPLED_ONLY
+from ....domain.units import Quantity, quantity, utc_iso, utc_text
+from ....store import Job, Result
+from ....store.result import EventTotal
+from ...pages import result_url
+from ...rendering import Page, render
+from ...services import services
+from .caveats import caveat
+from .tables import Heading, Pager, asked_order, asked_page, attachment, heading, here, pager
+
+blueprint = Blueprint("results", __name__)
+PAGE_SIZE = 50
+SORTS = ("name", "recorded", "created", "duration", "samples", "bytes")
+CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Row:
+    """A result in the list. flamegraph: the address of its picture, None without samples. recorded: when, "" where that
+    is not known; created: when it was stored."""
+
+    id: str
+    name: str
+    url: str
+    flamegraph: str | None
+    command: str
+    host: str
+    complete: bool
+    missing: bool
+    tags: tuple[str, ...]
+    notes: str
+    event: str
+    total: Quantity
+    caveat: str
+    duration: Quantity
+    samples: Quantity
+    size: Quantity
+    recorded_text: str
+    recorded_iso: str
+    created_text: str
+    created_iso: str
+
+
+@dataclass(frozen=True)
+class TagLink:
+    """A tag in use. url: the list with the tag switched on or off."""
+
+    name: str
+    count: int
+    url: str
+    current: bool
+
+
+@dataclass(frozen=True)
+class ListPage(Page):
+    """`/`. empty: there is no result at all. running: jobs that have not ended, newest first."""
+
+    template: ClassVar[str] = "results/list.html"
+    search: str
+    tag: str
+    sort: str
+    headings: dict[str, Heading]
+    rows: tuple[Row, ...]
+    pager: Pager
+    tags: tuple[TagLink, ...]
+    running: tuple[Job, ...]
+    empty: bool
+    data: str
+
+
+@dataclass(frozen=True)
+class EditPage(Page):
+    """`/results/<id>/edit`. error: a sentence about the field named `field`."""
+
+    template: ClassVar[str] = "results/edit.html"
+    id: str
+    title: str
+    name: str
+    tags: str
+    notes: str
+    error: str | None
+    field: str | None
+    known_tags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DeletePage(Page):
+    """`/results/<id>/delete`: asks first."""
+
+    template: ClassVar[str] = "results/delete.html"
+    id: str
+    name: str
+    size: Quantity
+    created_text: str
+    originals: tuple[str, ...]
+
+
+@blueprint.get("/results")
+def listed() -> AnyResponse:
+    """The same list, where addresses of results begin."""
+    return redirect(f"/?{request.query_string.decode()}".rstrip("?"), 303)
+
+
+@blueprint.get("/")
+def index() -> AnyResponse:
+    """All results, and the jobs that run."""
+    store = services().store
+    search, tag = request.args.get("search", "").strip(), request.args.get("tag", "")
+    order, page = asked_order(SORTS, "-created"), asked_page()
+    found, total = store.results.search(search, tag, order.column, order.descending, (page - 1) * PAGE_SIZE, PAGE_SIZE)
+    columns = (
+        ("name", "Name", False, "name"),
+        ("recorded", "Recorded", False, "fit"),
+        ("created", "Stored", False, "fit"),
+        ("duration", "Duration", True, "fit"),
+        ("samples", "Samples", True, "fit"),
+        ("bytes", "On disk", True, "fit"),
+    )
+    return render(
+        ListPage(
+            search=search,
+            tag=tag,
+            sort=request.args.get("sort", ""),
+            headings={
+                name: heading(order, name, label, numeric=numeric, css=css) for name, label, numeric, css in columns
+            },
+            rows=tuple(_row(result) for result in found),
+            pager=pager(page, total, PAGE_SIZE, noun="result"),
+            tags=tuple(
+                TagLink(name, count, here(("tag", None if name == tag else name), ("page", None)), name == tag)
+                for name, count in store.results.tags()
+            ),
+            running=store.jobs.list(active=True, limit=20),
+            empty=total == 0 and not search and not tag,
+            data=str(services().settings.data),
+        )
+    )
+
+
+@blueprint.route("/results/<id>/edit", methods=["GET", "POST"])
+def edit(id: str) -> AnyResponse:
+    """Name, tags and notes."""
+    results = services().store.results
+    result = results.get(id)
+    if request.method == "GET":
+        return _edit_page(result, result.name, ", ".join(result.tags), result.notes)
+    name, tags, notes = (request.form.get(word, "") for word in ("name", "tags", "notes"))
+    try:
+        results.rename(id, name)
+        results.set_tags(id, re.split(r"[,\n]", tags))
+        results.set_notes(id, notes)
+    except InvalidRequest as error:
+        return _edit_page(result, name, tags, notes, error)
+    flash("Saved.", "good")
+    return redirect(result_url(id), 303)
+
+
+@blueprint.route("/results/<id>/delete", methods=["GET", "POST"])
+def delete(id: str) -> AnyResponse:
+    """Ask, then delete."""
+    results = services().store.results
+    result = results.get(id)
+    if request.method == "GET":
+        return render(
+            DeletePage(
+                id=id,
+                name=result.name,
+                size=quantity(result.bytes, "bytes"),
+                created_text=utc_text(result.created),
+                originals=tuple(original.name for original in result.originals),
+            )
+        )
+    results.delete(id)
+    flash(f"Deleted “{_short(result.name)}”.", "good")
+    return redirect("/", 303)
+
+
+@blueprint.get("/results/<id>/original/<int:number>")
+def original(id: str, number: int) -> AnyResponse:
+    """A file that the result was read from, byte for byte as it came; counted from 1."""
+    files = services().store.results.original(id)
+    if not 1 <= number <= len(files):
+        raise NotFound("That file is no longer kept; the result itself is still whole.")
+    file = files[number - 1]
+    packed = file.path.name != file.name
+    response = Response(_unpacked(file.path) if packed else _plain(file.path), mimetype="application/octet-stream")
+    if not packed:
+        response.content_length = file.bytes
+    return attachment(response, file.name)
+
+
+def _total(main: EventTotal | None) -> Quantity:
+    """What stands in the list; of an event that was sampled and whose samples tell no total, that."""
+    found = quantity(main.total if main else None, main.unit if main else "count")
+    return (
+        replace(found, text=SAMPLED_ONLY, exact=SAMPLED_ONLY) if main and main.total is None and main.samples else found
+    )
+
+
+def _row(result: Result) -> Row:
+    main = next((e for e in result.events if e.name == result.meta.main_event), None)
+    main = main or (result.events[0] if result.events else None)
+    return Row(
+        id=result.id,
+        name=result.name,
+        url=result_url(result.id),
+        flamegraph=result_url(result.id, "flamegraph") if result.samples and not result.missing else None,
+        command=result.command,
+        host=result.host,
+        complete=result.complete,
+        missing=result.missing,
+        tags=result.tags,
+        notes=result.notes,
+        event=main.name if main else "",
+        total=_total(main),
+        caveat=caveat(100.0 / main.scaling if main and main.scaling else None),
+        duration=quantity(result.duration_ns, "ns"),
+        samples=quantity(result.samples, "count"),
+        size=quantity(result.bytes, "bytes"),
+        recorded_text=utc_text(result.recorded) if result.recorded is not None else "",
+        recorded_iso=utc_iso(result.recorded) if result.recorded is not None else "",
+        created_text=utc_text(result.created),
+        created_iso=utc_iso(result.created),
+    )
+
+
+def _edit_page(result: Result, name: str, tags: str, notes: str, error: InvalidRequest | None = None) -> AnyResponse:
+    page = EditPage(
+        id=result.id,
+        title=result.name,
+        name=name,
+        tags=tags,
+        notes=notes,
+        error=error.message if error else None,
+        field=error.field if error else None,
+        known_tags=tuple(tag for tag, _ in services().store.results.tags()),
+    )
+    return render(page, error.http_status if error else 200)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 80 else name[:79] + "…"
+
+
+def _plain(path: Path) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk
+
+
+def _unpacked(path: Path) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        yield from zstandard.ZstdDecompressor().read_to_iter(file, write_size=CHUNK_BYTES)

@@ -1,0 +1,60 @@
+"""/results/<id>/losses: what could not be read, and why a result is not complete."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from flask import Blueprint
+from werkzeug.wrappers import Response
+
+from ....analysis.core.schema import records
+from ....analysis.tables import TABLES
+from ....domain.units import Quantity, scale_for
+from ...rendering import Page, render
+from .frame import Frame, open_frame
+from .tables import FILE, table_file
+
+blueprint = Blueprint("losses", __name__)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Something that could not be read. example: the first one, with its place in the file."""
+
+    reason: str
+    count: Quantity
+    example: str
+
+
+@dataclass(frozen=True)
+class LossesPage(Page):
+    """`/results/<id>/losses`. reasons: why the recording is not complete."""
+
+    template: ClassVar[str] = "results/losses.html"
+    frame: Frame
+    rows: tuple[Row, ...]
+    reasons: tuple[str, ...]
+    csv: str
+
+
+@blueprint.get("/results/<id>/losses")
+def show(id: str) -> Response:
+    """All of them, the most frequent first."""
+    frame, profile = open_frame(id, "losses")
+    scale = scale_for(0, "count")
+    rows = records(TABLES["losses"].rows(profile, frame.selection))
+    return render(
+        LossesPage(
+            frame=frame,
+            rows=tuple(Row(r["reason"] or "", scale.quantity(r["count"]), r["example"] or "") for r in rows),
+            reasons=() if frame.result.complete else tuple(frame.result.reasons) or ("It was cut short.",),
+            csv=f"/results/{id}/losses.csv",
+        )
+    )
+
+
+@blueprint.get(f"/results/<id>/losses.{FILE}")
+def as_file(id: str, form: str) -> Response:
+    """The table; columns as `perfloom report` names them."""
+    frame, profile = open_frame(id, "losses")
+    rows = TABLES["losses"].rows(profile, frame.selection)
+    return table_file(f"{frame.name} losses", form, rows)

@@ -1,0 +1,178 @@
+"""Long tables on a page: headings that sort by a link, pages of rows, and the same rows as a file.
+
+The words of a table in a query: `sort` is a column's name, with a minus before it for the largest first; `page`
+counts from 1; `search` narrows the rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from flask import Response, jsonify, request
+
+from ....analysis.core.affected import marked
+from ....analysis.tables import TABLES, Column, records
+from ....domain.errors import InvalidRequest
+from ....exporters.rows import ROW_FORMS, facts_of
+from ...pages import Pairs, with_query
+
+PAGE_SIZE = 100
+FILE = f"<any({','.join(ROW_FORMS)}):form>"
+"""How an address of rows as a file ends."""
+MAX_SEARCH = 1_000
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The heading of a column. url: sorts by it, None where that cannot be. sorted: "ascending", "descending" or ""."""
+
+    label: str
+    url: str | None = None
+    sorted: str = ""
+    unit: str = ""
+    css: str = ""
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class Pager:
+    """Where in a long table the page is. previous, next: addresses, None at the ends."""
+
+    text: str
+    previous: str | None
+    next: str | None
+
+
+@dataclass(frozen=True)
+class Order:
+    """By which column a table is sorted."""
+
+    column: str
+    descending: bool
+
+    @property
+    def word(self) -> str:
+        """As it stands in a query."""
+        return ("-" if self.descending else "") + self.column
+
+
+def asked_order(columns: Sequence[str], default: str) -> Order:
+    """The order asked for by `sort`, else `default` ("-total"). Raises InvalidRequest for a column not offered."""
+    word = request.args.get("sort") or default
+    order = Order(word.removeprefix("-"), word.startswith("-"))
+    if order.column not in columns:
+        raise InvalidRequest(
+            f"This table cannot be sorted by {order.column[:40]!r}; use one of {', '.join(columns)}.", "sort"
+        )
+    return order
+
+
+def asked_page() -> int:
+    """The page asked for, from 1. Raises InvalidRequest."""
+    text = request.args.get("page", "1")
+    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
+        raise InvalidRequest(f"page {text[:40]!r} is no whole number from 1; leave it out for the first page.", "page")
+    return int(text)
+
+
+def asked_search() -> str:
+    """The search asked for. Raises InvalidRequest for one that is too long."""
+    search = request.args.get("search", "").strip()
+    if len(search) > MAX_SEARCH:
+        raise InvalidRequest(f"The search is longer than {MAX_SEARCH} characters; shorten it.", "search")
+    return search
+
+
+def keep_matching(rows: pd.DataFrame, search: str, columns: Sequence[str]) -> pd.DataFrame:
+    """The rows that have every word of `search`, whatever its case, somewhere in these columns."""
+    for word in dict.fromkeys(search.casefold().split()):
+        found = pd.Series(False, index=rows.index)
+        for column in columns:
+            found |= rows[column].str.casefold().str.contains(word, regex=False, na=False)
+        rows = rows[found]
+    return rows
+
+
+def here(*changes: tuple[str, str | None]) -> str:
+    """The address of the present page with some words changed; None or "" leaves a word out."""
+    names = {name for name, _ in changes}
+    pairs: Pairs = [(k, v) for k, v in request.args.items(multi=True) if k not in names and v != ""]
+    pairs += [(name, value) for name, value in changes if value]
+    return with_query(request.path, pairs)
+
+
+def heading(
+    order: Order,
+    column: str,
+    label: str,
+    *,
+    numeric: bool = False,
+    unit: str = "",
+    css: str = "",
+    description: str = "",
+) -> Heading:
+    """A heading that sorts: numbers from the largest first, texts from A, and the other way when clicked again."""
+    now = order.column == column
+    descending = not order.descending if now else numeric
+    return Heading(
+        label=label,
+        url=here(("sort", ("-" if descending else "") + column), ("page", None)),
+        sorted=("descending" if order.descending else "ascending") if now else "",
+        unit=unit,
+        css=" ".join(part for part in ("num" if numeric else "", css) if part),
+        description=description,
+    )
+
+
+def pager(page: int, total: int, size: int = PAGE_SIZE, *, noun: str = "row") -> Pager:
+    """Where page `page` of `total` rows stands."""
+    first, last = (page - 1) * size + 1, min(page * size, total)
+    nouns = noun if total == 1 else f"{noun}s"
+    if total == 0:
+        text = f"No {noun}s"
+    elif first > total:
+        text = f"There is no page {page}; {total:,} {nouns} in all"
+    elif total <= size:
+        text = f"{total:,} {nouns}"
+    else:
+        text = f"{first:,} – {last:,} of {total:,} {nouns}"
+    back = min(page - 1, -(-total // size))
+    return Pager(
+        text=text,
+        previous=here(("page", str(back) if back > 1 else None)) if page > 1 else None,
+        next=here(("page", str(page + 1))) if page * size < total else None,
+    )
+
+
+def table_file(name: str, form: str, data: pd.DataFrame, columns: Sequence[Column] = ()) -> Response:
+    """The rows of a table as a download, as CSV, JSON or Parquet. columns: what is known of them, which need not be
+    told of the tables that everybody can ask for."""
+    kind, names = ROW_FORMS[form], list(data)
+    columns = columns or next((t.columns for t in TABLES.values() if [c.name for c in t.columns] == names), ())
+    content = kind.write(data, columns, facts_of(name, list(request.args.items(multi=True))))
+    return attachment(Response(content, content_type=kind.media_type), name + kind.suffix)
+
+
+def rows_asked(
+    name: str, data: pd.DataFrame, columns: Sequence[Column] = (), *, single: bool = False, affected: bool = False
+) -> Response:
+    """The rows as the word `format` asks for them: a list of objects (of a table that always has one row, one object),
+    or a file. affected: something of the recording was not read, which each object then says. Raises InvalidRequest."""
+    form = request.args.get("format") or "json"
+    if form not in ROW_FORMS:
+        raise InvalidRequest(f"format is one of {', '.join(ROW_FORMS)}, not {form[:40]!r}.", "format")
+    if form != "json":
+        return table_file(name, form, data, columns)
+    rows = marked(records(data), affected)
+    return jsonify(rows[0] if single else rows)
+
+
+def attachment(response: Response, name: str) -> Response:
+    """`response` as a file to be saved under `name`, whatever characters that holds."""
+    response.headers.set("Content-Disposition", "attachment", filename=_file_name(name))
+    return response
+
+
+def _file_name(name: str) -> str:
+    kept = "".join(c if c.isprintable() and c not in '/\\"' else "_" for c in name).strip(". ")
+    return kept[-150:] or "perfloom"

@@ -1,0 +1,339 @@
+"""/results/<id>/timeline: what threads, streams and series did when; and its data, as JSON."""
+
+import re
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import orjson
+from flask import Blueprint, jsonify, request
+from werkzeug.wrappers import Response
+
+from ....analysis.core.measured import weight_unit
+from ....analysis.core.picking import event_id, in_ranks, samples_of
+from ....analysis.core.windows import checked_step, step_windows
+from ....analysis.timeline.details import (
+    instants_in,
+    place_of,
+    samples_in,
+    slice_details,
+    slice_in,
+    stack_names,
+    step_in,
+)
+from ....analysis.timeline.flows import flows_in
+from ....analysis.timeline.search import search, step
+from ....analysis.timeline.sources import KINDS, Timeline
+from ....analysis.timeline.strip import Strip, Strips, strips
+from ....analysis.timeline.tracks import Track, extent, lane_event, tracks
+from ....charts.timeline import Band, clipped_text, parse_bands, viewport
+from ....charts.timeline_svg import draw
+from ....domain.errors import InvalidRequest, NotFound
+from ....domain.profile import Profile
+from ....domain.selection import flag
+from ....domain.tables import NO_ID
+from ....domain.units import Quantity, quantity
+from ...rendering import Page, render, shell
+from ...services import services
+from .clock_notes import ClockNote, clock_note
+from .flame_words import PAGE_POLICY, STATIC_POLICY, asked_pattern, asked_width, here
+from .frame import Frame, open_frame, selected
+from .tables import asked_search
+
+blueprint = Blueprint("timeline", __name__)
+STATIC_TRACKS = 30
+STATIC_WIDTH = 1200
+TABLE_ROWS = 500
+LINKED = ("flamegraph", "operators", "kernels")
+PREPARING = "The timeline of this result is being prepared. This takes a few seconds, once."
+
+
+@dataclass(frozen=True)
+class TrackRow:
+    """A track in the table. url: the timeline of it alone, None where it is of no thread. clipped: what of its weight
+    is not drawn, "" where that is little."""
+
+    name: str
+    group: str
+    kind: str
+    slices: Quantity
+    samples: Quantity
+    weight: Quantity
+    clipped: str
+    url: str | None
+
+
+@dataclass(frozen=True)
+class TimelinePage(Page):
+    """source: the address of its data. preparing: that there is none yet, "" where there is. empty: whether there is
+    nothing to be shown. links: pages that tell more of a slice. static: the picture for a page without scripts.
+    left_out: how many tracks are not in the table.
+    """
+
+    template: ClassVar[str] = "results/timeline.html"
+    frame: Frame
+    source: str
+    preparing: str
+    empty: bool
+    pattern: str
+    links: dict[str, str]
+    rows: tuple[TrackRow, ...]
+    left_out: int
+    static: str
+    clock_note: ClockNote | None
+
+
+@blueprint.get("/results/<id>/timeline")
+def show(id: str) -> Response:
+    """The page."""
+    frame, profile = open_frame(id, "timeline")
+    timeline = services().store.timelines.get(id, profile)
+    found, left_out = ([], 0) if timeline is None else tracks(profile, timeline, frame.selection)
+    response = render(
+        TimelinePage(
+            frame=frame,
+            source=f"/api/v1/results/{id}/timeline",
+            preparing=PREPARING if timeline is None else "",
+            empty=timeline is not None and not found,
+            pattern=request.args.get("q", ""),
+            links={tab.key: f"/results/{id}/{tab.key}" for tab in frame.tabs if tab.key in LINKED},
+            rows=tuple(_row(frame, track) for track in found[:TABLE_ROWS] if track.kind not in ("steps", "counter")),
+            left_out=left_out + max(0, len(found) - TABLE_ROWS),
+            static=here(f"/results/{id}/timeline.svg"),
+            clock_note=clock_note(frame, profile),
+        )
+    )
+    response.headers["Content-Security-Policy"] = PAGE_POLICY
+    return response
+
+
+@blueprint.get("/results/<id>/timeline.svg")
+def as_svg(id: str) -> Response:
+    """The whole selected window as a still picture: SVG without scripts, to be shown in the page."""
+    profile, timeline = _opened(id)
+    if timeline is None:
+        return _preparing()
+    selection = selected()
+    found, _ = tracks(profile, timeline, selection)
+    whole = extent(profile, timeline)
+    start = whole.first_ns if selection.start_ns is None else selection.start_ns
+    end = whole.last_ns if selection.end_ns is None else selection.end_ns
+    # `draw` escapes every name and uses no script; tests hold it to that.
+    document = draw(
+        profile, timeline, selection, found[:STATIC_TRACKS], start, max(end, start + 1), STATIC_WIDTH, shell().theme
+    )
+    response = Response(document, content_type="image/svg+xml; charset=utf-8")
+    response.headers["Content-Security-Policy"] = STATIC_POLICY
+    response.headers["X-Frame-Options"] = "SAMEORIGIN"
+    return response
+
+
+def _row(frame: Frame, track: Track) -> TrackRow:
+    return TrackRow(
+        name=track.name,
+        group=track.group,
+        kind=track.kind,
+        slices=quantity(track.slices, "count"),
+        samples=quantity(track.samples, "count"),
+        weight=quantity(track.weight, track.unit or "ns"),
+        clipped=clipped_text(track),
+        url=frame.narrowed(None, threads=(track.thread,)) if track.thread else None,
+    )
+
+
+@blueprint.get("/api/v1/results/<id>/timeline")
+def as_json(id: str) -> Response:
+    """`{"start_ns", "end_ns", "first_ns", "last_ns", "tracks", "left_out", "busy", "step", "kinds"}`; 202
+    `{"preparing": sentence}` while there is none yet. search: in the names of tracks. busy: see
+    `analysis.timeline.strip`."""
+    profile, timeline = _opened(id)
+    if timeline is None:
+        return _preparing()
+    found, left_out = tracks(profile, timeline, selected(), asked_search())
+    whole = extent(profile, timeline)
+    return _json(
+        {
+            "start_ns": whole.start_ns,
+            "end_ns": whole.end_ns,
+            "first_ns": whole.first_ns,
+            "last_ns": whole.last_ns,
+            "tracks": [asdict(track) | {"not_drawn": clipped_text(track)} for track in found],
+            "left_out": left_out,
+            "busy": _busy(strips(profile, timeline, selected(), whole)),
+            "step": _step_window(profile),
+            "kinds": KINDS,
+        }
+    )
+
+
+def _busy(found: Strips) -> dict[str, Any]:
+    """As plain data; `top`: the greatest of the values, as it is written at the axis."""
+
+    def plain(strip: Strip) -> dict[str, Any]:
+        most = float(strip.values.max(initial=0))
+        values = [float(f"{value:.4g}") for value in strip.values.tolist()]
+        return {
+            "bin_ns": strip.bin_ns,
+            "values": values,
+            "unit": strip.unit,
+            "most": most,
+            "top": quantity(most, "count").text,
+        }
+
+    device = None if found.device is None else plain(found.device)
+    return {"host": plain(found.host), "device": device}
+
+
+def _step_window(profile: Profile) -> list[int] | None:
+    """From when to when the step selected goes, over the ranks selected; None for no step."""
+    selection = selected()
+    if selection.step is None:
+        return None
+    windows = step_windows(profile, checked_step(profile, selection.step))
+    ranks = np.array([NO_ID if rank is None else rank for rank, _, _ in windows])
+    shown = in_ranks(ranks, selection) if selection.ranks else np.ones(len(windows), bool)
+    chosen = [window for window, inside in zip(windows, shown, strict=True) if inside]
+    return [min(start for _, start, _ in chosen), max(end for _, _, end in chosen)] if chosen else None
+
+
+@blueprint.get("/api/v1/results/<id>/timeline/view")
+def view(id: str) -> Response:
+    """What can be seen of `bands` from `from` to `to` (ns) at `width` pixels: see `charts.timeline.viewport`."""
+    profile, timeline = _opened(id)
+    if timeline is None:
+        return _preparing()
+    bands = parse_bands([text for text in request.args.get("bands", "").split(",") if text], profile, timeline)
+    answer = viewport(profile, timeline, selected(), bands, *_window(), asked_width())
+    if request.accept_encodings["gzip"] <= 0:
+        return Response(answer.text, mimetype="application/json")
+    # Packed already, to know how large it is.
+    response = Response(answer.packed, mimetype="application/json", headers={"Content-Encoding": "gzip"})
+    response.vary.add("Accept-Encoding")
+    return response
+
+
+@blueprint.get("/api/v1/results/<id>/timeline/at")
+def at(id: str) -> Response:
+    """What is in a row of a band between `from` and `to` (ns): the longest slice or step with all that is known of it,
+    the samples, the instants. row: counted from the first of the thread."""
+    profile, timeline = _opened(id)
+    if timeline is None:
+        return _preparing()
+    text = request.args.get("band", "")
+    (band,) = parse_bands([text], profile, timeline)
+    found = _at(profile, timeline, band, *_window())
+    if found is None:
+        raise NotFound("Nothing is there.")
+    return _json(found)
+
+
+def _at(profile: Profile, timeline: Timeline, band: Band, start: int, end: int) -> dict[str, Any] | None:
+    if band.what == "rows":
+        row = _whole("row", 0)
+        if not 0 <= row < int(timeline.depths[band.number]):
+            raise InvalidRequest("row is none of this thread's; its track says how many there are.", "row")
+        found = slice_in(timeline, band.number, row, start, end)
+        return None if found is None else slice_details(profile, timeline, found)
+    if band.what == "lane":
+        event = int(lane_event(profile, selected())[band.number])
+        return samples_in(profile, timeline, event, band.number, start, end)
+    if band.what == "instants":
+        return instants_in(profile, timeline, band.number, start, end)
+    return step_in(profile, timeline, band.number, start, end) if band.what == "steps" else None
+
+
+@blueprint.get("/api/v1/results/<id>/timeline/slices/<int:number>")
+def slice_by_number(id: str, number: int) -> Response:
+    """A slice with all that is known of it: see `analysis.timeline.details`."""
+    profile, timeline = _opened(id)
+    if timeline is None:
+        return _preparing()
+    if number >= profile.slices.num_rows:
+        raise NotFound(f"This result has no slice {number}; click one on the timeline.")
+    return _json(slice_details(profile, timeline, number))
+
+
+@blueprint.get("/api/v1/results/<id>/timeline/flows")
+def flows(id: str) -> Response:
+    """The flows of which one end begins between `from` and `to` (ns): see `analysis.timeline.flows`."""
+    return _json(flows_in(services().store.results.open(id), selected(), *_window()))
+
+
+@blueprint.get("/api/v1/results/<id>/timeline/search")
+def matches(id: str) -> Response:
+    """What matches `q`: `{"functions", "hits", "total", "unit", "percent"}`."""
+    profile = services().store.results.open(id)
+    found = search(profile, selected(), asked_pattern())
+    unit = "ns"
+    if not profile.slices.num_rows:
+        event = event_id(profile, selected().event)
+        unit = weight_unit(profile, event) if event >= 0 else "count"
+    return jsonify(functions=found.functions, hits=found.hits, total=found.total, unit=unit, percent=found.percent)
+
+
+@blueprint.get("/api/v1/results/<id>/timeline/search/next")
+def next_match(id: str) -> Response:
+    """The hit of `q` after the one of `row`, else from `from` (ns) on; with `back=1` the one before. `{"number", "of",
+    "row", "track", "depth", "start_ns", "duration_ns", "name"}`; depth null for a sample. 404 where nothing matches."""
+    profile, timeline = _opened(id)
+    if timeline is None:
+        return _preparing()
+    row = _whole("row", -1)
+    hit = step(
+        profile,
+        selected(),
+        asked_pattern(),
+        _whole("from", 0),
+        row if row >= 0 else None,
+        flag("back", request.args.get("back")),
+    )
+    if hit is None:
+        raise NotFound("Nothing matches.")
+    about: dict[str, Any]
+    if profile.slices.num_rows:
+        place = place_of(profile, hit.row)
+        about = {k: v for k, v in asdict(place).items() if k != "slice"}
+    else:
+        samples = samples_of(profile)
+        names = stack_names(profile, int(samples.stack[hit.row]))
+        about = {
+            "name": names[-1] if names else "",
+            "track": f"t{int(samples.thread[hit.row])}",
+            "depth": None,
+            "start_ns": int(samples.time_ns[hit.row]),
+            "duration_ns": 0,
+        }
+    return _json({"number": hit.number, "of": hit.of, "row": hit.row, **about})
+
+
+def _opened(id: str) -> tuple[Profile, Timeline | None]:
+    store = services().store
+    profile = store.results.open(id)
+    return profile, store.timelines.get(id, profile)
+
+
+def _preparing() -> Response:
+    response = jsonify(preparing=PREPARING)
+    response.status_code = 202
+    return response
+
+
+def _json(data: dict[str, Any]) -> Response:
+    # Far faster than the standard library's, which would take as long as all the rest.
+    return Response(orjson.dumps(data), mimetype="application/json")
+
+
+def _window() -> tuple[int, int]:
+    start, end = _whole("from"), _whole("to")
+    if end <= start:
+        raise InvalidRequest("to must be greater than from; swap them.", "to")
+    return start, end
+
+
+def _whole(word: str, default: int | None = None) -> int:
+    text = request.args.get(word, "")
+    if not text and default is not None:
+        return default
+    if not re.fullmatch(r"-?[0-9]{1,18}", text):
+        raise InvalidRequest(f"{word} is a whole number of ns, not {text[:40]!r}.", word)
+    return int(text)

@@ -1,0 +1,22 @@
+"""The choice between light, dark and whatever the system says; kept in a cookie, applied by the server."""
+
+from flask import Blueprint, redirect, request
+from werkzeug.wrappers import Response
+
+from ...domain.errors import InvalidRequest
+from ..rendering import THEME_COOKIE, THEMES
+from ..security import local_path
+
+blueprint = Blueprint("theme", __name__)
+YEAR_S = 365 * 24 * 3600
+
+
+@blueprint.post("/theme")
+def choose() -> Response:
+    """Keep the choice and go back to the page it was made on."""
+    theme = request.form.get("theme", "")
+    if theme not in THEMES:
+        raise InvalidRequest(f"There is no such theme; choose one of {', '.join(THEMES)}.", "theme")
+    response = redirect(local_path(request.form.get("next", "/")), 303)
+    response.set_cookie(THEME_COOKIE, theme, max_age=YEAR_S, samesite="Lax", secure=request.is_secure)
+    return response

@@ -1,0 +1,224 @@
+"""/results/<id>/modules: the tree of a network's modules, with time on the host and on devices; and by class."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pandas as pd
+from flask import Blueprint, request
+from werkzeug.wrappers import Response
+
+from ....analysis.core.schema import records
+from ....analysis.ml.modules import BY, modules
+from ....domain.errors import InvalidRequest
+from ...rendering import Page, render
+from ..results.detail import Chart, charts_of, several_ranks
+from ..results.frame import Frame, Link, open_frame
+from ..results.sheets import Sheet, SheetRow, Shown, asked, headings, scales_of, sheet, sheet_rows
+from ..results.tables import FILE, Heading, here, table_file
+
+blueprint = Blueprint("modules", __name__)
+LABELS = {"place": "Tree", "type": "By class"}
+MOST_ROWS = 150
+"""With more modules than this the tree is shown down to where it has so many."""
+DEEPEST = 60
+
+_COLUMNS = (
+    Shown("calls", "Calls"),
+    Shown("host_total_us", "Host total", "time", "Time of the host in it", "host"),
+    Shown("host_percent", "%", "percent", "Host total as a share of all outermost modules"),
+    Shown("host_self_us", "Host self", "time", "In it and in no module inside", "host"),
+    Shown("host_mean_us", "Mean", "time", "Host total of a call", "call"),
+    Shown("device_total_us", "Device total", "time", "What was launched while it ran", "device"),
+    Shown("device_percent", "%", "percent", "Device total as a share of all outermost modules"),
+    Shown("device_self_us", "Device self", "time", "Launched in it and in no module inside", "device"),
+    Shown("backward_host_us", "Backward, host", "time", "Backward pass of its operators", "host"),
+    Shown("backward_device_us", "Backward, device", "time", "What the backward pass launched", "device"),
+    Shown("operators", "Operators", "count", "Called in it, those inside of operators included"),
+)
+_DEVICE = frozenset({"device_total_us", "device_percent", "device_self_us", "backward_device_us"})
+
+
+@dataclass(frozen=True)
+class Node:
+    """A row of the tree. depth: below the row that the page begins with. url: the tree from this module on, empty where
+    nothing is inside. hidden: how many modules inside of it are not shown. host, device: bars, in percent."""
+
+    name: str
+    title: str
+    type: str
+    depth: int
+    url: str
+    hidden: int
+    row: SheetRow
+    host: float
+    device: float | None
+
+
+@dataclass(frozen=True)
+class ModulesPage(Page):
+    """choices: tree or by class. levels: how deep the tree goes. trail: the modules above the one it begins with."""
+
+    template: ClassVar[str] = "results/modules.html"
+    frame: Frame
+    choices: tuple[Link, ...]
+    levels: tuple[Link, ...]
+    trail: tuple[Link, ...]
+    charts: tuple[Chart, ...]
+    headings: tuple[Heading, ...]
+    nodes: tuple[Node, ...]
+    sheet: Sheet | None
+    devices: bool
+    csv: str
+
+
+@blueprint.get("/results/<id>/modules")
+def show(id: str) -> Response:
+    """The tree, from `at` on and `levels` deep, or the classes."""
+    frame, profile = open_frame(id, "modules")
+    by = _by()
+    rows = modules(profile, frame.selection, by)
+    devices = bool(rows["device_total_us"].notna().any())
+    shown = _shown(rows, devices)
+    nodes: tuple[Node, ...] = ()
+    levels: tuple[Link, ...] = ()
+    trail: tuple[Link, ...] = ()
+    table: Sheet | None = None
+    if by == "type":
+        columns = (Shown("module", "Class", "name"), Shown("modules", "Modules"), *shown)
+        found, order = asked(rows, columns, "-device_total_us" if devices else "-host_total_us", ("module",))
+        bar = ("host_percent", "host_percent")
+        table = sheet("Classes", found, columns, order, noun="row", bar=bar, everything=len(rows))
+    else:
+        nodes, levels, trail = _tree(frame, rows, shown)
+    wanted = [("host_self_us", "", "Host self time")]
+    if devices:
+        wanted.append(("device_self_us", "", "Device self time"))
+    return render(
+        ModulesPage(
+            frame=frame,
+            choices=tuple(
+                Link(word, LABELS[word], frame.url(None, None, *([("by", word)] if word != BY[0] else [])), word == by)
+                for word in BY
+            ),
+            levels=levels,
+            trail=trail,
+            charts=charts_of(rows.assign(name=rows["module"]), wanted) if by == "type" else (),
+            headings=headings(shown, scales_of(rows, shown), None),
+            nodes=nodes,
+            sheet=table,
+            devices=devices,
+            csv=here(("page", None)).replace(f"/results/{id}/modules", f"/results/{id}/modules.csv", 1),
+        )
+    )
+
+
+@blueprint.get(f"/results/<id>/modules.{FILE}")
+def as_file(id: str, form: str) -> Response:
+    """All rows; columns as `perfloom report` names them."""
+    frame, profile = open_frame(id, "modules")
+    return table_file(f"{frame.name} modules", form, modules(profile, frame.selection, _by()))
+
+
+def _tree(
+    frame: Frame, rows: pd.DataFrame, shown: tuple[Shown, ...]
+) -> tuple[tuple[Node, ...], tuple[Link, ...], tuple[Link, ...]]:
+    """The rows of the tree, the links for how deep it goes, and those up from where it begins."""
+    rank, at = _at()
+    first = 0
+    paths = rows["path"].tolist()
+    if at:
+        matching = rows.index[(rows["path"] == at) & (rows["rank"].isna() if rank is None else rows["rank"] == rank)]
+        if not len(matching):
+            raise InvalidRequest(
+                f"There is no module {at[:80]!r} in this selection; open it again from the tree.", "at"
+            )
+        first = int(matching[0])
+    top = int(rows["depth"].iloc[first]) if at else 0
+    depths = rows["depth"].tolist()
+    last = next((n for n in range(first + 1, len(depths)) if depths[n] <= top), len(depths)) if at else len(depths)
+    part = rows.iloc[first:last]
+    deepest = int(part["depth"].max()) - top + 1 if len(part) else 1
+    levels = _levels(part["depth"] - top, deepest)
+    below = _below(depths)
+    visible = part[part["depth"] - top < levels]
+    scales = scales_of(rows, shown)
+    cells = sheet_rows(visible, shown, scales)
+    nodes = []
+    for place, row, cell in zip(visible.index.tolist(), records(visible), cells, strict=True):
+        inside = below[place]
+        cut = inside if row["depth"] - top == levels - 1 else 0
+        nodes.append(
+            Node(
+                name=row["module"],
+                title=row["path"],
+                type=row["type"] or "",
+                depth=min(DEEPEST, row["depth"] - top),
+                url=here(("at", _place(row)), ("levels", None)) if inside and (place != first or not at) else "",
+                hidden=cut,
+                row=cell,
+                host=row["host_percent"],
+                device=row["device_percent"],
+            )
+        )
+    links = tuple(
+        Link(str(n), "All" if n == deepest else str(n), here(("levels", str(n))), n == levels)
+        for n in sorted({1, 2, 3, 4, levels, deepest})
+        if n <= deepest
+    )
+    trail = []
+    if at:
+        trail.append(Link("", "All modules", here(("at", None), ("levels", None)), False))
+        words = paths[first].split("/")
+        for count in range(1, len(words) + 1):
+            place = "/".join(words[:count])
+            prefix = "" if rank is None else f"{rank}:"
+            trail.append(
+                Link(place, words[count - 1], here(("at", prefix + place), ("levels", None)), count == len(words))
+            )
+    return tuple(nodes), links if deepest > 1 else (), tuple(trail)
+
+
+def _below(depths: list[int]) -> list[int]:
+    """How many rows each has inside of it, in preorder."""
+    counts = [0] * len(depths)
+    open_: list[int] = []
+    for place, depth in enumerate(depths):
+        while open_ and depths[open_[-1]] >= depth:
+            open_.pop()
+        for above in open_:
+            counts[above] += 1
+        open_.append(place)
+    return counts
+
+
+def _levels(depth: "pd.Series[Any]", deepest: int) -> int:
+    text = request.args.get("levels")
+    if text:
+        if not text.isdecimal() or len(text) > 6 or int(text) < 1:
+            raise InvalidRequest(f"levels is a whole number from 1, not {text[:40]!r}.", "levels")
+        return min(int(text), deepest)
+    return next((n for n in range(deepest, 1, -1) if int((depth < n).sum()) <= MOST_ROWS), 1)
+
+
+def _place(row: dict[str, Any]) -> str:
+    return row["path"] if row["rank"] is None else f"{row['rank']}:{row['path']}"
+
+
+def _at() -> tuple[int | None, str]:
+    """The module that the tree begins with: its rank, None for none, and its path, empty for all."""
+    text = request.args.get("at") or ""
+    rank, colon, path = text.partition(":")
+    return (int(rank), path) if colon and rank.isdecimal() and len(rank) < 10 else (None, text)
+
+
+def _shown(rows: pd.DataFrame, devices: bool) -> tuple[Shown, ...]:
+    rank = (Shown("rank", "Rank"),) if several_ranks(rows) else ()
+    kept = [c for c in _COLUMNS if devices or c.column not in _DEVICE]
+    return (*rank, *(c for c in kept if "backward" not in c.column or rows[c.column].notna().any()))
+
+
+def _by() -> str:
+    by = request.args.get("by") or BY[0]
+    if by not in BY:
+        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
+    return by

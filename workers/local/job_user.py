@@ -1,0 +1,71 @@
+"""As whom programs run on this machine, and what of the server's secrets they could read: for whoever lets them run."""
+
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from perfloom.config import Settings
+from perfloom.domain.boundary import Server, open_door
+from perfloom.domain.errors import Forbidden, PerfloomError
+from perfloom.domain.facts import HostFacts
+from perfloom.places import place_of
+from perfloom.recording.plan.quoting import join
+from perfloom.workers.transports.as_user import UserTransport, entry_of
+
+READABLE = 'for one in "$@"; do [ -r "$one" ] && printf "%s\\n" "$one"; done; exit 0'
+KEPT_S = 2.0
+"""How long it is believed what was found: jobs that run are looked at several times a second."""
+
+_found: dict[tuple[str, str, str], tuple[float, str]] = {}
+_lock = threading.Lock()
+
+
+def with_job_user(facts: HostFacts, settings: Settings) -> HostFacts:
+    """The facts with those of the user that programs run as."""
+    readable = _readable(settings, [str(path) for path in settings.secret_files])
+    if not settings.run_as:
+        return replace(facts, jobs=place_of(), readable_secrets=readable)
+    user = entry_of(settings.run_as)
+    return replace(facts, jobs=place_of(user.pw_uid), readable_secrets=readable, user=user.pw_name, root=False)
+
+
+def refusal(settings: Settings, server: Mapping[str, Any] | None) -> str:
+    """Why nothing that a server asks for may run here as this worker runs it, empty where it may. server: what that
+    says of itself (`boundary.Server`); null where it keeps nothing from anybody."""
+    if server is None:
+        return ""
+    key = (str(settings.data), settings.run_as, repr(server))
+    with _lock:
+        at, reason = _found.get(key, (0.0, ""))
+        if not at or time.monotonic() - at > KEPT_S:
+            at, reason = time.monotonic(), _look(settings, Server.from_json(server))
+            _found.clear()
+            _found[key] = (at, reason)
+    return reason
+
+
+def refuse(settings: Settings, server: Mapping[str, Any] | None) -> None:
+    """Raises Forbidden with the reason."""
+    if reason := refusal(settings, server):
+        raise Forbidden(reason)
+
+
+def _look(settings: Settings, server: Server) -> str:
+    jobs = place_of(entry_of(settings.run_as).pw_uid if settings.run_as else None)
+    names = dict.fromkeys([*server.secrets, *map(str, settings.secret_files)])
+    return open_door(server.place, jobs, _readable(settings, list(names)))
+
+
+def _readable(settings: Settings, names: Sequence[str]) -> tuple[str, ...]:
+    """Those of the files that programs can read."""
+    if not settings.run_as:
+        return tuple(name for name in names if os.access(name, os.R_OK, effective_ids=True))
+    try:
+        done = UserTransport(settings.run_as).run(f"set -- {join(names)}\n{READABLE}")
+    except (PerfloomError, OSError):
+        # Nobody can say that they cannot.
+        return tuple(names)
+    return tuple(done.text.splitlines()) if done.status == 0 else tuple(names)

@@ -1,0 +1,223 @@
+"""A job's directory: what lies where, who may work on it, and bringing in what the program needs."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from perfloom.domain.errors import InvalidRequest
+from perfloom.domain.jobs import JobSpec
+from perfloom.places import reason
+from perfloom.store.files.disk import disk_errors, remove_tree
+from perfloom.workers.local.processes import environment
+from perfloom.workers.local.supervisor import read_json, write_json
+
+MARK = "PERFLOOM_JOB"
+"""Environment variable of every process of a job: its id. By it those are found that lost their ancestors."""
+ENVIRONMENT = "environment.json"
+_CHUNK = 1 << 22
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[bool]:
+    """Whether this process has the lock file `path` to itself, for the time of the block. Its death releases it."""
+    with disk_errors(path):
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(handle)
+
+
+@dataclass(frozen=True)
+class JobFiles:
+    """The directory of one job. work: the default working directory. run: what supervisor and steps tell each other."""
+
+    root: Path
+
+    @property
+    def work(self) -> Path:
+        """Where the command runs unless the job says otherwise."""
+        return self.root / "work"
+
+    @property
+    def artefacts(self) -> Path:
+        """What was recorded, or uploaded."""
+        return self.root / "artefacts"
+
+    @property
+    def output(self) -> Path:
+        """What the program printed."""
+        return self.root / "output.log"
+
+    @property
+    def run(self) -> Path:
+        """Between the supervisor and the steps."""
+        return self.root / "run"
+
+    def prepare(self) -> None:
+        """Make the directories; what an earlier attempt recorded half is gone."""
+        with disk_errors(self.root):
+            remove_tree(self.artefacts)
+            for path in (self.root, self.run, self.work, self.artefacts):
+                path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.output.touch(mode=0o600)
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[bool]:
+        """Whether this process may work on the job now; for as long as it lives, nobody else may."""
+        with disk_errors(self.root):
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with alone(self.root / "lock") as mine:
+            yield mine
+
+    def recorded(self) -> tuple[Path, ...]:
+        """The files of the artefacts directory that hold anything, by name."""
+        try:
+            found = sorted(path for path in self.artefacts.iterdir() if path.is_file() and not path.is_symlink())
+        except FileNotFoundError:
+            return ()
+        return tuple(path for path in found if path.stat().st_size)
+
+    def brought(self) -> tuple[Path, ...]:
+        """The same for a planned job: what was brought of each rank of each run."""
+        found = sorted(path for path in self.artefacts.glob("run*/*/*") if path.is_file() and not path.is_symlink())
+        return tuple(path for path in found if path.stat().st_size)
+
+    def tail(self, most: int = 4000) -> str:
+        """The end of what the program printed."""
+        try:
+            with open(self.output, "rb") as stream:
+                stream.seek(max(0, stream.seek(0, os.SEEK_END) - most))
+                return stream.read().decode(errors="replace")
+        except OSError:
+            return ""
+
+
+def working_directory(spec: JobSpec, files: JobFiles) -> Path:
+    """Where the command starts."""
+    return Path(spec.cwd) if spec.cwd else files.work
+
+
+def keep_environment(files: JobFiles, environment: Mapping[str, str]) -> None:
+    """Leave the environment of who asked for the job where only the job's steps find it, until the program runs.
+
+    It may hold secrets, so it goes neither into the catalogue nor to the broker.
+    """
+    with disk_errors(files.root):
+        files.run.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_json(files.run / ENVIRONMENT, dict(environment))
+
+
+def environment_of(job_id: str, spec: JobSpec, files: JobFiles, own: Mapping[str, str]) -> dict[str, str]:
+    """The environment that the program gets: that of who asked, else the worker's own, and the job's variables.
+
+    Nothing of Perfloom's settings, among which are secrets, is in it.
+    """
+    base = read_json(files.run / ENVIRONMENT)
+    kept = own if base is None else {str(name): str(value) for name, value in base.items()}
+    return environment(kept) | dict(spec.environment) | {MARK: job_id}
+
+
+def forget_environment(files: JobFiles) -> None:
+    """The program has it now."""
+    with contextlib.suppress(OSError):
+        (files.run / ENVIRONMENT).unlink()
+
+
+def command_path(spec: JobSpec, cwd: Path, environment: Mapping[str, str]) -> str | None:
+    """The program that a job's command names, found as execvp(3) finds it; None where there is none."""
+    name = spec.command[0]
+    if "/" in name:
+        place = str(cwd / name)
+        return place if os.access(place, os.X_OK, effective_ids=True) and not os.path.isdir(place) else None
+    return shutil.which(name, path=environment.get("PATH", os.defpath))
+
+
+def input_names(inputs: Sequence[str]) -> tuple[str, ...]:
+    """The names that input files have where they are copied to. Raises InvalidRequest for what cannot be copied."""
+    for given in inputs:
+        if not Path(given).is_absolute():
+            raise InvalidRequest(f"The input file {given} is no full path. Begin it with /.", "inputs")
+    names = tuple(Path(given).name for given in inputs)
+    if "" in names or ".." in names or len(set(names)) < len(names):
+        raise InvalidRequest("Two input files have the same name, or one has none. Rename one of them.", "inputs")
+    return names
+
+
+def copy_inputs(spec: JobSpec, files: JobFiles, progress: Callable[[float, str], None]) -> None:
+    """Copy the job's input files and directories into its working directory, each under its own name.
+
+    May be interrupted and done again: what an earlier attempt copied is replaced, a file of somebody else never.
+    progress(part 0–1, text) may raise to stop. Raises InvalidRequest.
+    """
+    if not spec.inputs:
+        return
+    cwd = working_directory(spec, files)
+    note = files.run / "inputs.json"
+    ours = set((read_json(note) or {}).get("copied", ()))
+    names = input_names(spec.inputs)
+    for number, (given, name) in enumerate(zip(spec.inputs, names, strict=True)):
+        source, target = Path(given), cwd / name
+        if target.exists() and target.samefile(source):
+            continue
+        if os.path.lexists(target) and str(target) not in ours:
+            raise InvalidRequest(
+                f"{target} is there already and is not replaced. Remove it, leave the input file out, or leave the "
+                "working directory empty.",
+                "inputs",
+            )
+        ours.add(str(target))
+        write_json(note, {"copied": sorted(ours)})
+        _copy(source, target, partial(_part, progress, number, len(names), source.name))
+
+
+def _part(progress: Callable[[float, str], None], number: int, count: int, name: str, done: float) -> None:
+    progress((number + done) / count, f"Copies {name}")
+
+
+def _copy(source: Path, target: Path, progress: Callable[[float], None]) -> None:
+    try:
+        if source.is_dir():
+            _remove(target)
+            shutil.copytree(source, target, symlinks=True, copy_function=lambda a, b: _copy_file(a, b, progress))
+        elif source.is_file():
+            _remove(target)
+            _copy_file(str(source), str(target), progress)
+        else:
+            raise InvalidRequest(f"The input file {source} does not exist or is no plain file.", "inputs")
+    except (shutil.Error, OSError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+            with disk_errors(target):
+                raise
+        why = reason(error) if isinstance(error, OSError) and error.errno else str(error)[:300]
+        raise InvalidRequest(f"The input file {source} cannot be copied to {target}: {why}.", "inputs") from None
+
+
+def _remove(target: Path) -> None:
+    if target.is_dir() and not target.is_symlink():
+        remove_tree(target)
+    else:
+        target.unlink(missing_ok=True)
+
+
+def _copy_file(source: str, target: str, progress: Callable[[float], None]) -> str:
+    """Copy content and permissions, in pieces, so that it can be watched and stopped."""
+    size, done = max(1, os.stat(source).st_size), 0
+    with open(source, "rb") as reading, open(target, "wb") as writing:
+        while data := reading.read(_CHUNK):
+            progress(min(1.0, done / size))
+            writing.write(data)
+            done += len(data)
+    shutil.copymode(source, target)
+    return target

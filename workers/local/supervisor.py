@@ -1,0 +1,470 @@
+"""The supervisor: a small process in a session of its own that owns the user's program. Standard library only.
+
+It outlives the worker that started it. Everything it knows lies in files of the job's run directory, each written
+whole or not at all, so that any worker, now or after a restart, can see how far the program got:
+
+    task.json        what to do (written by the worker)
+    supervisor.json  who the supervisor is; made exclusively, so of several supervisors one runs the program
+    program.json     who the program is, once it runs
+    cancel           asks to end (made by anyone; SIGTERM says the same); holding "now", to end at once
+    exit.json        how it ended; after it nothing more happens
+
+On standard input comes one JSON object with the environment, and only then, when the worker has committed the claim,
+the end of the file. Without it nothing is started.
+"""
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from perfloom.workers.local import processes
+from perfloom.workers.local.capture import Capture
+from perfloom.workers.local.lineage import Lineage, signal_told
+
+TICK_S = 0.25
+# So often, and at first, it is looked whom perf has started.
+BEGIN_S, BEGIN_TICK_S = 2.0, 0.01
+LEFT_OVER_GRACE_S = 2.0
+LEFT_OVER_LIMIT_S = 10.0
+
+# After asking the program (perf) to finish: when its descendants are asked, when they are killed, so that a perf
+# that waits for them can complete its file.
+ASK_TREE_S = 1.0
+KILL_TREE_S = 3.0
+
+TIME_LIMIT = "time_limit"
+CANCELLED = "cancelled"
+DISK = "disk"
+NOW = "now"
+
+TASK, SUPERVISOR, PROGRAM, CANCEL, EXIT = (
+    "task.json",
+    "supervisor.json",
+    "program.json",
+    "cancel",
+    "exit.json",
+)
+
+
+def write_json(path: Path, data: dict[str, Any], *, exclusive: bool = False) -> bool:
+    """Write `data` to `path` so that it is there whole or not at all, also after a power cut.
+
+    exclusive: False is returned, and nothing written, where the file is there already.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    private = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(private, "w", encoding="utf-8") as stream:
+        json.dump(data, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+    try:
+        if exclusive:
+            os.link(temporary, path)
+            temporary.unlink()
+        else:
+            os.replace(temporary, path)
+    except FileExistsError:
+        temporary.unlink()
+        return False
+    sync_directory(path.parent)
+    return True
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """What `write_json` wrote; None where nothing was."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError:
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def sync_directory(path: Path) -> None:
+    """Make names that were made or moved in `path` last."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class Supervisor:
+    """Runs one task to its end. `task` is task.json:
+
+    argv, cwd: what to start, and where. executable: its file, null to look in PATH for argv[0]. output: path of the
+    log. head_bytes, tail_bytes: how much of the output's beginning and end is kept. duration_s: null or the limit.
+    finish_s: how long the program may take to complete its files when it is asked to end. watch: a directory whose
+    file system must keep reserve_bytes free. inside: argv is perf record with perf stat as its command.
+    """
+
+    def __init__(self, run: Path, task: dict[str, Any], environment: dict[str, str]) -> None:
+        self.run_directory = run
+        self.task = task
+        self.environment = environment
+        self.capture = Capture(Path(task["output"]), int(task["head_bytes"]), int(task["tail_bytes"]))
+        self.selector = selectors.DefaultSelector()
+        self.pid: int | None = None
+        self.wait_status: int | None = None
+        self.pipe: int | None = None
+        self.stop_reason = ""
+        self.stop_at = 0.0
+        self.asked_tree = False
+        self.asked_counter = False
+        self.ended_processes = 0
+        self.term_received = False
+        self.survivors: list[int] = []
+        self.inside = bool(task.get("inside"))
+        self.lineage: Lineage | None = None
+        self.recorder_signal: int | None = None
+
+    def main(self) -> None:
+        """Start the program, follow it, end what it leaves, and write exit.json."""
+        started = time.time()
+        began = time.monotonic()
+        error = None
+        if (self.run_directory / CANCEL).exists():
+            self.stop_reason = CANCELLED
+        else:
+            error = self.start()
+        if self.pid is not None:
+            self.follow(began)
+            while self.recorder_died():
+                self.follow(began)
+            self.end_left_over()
+        self.finish(started, error)
+
+    def start(self) -> str | None:
+        """Start the program; returns why it could not be."""
+        self._listen()
+        reading, writing = _pipe_that_never_breaks()
+        own = os.getpid()
+
+        def prepare() -> None:
+            # Should the supervisor be killed, perf is told to finish its file.
+            processes.die_with_parent(signal.SIGINT, own)
+            for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+        try:
+            child = subprocess.Popen(
+                self.task["argv"],
+                executable=self.task.get("executable"),
+                cwd=self.task["cwd"],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=writing,
+                stderr=writing,
+                process_group=0,
+                preexec_fn=prepare,
+            )
+        except (OSError, ValueError, subprocess.SubprocessError) as failure:
+            os.close(reading)
+            return _cannot_execute(failure, self.task)
+        finally:
+            os.close(writing)
+        child.returncode = 0  # Reaped here, with everything else.
+        self.pid = child.pid
+        self.lineage = Lineage(child.pid, inside=self.inside)
+        self.pipe = reading
+        self.selector.register(reading, selectors.EVENT_READ, "output")
+        who = processes.identity(child.pid)
+        if who is not None:
+            write_json(self.run_directory / PROGRAM, who.to_json())
+        return None
+
+    def _listen(self) -> None:
+        """Turn signals into something to select on."""
+        reading, writing = os.pipe()
+        os.set_blocking(reading, False)
+        os.set_blocking(writing, False)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, self._signalled)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        self.selector.register(reading, selectors.EVENT_READ, "signal")
+
+    def _signalled(self, number: int, _frame: object) -> None:
+        if number != signal.SIGCHLD:
+            self.term_received = True
+
+    def follow(self, began: float) -> None:
+        """Until the program has ended: keep its output, watch the limits, do what was asked."""
+        limit = self.task.get("duration_s")
+        next_look = 0.0
+        while self.wait_status is None:
+            now = time.monotonic()
+            if limit is not None and now - began >= limit:
+                self.stop(TIME_LIMIT)
+            if now >= next_look:
+                next_look = now + TICK_S
+                self.look_around()
+            if self.stop_reason:
+                self.press()
+            wait = TICK_S if limit is None else max(0.0, min(TICK_S, began + limit - now))
+            if self.lineage is not None and not self.lineage.complete and now - began < BEGIN_S:
+                self.lineage.look()
+                wait = min(wait, BEGIN_TICK_S)
+            self.receive(wait if not self.stop_reason else 0.02)
+            self.reap()
+
+    def recorder_died(self) -> bool:
+        """Whether perf was killed and the program that it started is left: then that is followed from here on."""
+        if self.lineage is None or self.stop_reason or self.wait_status is None or not os.WIFSIGNALED(self.wait_status):
+            return False
+        left = self.lineage.left()
+        if left is None or left[0] == self.pid:
+            return False
+        if self.recorder_signal is None:
+            self.recorder_signal = os.WTERMSIG(self.wait_status)
+        self.pid, self.wait_status = left
+        return self.wait_status is None or self.recorder_died()
+
+    def look_around(self) -> None:
+        """What no signal tells: a cancel file, a disk that fills up."""
+        if self.term_received or (self.run_directory / CANCEL).exists():
+            self.stop(CANCELLED)
+            with contextlib.suppress(OSError):
+                if (self.run_directory / CANCEL).read_text() == NOW:
+                    processes.send_all(processes.descendants(os.getpid()), signal.SIGKILL)
+        watch = self.task.get("watch")
+        if watch:
+            try:
+                disk = os.statvfs(watch)
+            except OSError:
+                return
+            if disk.f_bavail * disk.f_frsize < int(self.task.get("reserve_bytes", 0)):
+                self.stop(DISK)
+        self.capture.flush()
+        if self.lineage is not None:
+            self.lineage.look()
+
+    def stop(self, reason: str) -> None:
+        """Ask the program to end: SIGINT, on which perf completes its file and ends its command."""
+        if self.stop_reason:
+            return
+        self.stop_reason = reason
+        self.stop_at = time.monotonic()
+        if self.recorder_signal is not None:
+            self._send_program(signal.SIGTERM)
+        elif self.lineage is None or not self.lineage.ask():
+            self._send_program(signal.SIGINT)
+
+    def press(self) -> None:
+        """Be firmer with whoever does not end: first the tree below the program, then the program too."""
+        since = time.monotonic() - self.stop_at
+        if since < ASK_TREE_S:
+            return
+        counter = self.lineage.counter if self.lineage else None
+        spared = {self.pid, counter.pid if counter else None}
+        below = [one for one in processes.descendants(os.getpid()) if one.pid not in spared]
+        if since >= KILL_TREE_S:
+            processes.send_all(below, signal.SIGKILL)
+        elif not self.asked_tree:
+            self.asked_tree = True
+            processes.send_all(below, signal.SIGTERM)
+        finish = KILL_TREE_S + float(self.task.get("finish_s", 30.0))
+        if since >= KILL_TREE_S + ASK_TREE_S and counter is not None and not self.asked_counter:
+            # It has nobody to wait for any more, and does not end.
+            self.asked_counter = True
+            self._send_program(signal.SIGINT)
+        if since >= finish + 2:
+            self._send_program(signal.SIGKILL)
+        elif since >= finish:
+            self._send_program(signal.SIGTERM)
+
+    def _send_program(self, number: int) -> None:
+        # Not yet waited for, so the number is still its own.
+        if self.pid is not None and self.wait_status is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self.pid, number)
+                os.kill(self.pid, signal.SIGCONT)
+
+    def receive(self, wait_s: float) -> None:
+        """Wait for output or a signal, at most `wait_s`, and take what has come."""
+        for key, _ in self.selector.select(wait_s):
+            if key.data == "signal":
+                with contextlib.suppress(BlockingIOError):
+                    os.read(key.fd, 512)
+                if self.term_received:
+                    self.stop(CANCELLED)
+            else:
+                self._take_output(1 << 20)
+
+    def _take_output(self, most: int) -> int:
+        """Take what the pipe has, up to `most` bytes; returns how much that was."""
+        if self.pipe is None:
+            return 0
+        try:
+            data = os.read(self.pipe, most)
+        except BlockingIOError:
+            return 0
+        if data:
+            self.capture.write(data)
+        else:
+            self.selector.unregister(self.pipe)
+            os.close(self.pipe)
+            self.pipe = None
+        return len(data)
+
+    def reap(self) -> None:
+        """Wait for whoever has ended: the program, and what lost its parent and came here."""
+        while True:
+            try:
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                if ended is None:
+                    return
+                about = processes.status(ended.si_pid)
+                pid, wait_status = os.waitpid(ended.si_pid, 0)
+            except ChildProcessError:
+                return
+            if pid == self.pid:
+                self.wait_status = wait_status
+            elif self.lineage is not None:
+                self.lineage.reaped(pid, wait_status, about.started if about else 0)
+
+    def end_left_over(self) -> None:
+        """The program has ended: so does everything it started. TERM, then KILL until nobody is left."""
+        began = time.monotonic()
+        mine = os.getpid()
+        left = processes.descendants(mine)
+        self.ended_processes = len(left)
+        processes.send_all(left, signal.SIGTERM)
+        while left and time.monotonic() - began < LEFT_OVER_LIMIT_S:
+            self.receive(0.02)
+            self.reap()
+            left = processes.descendants(mine)
+            if time.monotonic() - began >= (0.0 if self.stop_reason else LEFT_OVER_GRACE_S):
+                processes.send_all(left, signal.SIGKILL)
+        self.reap()
+        for _ in range(64):
+            if not self._take_output(1 << 20):
+                break
+        self.survivors = [one.pid for one in left]
+
+    def finish(self, started: float, error: str | None) -> None:
+        """Complete the log and say how it ended."""
+        self.capture.close()
+        result: dict[str, Any] = {
+            "started": started,
+            "ended": time.time(),
+            "exit_status": None,
+            "signal": None,
+            "stopped": self.stop_reason,
+            "error": error,
+            "output_bytes": self.capture.total,
+            "output_dropped": self.capture.dropped,
+            "ended_processes": self.ended_processes,
+            "survivors": self.survivors,
+            "recorder_signal": self.recorder_signal,
+        }
+        if self.wait_status is not None:
+            if os.WIFSIGNALED(self.wait_status):
+                result["signal"] = os.WTERMSIG(self.wait_status)
+            else:
+                result["exit_status"] = os.WEXITSTATUS(self.wait_status)
+        if self.inside and result["exit_status"] == 0 and not self.stop_reason:
+            result |= self.end_below()
+        write_exit(self.run_directory, result)
+
+    def end_below(self) -> dict[str, int | None]:
+        """How the program below perf stat ended, where that says 0."""
+        missed = self.lineage.not_waited_for() if self.lineage else None
+        if missed is None:
+            told = signal_told(self.task["argv"], Path(self.task["output"]), self.environment)
+            return {"exit_status": None, "signal": told} if told else {}
+        if os.WIFSIGNALED(missed):
+            return {"exit_status": None, "signal": os.WTERMSIG(missed)}
+        return {"exit_status": os.WEXITSTATUS(missed)}
+
+
+def _pipe_that_never_breaks() -> tuple[int, int]:
+    """A pipe whose writing end is a reader too, so that perf, when its supervisor is killed, is not ended by SIGPIPE
+    over its last message before it has completed its file."""
+    reading, writing = os.pipe()
+    both = os.open(f"/proc/self/fd/{writing}", os.O_RDWR | os.O_CLOEXEC)
+    os.close(writing)
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(both, fcntl.F_SETPIPE_SZ, 1 << 20)
+    os.set_blocking(reading, False)
+    return reading, both
+
+
+def reserve_exit(run: Path) -> None:
+    """Take the room of exit.json now, so that a full disk cannot hide how the program ended."""
+    with open(run / ".exit.reserve", "wb") as stream:
+        stream.write(b" " * 8192)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def write_exit(run: Path, result: dict[str, Any]) -> None:
+    """Write exit.json into the room that was reserved for it."""
+    reserved = run / ".exit.reserve"
+    data = json.dumps(result).encode()
+    with open(reserved, "r+b" if reserved.exists() else "wb") as stream:
+        stream.write(data)
+        stream.truncate()
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(reserved, run / EXIT)
+    sync_directory(run)
+
+
+def _cannot_execute(failure: Exception, task: dict[str, Any]) -> str:
+    """Why, as a sentence with what to do."""
+    program, cwd = str(task.get("executable") or task["argv"][0]), str(task["cwd"])
+    number = failure.errno if isinstance(failure, OSError) else None
+    if number in (errno.ENOENT, errno.ENOTDIR, errno.EACCES) and not os.access(cwd, os.X_OK, effective_ids=True):
+        return f"The working directory {cwd} does not exist or may not be entered. Choose another."
+    if number == errno.ENOENT:
+        return f"{program} does not exist. Check its name, or give its full path."
+    if number == errno.EACCES:
+        return f"{program} may not be executed by this user. Check its permissions."
+    if number == errno.ENOEXEC:
+        return f"{program} is no program that this machine can run. A script needs a first line such as #!/bin/sh."
+    if number == errno.E2BIG:
+        return "The command with its environment is too long for this system. Shorten it."
+    return f"{program} cannot be executed: {failure}."
+
+
+def main() -> None:
+    """`supervisor RUN_DIRECTORY`, with the environment as JSON on standard input."""
+    run = Path(sys.argv[1])
+    processes.name_process("perfloom-superv")
+    processes.hide()
+    # A terminal's Ctrl-C or a worker's end is not ours; what is meant for us comes later, or by file.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        order = json.loads(sys.stdin.buffer.read())
+        environment = {str(name): str(value) for name, value in order["environment"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        sys.exit(3)  # The worker ended before it had committed the claim.
+    task = read_json(run / TASK)
+    who = processes.identity()
+    if task is None or who is None:
+        sys.exit(3)
+    processes.become_subreaper()
+    if not write_json(run / SUPERVISOR, who.to_json(), exclusive=True):
+        sys.exit(0)  # Another one runs it.
+    supervisor = None
+    try:
+        reserve_exit(run)
+        supervisor = Supervisor(run, task, environment)
+        supervisor.main()
+    except BaseException as failure:
+        processes.send_all(processes.descendants(os.getpid()), signal.SIGKILL)
+        text = f"The supervisor failed: {type(failure).__name__}: {failure}"
+        write_exit(run, {"started": None, "ended": time.time(), "error": text, "stopped": ""})
+        raise

@@ -1,0 +1,236 @@
+"""Reading one file: unpacked, recognized, by way of perf or ncu where that is needed, with word of how far it got."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
+
+from perfloom.domain.errors import TooLarge, Unavailable, UnreadableInput
+from perfloom.ingest.compression import PlainStream, open_plain
+from perfloom.ingest.loops import cache as compiled_cache
+from perfloom.ingest.perf_text import heading
+from perfloom.ingest.perf_text.fields import SCHEDULER
+from perfloom.readers import perf_data
+from perfloom.store.files.disk import disk_errors
+from perfloom.workers.read import ncu_tool, perf_tool
+from perfloom.workers.read.request import Answers, Input, Request
+
+if TYPE_CHECKING:
+    from perfloom.domain.profile import Profile
+    from perfloom.readers import Reader
+
+Read = Callable[[BinaryIO, str], "Profile"]
+LINES_BYTES = 1 << 16
+
+
+class Watched:
+    """A stream that tells when it was read, and writes what was read to a second file where one is wanted."""
+
+    def __init__(self, stream: Any, tell: Callable[[int], None], copy: IO[bytes] | None = None) -> None:
+        self._stream = stream
+        self._tell = tell
+        self._copy = copy
+        self._taken = 0
+        self._ahead = b""
+
+    @property
+    def defect(self) -> str | None:
+        """See `PlainStream`."""
+        return getattr(self._stream, "defect", None)
+
+    def read(self, size: int) -> bytes:
+        data: bytes = self._stream.read(size)
+        if self._copy is not None:
+            self._copy.write(data)
+        self._taken += len(data)
+        self._tell(self._taken)
+        return data
+
+    def readinto(self, buffer: memoryview) -> int:
+        """As `read`, into a buffer."""
+        count: int = self._stream.readinto(buffer)
+        if self._copy is not None:
+            self._copy.write(buffer[:count])
+        self._taken += count
+        self._tell(self._taken)
+        return count
+
+    def readline(self, limit: int) -> bytes:
+        """The next line with its end, or `limit` bytes of it. For readers that use nothing else."""
+        while b"\n" not in self._ahead[:limit] and len(self._ahead) < limit and (data := self.read(LINES_BYTES)):
+            self._ahead += data
+        end = self._ahead.find(b"\n", 0, limit) + 1 or limit
+        line, self._ahead = self._ahead[:end], self._ahead[end:]
+        return line
+
+
+def read_texts(request: Request, answers: Answers) -> tuple[Path, ...]:
+    """Write the texts of the recordings of perf that the request names. Returns them. Raises PerfloomError, OSError."""
+    written: list[Path] = []
+    for number, wanted in enumerate(request.inputs):
+        reading = Reading(request, answers, wanted, number, len(request.inputs))
+        reading.read_text()
+        written += reading.written
+    return tuple(written)
+
+
+class Reading:
+    """Reads one file."""
+
+    def __init__(self, request: Request, answers: Answers, wanted: Input, number: int = 0, count: int = 1) -> None:
+        """number, count: which file it is of how many, for telling how far reading got."""
+        self.request = request
+        self.answers = answers
+        self.wanted = wanted
+        self.number = number
+        self.count = count
+        self.of = f" ({number + 1:,} of {count:,})" if count > 1 else ""
+        self.written: list[Path] = []
+        self.unpacked: Path | None = None
+
+    def read_text(self) -> None:
+        """Have perf print the recording; nothing where it is none of perf."""
+        with open_plain(Path(self.wanted.path), self.request.limits.unpacked_bytes) as stream:
+            if perf_data.sniff(stream.peek(len(perf_data.MAGIC))):
+                with self._plain_file(stream) as path:
+                    self._by_perf(None, path)
+
+    def read(self) -> "Profile | None":
+        """The profile in the file; None where it is an archive of ranks (`unpacked`)."""
+        # Here, as they need the libraries of tables, and text alone does not.
+        from perfloom.readers import HEAD_BYTES, recognise
+        from perfloom.workers.read import rank_archive
+
+        limit = self.request.limits.unpacked_bytes
+        if self.wanted.script is not None:
+            with open_plain(Path(self.wanted.script), limit) as text:
+                self._prepare(heading.told_by(text.peek(heading.HEAD_BYTES)) == SCHEDULER)
+                return self._profile(perf_data.read, text)
+        with open_plain(sys.stdin.buffer if self.wanted.path == "-" else Path(self.wanted.path), limit) as stream:
+            head = stream.peek(HEAD_BYTES)
+            if not head and stream.defect:
+                raise UnreadableInput(f"{self.wanted.name} cannot be unpacked. {stream.defect} Copy it again.")
+            if rank_archive.sniff(head):
+                self.unpacked = Path(self.request.scratch, "ranks")
+                rank_archive.unpack(stream, self.unpacked, self._room(), self.wanted.name)
+                return None
+            reader = recognise(head, self.wanted.name)
+            if reader.needs_perf:
+                with self._plain_file(stream) as path:
+                    return self._by_perf(reader.read, path)
+            if reader.by_ncu and (ncu := ncu_tool.find_ncu()) is not None:
+                with self._plain_file(stream) as path:
+                    return self._by_ncu(reader.read, ncu, path)
+            self._prepare(reader.compiled)
+            return self._profile(self._clocked(reader), stream)
+
+    def _clocked(self, reader: "Reader") -> Read:
+        """How to read by the clock that is asked for. Raises UnreadableInput where the format tells its own."""
+        clock = self.request.clock
+        if not clock:
+            return reader.read
+        by_clock = reader.by_clock
+        if by_clock is None:
+            raise UnreadableInput(
+                f"{self.wanted.name} is {reader.label}, which tells the unit of its times. Leave the clock out."
+            )
+        return lambda stream, name: by_clock(stream, name, clock)
+
+    def _prepare(self, compiled: bool) -> None:
+        """Have done once what would else be done for this recording alone, and say that it takes long. compiled:
+        whether its reader is."""
+        if not compiled or compiled_cache.is_ready():
+            return
+        from perfloom.ingest.loops.compiled import KEPT
+        from perfloom.readers.ready import compile_all
+
+        self.answers.progress(None, "Compiles the reader, once" if KEPT else "Compiles the reader", now=True)
+        if KEPT:
+            compile_all()
+
+    def _profile(self, read: Read, stream: PlainStream) -> "Profile":
+        size = _size(self.wanted.script or self.wanted.path)
+
+        def tell(taken: int) -> None:
+            part = min(1.0, stream.read_bytes / size) if size else None if self.count == 1 else 0.0
+            whole = None if part is None else (self.number + part) / self.count
+            self.answers.progress(whole, f"Reads{self.of}; {taken / 1e6:,.0f} MB so far")
+
+        return read(cast(BinaryIO, Watched(stream, tell)), self.wanted.name)
+
+    @contextmanager
+    def _plain_file(self, stream: PlainStream) -> Iterator[Path]:
+        """A file that holds what the stream does: perf must be able to seek in it."""
+        if stream.packed is None and self.wanted.path != "-":
+            yield Path(self.wanted.path)
+            return
+        room = self._room()
+        with tempfile.NamedTemporaryFile(dir=self.request.scratch, suffix=".perf.data") as file:
+            with disk_errors(Path(self.request.scratch)):
+                while data := stream.read(8 << 20):
+                    if stream.unpacked_bytes > room:
+                        raise TooLarge(
+                            f"There is not enough disk space to unpack {self.wanted.name}: more than "
+                            f"{max(0, room):,} bytes are needed. Delete results or other files, then try again."
+                        )
+                    file.write(data)
+                    self.answers.progress(None, f"Unpacks{self.of}; {stream.unpacked_bytes / 1e6:,.0f} MB so far")
+                file.flush()
+            yield Path(file.name)
+
+    def _room(self) -> int:
+        """How many bytes may be written for what only reading needs."""
+        disk = os.statvfs(self.request.scratch)
+        return disk.f_bavail * disk.f_frsize - self.request.limits.free_bytes
+
+    def _by_perf(self, read: Read | None, path: Path) -> "Profile | None":
+        """Have perf print the recording; keep the text, and read it by `read`."""
+        perf = perf_tool.find_perf(self.request.perf)
+        # Of two files of one name each has a text of its own.
+        alike = sum(one.name == self.wanted.name for one in self.request.inputs) > 1
+        name = f"{self.number + 1}-{self.wanted.name}" if alike else self.wanted.name
+        out = Path(self.request.text, perf_tool.script_name(name))
+        symbols = self.request.buildid_dir
+        self._looks_up(0)
+        with tempfile.TemporaryDirectory(dir=self.request.scratch) as scratch:
+            if read is None:
+                perf_tool.script(perf, path, out, Path(scratch), self._looks_up, symbols)
+                profile = None
+            else:
+                with (
+                    perf_tool.opened(perf, path, Path(scratch), symbols) as stream,
+                    disk_errors(out),
+                    perf_tool.packed(out) as copy,
+                ):
+                    self._prepare(heading.told_by(stream.begun) == SCHEDULER)
+                    profile = read(cast(BinaryIO, Watched(stream, self._looks_up, copy)), self.wanted.name)
+        self.written.append(out)
+        return profile
+
+    def _by_ncu(self, read: Read, ncu: str, path: Path) -> "Profile":
+        """Have ncu print the report, and read that by `read`; the report itself where ncu cannot read it."""
+
+        def tell(taken: int) -> None:
+            self.answers.progress(None, f"Has ncu print the report{self.of}; {taken / 1e6:,.0f} MB so far")
+
+        tell(0)
+        with tempfile.TemporaryDirectory(dir=self.request.scratch) as scratch:
+            printed = ncu_tool.ReportStream(ncu, path.absolute(), Path(scratch))
+            try:
+                return read(cast(BinaryIO, Watched(printed, tell)), self.wanted.name)
+            except (UnreadableInput, Unavailable):
+                with open_plain(path, self.request.limits.unpacked_bytes) as stream:
+                    return self._profile(read, stream)
+
+    def _looks_up(self, taken: int) -> None:
+        self.answers.progress(None, f"Looks up names of functions{self.of}; {taken / 1e6:,.0f} MB of text so far")
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

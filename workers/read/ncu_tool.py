@@ -1,0 +1,120 @@
+"""A report of Nsight Compute made text by `ncu`, in a process that can do little harm.
+
+As perf (see perf_tool.py), ncu runs below the limits that read_child has put on itself, with an environment of its own,
+in an empty directory. It needs neither a GPU nor a driver to print a report.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import IO
+
+from perfloom.domain.errors import Unavailable, UnreadableInput
+from perfloom.readers.nsight_compute import PAGES
+from perfloom.workers.read.perf_tool import complaint
+
+PLACES = ("/usr/local/cuda/bin", "/opt/nvidia/nsight-compute", "/opt/cuda/bin")
+"""Where installations put ncu without putting it on PATH."""
+STDERR_NAME = "ncu.stderr"
+PIECE_BYTES = 1 << 20
+_NO_OPTION = re.compile(r"unrecogni[sz]ed option '?-*([\w-]+)")
+
+
+def find_ncu() -> str | None:
+    """The ncu to use; None where there is none."""
+    return shutil.which("ncu") or next(iter(_installed()), None)
+
+
+def _installed() -> Iterator[str]:
+    for place in PLACES:
+        for path in (Path(place, "ncu"), *sorted(Path(place).glob("*/ncu"), reverse=True)):
+            if os.access(path, os.X_OK) and path.is_file():
+                yield str(path)
+
+
+class ReportStream:
+    """The pages of a report as ncu prints them, one after the other. Raises UnreadableInput where the first one cannot
+    be printed; another that cannot be is told in `defect`."""
+
+    def __init__(self, ncu: str, report: Path, scratch: Path) -> None:
+        self.defect: str | None = None
+        self._ncu = ncu
+        self._report = report
+        self._scratch = scratch
+        self._texts = self._each()
+
+    def read(self, size: int) -> bytes:
+        """Some bytes, at most a piece; none at the end."""
+        return next(self._texts, b"")
+
+    def _each(self) -> Iterator[bytes]:
+        for number, page in enumerate(PAGES):
+            said = yield from self._page(page)
+            if said and not number:
+                raise UnreadableInput(f"ncu cannot read this report: {said}")
+            if said:
+                told = f"ncu could not print the page {page[1]} of the report: {said}"
+                self.defect = f"{self.defect} {told}" if self.defect else told
+
+    def _page(self, words: tuple[str, ...]) -> Generator[bytes, None, str]:
+        """The text of a page. Returns what ncu complained of, empty where it did not."""
+        while True:
+            argv = [self._ncu, "--import", str(self._report), "--csv", *words]
+            with open(self._scratch / STDERR_NAME, "w+b") as errors:
+                process = self._start(argv, errors)
+                assert process.stdout is not None
+                try:
+                    begun = False
+                    while data := process.stdout.read(PIECE_BYTES):
+                        # Errors come on standard output, too.
+                        begun = begun or not data.lstrip().startswith(b"==ERROR==")
+                        if begun:
+                            yield data
+                        else:
+                            errors.write(data)
+                    status = process.wait()
+                finally:
+                    process.kill()
+                    process.wait()
+                    process.stdout.close()
+                if not status:
+                    yield b"\n"
+                    return ""
+                said = complaint(errors, status)
+            fewer = _without(words, said)
+            if begun or fewer is None:
+                return said
+            words = fewer
+
+    def _start(self, argv: list[str], errors: IO[bytes]) -> "subprocess.Popen[bytes]":
+        environment = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": str(self._scratch),
+            "TMPDIR": str(self._scratch),
+            "LC_ALL": "C",
+        }
+        try:
+            return subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=environment,
+                cwd=self._scratch,
+            )
+        except OSError as error:
+            raise Unavailable(
+                f"{argv[0]} cannot be executed: {error.strerror}. Install Nsight Compute again."
+            ) from None
+
+
+def _without(words: tuple[str, ...], said: str) -> tuple[str, ...] | None:
+    """The words without an option that this ncu does not know; None where it complains of something else."""
+    option = _NO_OPTION.search(said)
+    if option is None or (named := f"--{option[1]}") not in words[2:]:
+        return None
+    at = words.index(named)
+    return words[:at] + words[at + 2 :]

@@ -1,0 +1,293 @@
+"""perf.data made text by `perf script`, in a process that can do little harm.
+
+A perf.data file may come from anybody, and perf is a large parser of it. So perf runs below the limits that its
+parent (read_child) has put on itself, with an environment of its own, in an empty directory, and without anything
+that starts further programs or asks the network. Of what others left it sees perf's build-id cache alone, which has
+symbols by what is in a binary: by it a recording gets its own names, or none.
+"""
+
+import mmap
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
+
+import zstandard
+
+from perfloom.domain.errors import Unavailable, UnreadableInput
+from perfloom.domain.rank_notes import INCOMPLETE, THROTTLED
+from perfloom.ingest.perf_text import heading
+from perfloom.ingest.perf_text.fields import FIELDS, OPTIONS, with_told
+from perfloom.readers.perf_header import repair, throttled, versions_told, written_by
+from perfloom.store.files.disk import disk_errors
+
+NEEDED = frozenset({"comm", "event"})
+"""Without these fields there is no sense in trying on."""
+HEADING_BYTES = 16 << 20
+HEADING_EDGE = b"# ========\n"
+PIECE_BYTES = 1 << 20
+STDERR_BYTES = 64 << 10
+SUFFIX = ".script.zst"
+MAX_NAME = 180
+VERSION_S = 10
+INSTALL = "Install it (Debian: apt-get install linux-perf, Ubuntu: linux-tools-generic), then try again."
+
+_NO_FIELD = re.compile(r"Cannot print '(\w+)' field")
+_NO_OPTION = re.compile(r"unknown option [`'\"]-*([\w-]+)")
+_BAD_FIELD = re.compile(r"Invalid field requested|unknown field|invalid -F|Invalid -F", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What to ask perf for. Older perfs and some recordings have less to offer. symbols: the build-id cache."""
+
+    fields: tuple[str, ...] = FIELDS
+    options: tuple[str, ...] = OPTIONS
+    symbols: str | None = None
+
+    def argv(self, perf: str, perf_data: Path) -> list[str]:
+        cache = ("--buildid-dir", self.symbols) if self.symbols else ()
+        return [perf, *cache, "script", "-i", str(perf_data), *self.options, "-F", ",".join(self.fields)]
+
+    def for_what(self, begun: bytes) -> "Attempt":
+        """What to ask for, knowing what perf printed first."""
+        if not heading.told_by(begun) and not heading.tells_switches(begun):
+            return self
+        return replace(self, fields=with_told(self.fields, stacks=b"|CALLCHAIN" in begun))
+
+    def less(self, complaint: str) -> "Attempt | None":
+        """The attempt without what perf complains of; None where nothing can be left out."""
+        field = _NO_FIELD.search(complaint)
+        if field and field[1] in self.fields and field[1] not in NEEDED:
+            return replace(self, fields=tuple(f for f in self.fields if f != field[1]))
+        option = _NO_OPTION.search(complaint)
+        if option and (named := f"--{option[1].removeprefix('-')}") in self.options:
+            return replace(self, options=tuple(o for o in self.options if o != named))
+        if _BAD_FIELD.search(complaint) and "symoff" in self.fields:
+            return replace(self, fields=tuple(f for f in self.fields if f != "symoff"))
+        if "symbols requested but neither" in complaint and "ip" not in self.fields and "sym" in self.fields:
+            return replace(self, fields=tuple(f for f in self.fields if f not in ("sym", "symoff", "dso")))
+        return None
+
+
+class ScriptStream:
+    """The text that perf prints. Where perf did not come to the end of the recording, the last line says so in a
+    comment that the reader understands, as does one where sampling was throttled. begun: what it began with."""
+
+    def __init__(
+        self, process: "subprocess.Popen[bytes]", begun: bytes, errors: IO[bytes], defect: str | None, throttled: int
+    ) -> None:
+        self._process = process
+        self.begun = self._begun = begun
+        self._errors = errors
+        self._defect = defect
+        self._throttled = throttled
+        self._ended = False
+
+    def read(self, size: int) -> bytes:
+        """`size` bytes, fewer only at the end."""
+        assert self._process.stdout is not None
+        while len(self._begun) < size and not self._ended:
+            data = self._process.stdout.read(size - len(self._begun))
+            self._begun += data or self._end()
+        data, self._begun = self._begun[:size], self._begun[size:]
+        return data
+
+    def _end(self) -> bytes:
+        self._ended = True
+        status = self._process.wait()
+        if status and self._defect is None:
+            said = complaint(self._errors, status)
+            self._defect = f"perf script did not come to the end of the recording: {said}"
+        remarks = {THROTTLED: self._throttled, INCOMPLETE: self._defect}
+        return "".join(f"\n# {name} : {value}\n" for name, value in remarks.items() if value).encode()
+
+
+def script_name(perf_data: str) -> str:
+    """What the file with the text of a perf.data file of that name is called."""
+    # A filesystem limits the bytes of a name.
+    return f"{os.fsencode(Path(perf_data).name)[:MAX_NAME].decode(errors='ignore')}{SUFFIX}"
+
+
+def find_perf(perf: str | None = None) -> str:
+    """The perf to use. Raises Unavailable where there is none."""
+    found = shutil.which(perf or "perf")
+    if found is None:
+        raise Unavailable(f"perf is needed to read a perf.data file and is not on this machine. {INSTALL}")
+    return found
+
+
+def script(
+    perf: str,
+    perf_data: Path,
+    out: Path,
+    scratch: Path,
+    progress: Callable[[int], None],
+    symbols: str | None = None,
+) -> None:
+    """Write what `perf script` prints of `perf_data` to `out`, compressed (.zst).
+
+    The limits on memory, time and file size are those of this process. scratch: an empty directory to work in.
+    progress: told how many bytes of text there are so far. symbols: the build-id cache, where there is one. Raises
+    UnreadableInput where perf can print nothing, Unavailable where there is no perf or the disk is full.
+    """
+    taken = 0
+    with opened(perf, perf_data, scratch, symbols) as stream, disk_errors(out), packed(out) as target:
+        while data := stream.read(PIECE_BYTES):
+            target.write(data)
+            taken += len(data)
+            progress(taken)
+
+
+@contextmanager
+def packed(out: Path) -> Iterator[IO[bytes]]:
+    """A file to write into that is compressed, flushed to disk, and there whole or not at all. Raises OSError."""
+    temporary = out.with_name(f".{out.name}.part")
+    try:
+        with open(temporary, "wb") as file:
+            with zstandard.ZstdCompressor(level=3, write_checksum=True).stream_writer(file, closefd=False) as writer:
+                yield writer
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(out)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def opened(perf: str, perf_data: Path, scratch: Path, symbols: str | None = None) -> Iterator[ScriptStream]:
+    """The text of `perf script` as a stream, while perf runs. Raises UnreadableInput, Unavailable (see `script`)."""
+    cut = mended(perf_data, scratch)
+    with _bytes_of(cut.path if cut else perf_data) as data:
+        stops = throttled(data)
+    attempt: Attempt | None = Attempt(symbols=symbols if symbols and os.path.isdir(symbols) else None)
+    known = False
+    said = ""
+    while attempt is not None:
+        with tempfile.TemporaryFile(dir=scratch) as errors:
+            process = _start(attempt.argv(perf, cut.path if cut else perf_data.absolute()), scratch, errors)
+            try:
+                begun = _heading(process)
+                if begun is not None and not known and (better := attempt.for_what(begun)) != attempt:
+                    attempt, known = better, True
+                    continue
+                if begun is not None:
+                    yield ScriptStream(process, begun, errors, cut.defect if cut else None, stops)
+                    return
+                status = process.wait()
+                said = complaint(errors, status)
+                attempt = attempt.less(said)
+            finally:
+                process.kill()
+                process.wait()
+                if process.stdout:
+                    process.stdout.close()
+    told = versions(perf, perf_data) or "Record it again, or read it where it was recorded."
+    raise UnreadableInput(f"perf cannot read this recording: {said} {told}")
+
+
+def _start(argv: list[str], scratch: Path, errors: IO[bytes]) -> "subprocess.Popen[bytes]":
+    environment = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": str(scratch),
+        "TMPDIR": str(scratch),
+        "LC_ALL": "C",
+        "PERF_CONFIG": os.devnull,
+    }
+    try:
+        return subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environment, cwd=scratch
+        )
+    except OSError as error:
+        raise Unavailable(f"{argv[0]} cannot be executed: {error.strerror}. {INSTALL}") from None
+
+
+def _heading(process: "subprocess.Popen[bytes]") -> bytes | None:
+    """What perf prints until there is more than a heading; None where it ended before, and not well."""
+    assert process.stdout is not None
+    begun = b""
+    while len(begun) < HEADING_BYTES:
+        data = os.read(process.stdout.fileno(), PIECE_BYTES)
+        begun += data
+        if not data:
+            return begun if process.wait() == 0 else None
+        if any(line and not line.startswith(b"#") for line in _below_heading(begun).split(b"\n")[:-1]):
+            break
+    return begun
+
+
+def _below_heading(begun: bytes) -> bytes:
+    """What follows the block that `--header` prints. A command line in there may hold line breaks."""
+    if not begun.startswith(HEADING_EDGE):
+        return begun
+    return begun.partition(b"\n" + HEADING_EDGE)[2]
+
+
+def complaint(errors: IO[bytes], status: int) -> str:
+    """What perf said before it ended with `status`, as a sentence."""
+    errors.seek(max(0, errors.seek(0, os.SEEK_END) - STDERR_BYTES))
+    lines = [line.strip() for line in errors.read().decode(errors="replace").splitlines()]
+    said = "; ".join(line for line in lines if line and not line.startswith("Usage:"))[:300].rstrip(".")
+    how = f"it was ended by signal {-status}" if status < 0 else f"it ended with status {status}"
+    if status == -signal.SIGXCPU:
+        how = "it took more CPU time than PERFLOOM_READ_CPU_SECONDS allows for files of this size"
+    return f"{said} ({how})." if said else f"{how}."
+
+
+@dataclass(frozen=True)
+class Mended:
+    """A copy of a recording that was cut short, with a header that says so. defect: what is missing, a sentence."""
+
+    path: Path
+    defect: str
+
+
+def mended(perf_data: Path, scratch: Path) -> Mended | None:
+    """A readable copy of a perf.data file whose end is missing; None where nothing is missing, or to be done.
+
+    perf refuses a file that is shorter than its header says, and one whose header was never finished.
+    """
+    with _bytes_of(perf_data) as data:
+        plan = repair(data)
+    if plan is None:
+        return None
+    copy = scratch / "cut.perf.data"
+    with disk_errors(copy):
+        shutil.copyfile(perf_data, copy)
+        with open(copy, "r+b") as file:
+            file.write(plan.header)
+            file.truncate(plan.end)
+            file.seek(plan.end)
+            file.write(plan.features)
+    return Mended(copy, plan.defect)
+
+
+@contextmanager
+def _bytes_of(perf_data: Path) -> Iterator[memoryview]:
+    """All of a file, mapped and not read; nothing of one that is empty or larger than the memory reading may take."""
+    with open(perf_data, "rb") as file:
+        try:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError):
+            yield memoryview(b"")
+            return
+        with mapped, memoryview(mapped) as view:
+            yield view
+
+
+def versions(perf: str, perf_data: Path) -> str:
+    """What the versions of perf here and of the one that wrote a recording have to do with its being unreadable: a
+    sentence, or nothing."""
+    with _bytes_of(perf_data) as data:
+        written = written_by(data)
+    with suppress(OSError, subprocess.SubprocessError):
+        here = subprocess.run([perf, "--version"], capture_output=True, text=True, timeout=VERSION_S, check=False)
+        return versions_told(written, here.stdout.strip())
+    return ""

@@ -1,0 +1,313 @@
+"""Reading recordings into results, and for commands on files: always in a child process with limits.
+
+What is recorded elsewhere is hostile until it was read. The child (read_child) may take only so much memory, time and
+disk, knows none of the server's secrets, and whatever becomes of it, the caller gets a result or a PerfloomError.
+"""
+
+import json
+import logging
+import math
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from perfloom.config import Settings
+from perfloom.domain.errors import Unavailable, UnreadableInput
+from perfloom.domain.profile import Profile
+from perfloom.store.files import columns
+from perfloom.store.files.disk import disk_errors, remove_tree
+from perfloom.workers.local import processes
+from perfloom.workers.read import rank_archive
+from perfloom.workers.read import spare as read_spare
+from perfloom.workers.read.child import EXHAUSTED, too_much_memory, without_memory
+from perfloom.workers.read.perf_tool import script_name
+from perfloom.workers.read.rank_folders import PLAN, STATE, folders
+from perfloom.workers.read.request import Input, Limits, Request, error_of
+
+if TYPE_CHECKING:
+    # Not imported: who reads a file without storing it does not need the catalogue.
+    from perfloom.store import Result, Store
+
+Progress = Callable[[float | None, str], None]
+POLL_S = 0.25
+ANSWER_BYTES = 1 << 20
+STDERR_BYTES = 16 << 10
+TEXT_FOLDER = "text"
+OUT_FOLDER = "profile"
+
+log = logging.getLogger(__name__)
+
+
+def read_to_result(
+    settings: Settings,
+    store: "Store",
+    job_id: str,
+    files: Sequence[Path],
+    *,
+    name: str,
+    meta_changes: Mapping[str, Any],
+    progress: Progress,
+    clock: str = "",
+) -> "Result":
+    """Read the files of one run into the result `job_id`, which keeps them; the result there is where it exists.
+
+    A perf.data file beside which its text lies (see `symbolise`) is read from that. In place of files there may be one
+    directory: what the ranks of a planned job left, with their plan.json. meta_changes: fields of Meta that the caller
+    knows better; `reasons` are added. clock: see Request. progress: told how far it got, also as a sign of life; what
+    it raises ends the reading. Raises UnreadableInput, Unavailable (disk full, killed), or what `progress` raised.
+    """
+    known = store.results.find(job_id)
+    if known is not None and not known.missing:
+        return known
+    staged, scratch = store.results.stage(job_id), store.results.stage(job_id)
+    try:
+        written = _read(settings, files, scratch, staged, None, dict(meta_changes), progress, clock=clock)
+        planned = _planned(files)
+        kept = [*files, *written] if planned is None else _kept(planned, scratch)
+        return store.results.publish(job_id, staged, name=name, originals=kept, job_id=job_id)
+    finally:
+        remove_tree(scratch)
+        remove_tree(staged)
+
+
+def symbolise(settings: Settings, perf: str | None, perf_data: Path, directory: Path, progress: Progress) -> Path:
+    """The file in `directory` with what `perf script` prints of a recording, made where it is missing.
+
+    To be done where it was recorded: only there perf finds the binaries whose functions it names. perf: the program,
+    None for the one on PATH. Raises UnreadableInput, Unavailable, or what `progress` raised.
+    """
+    text = directory / script_name(perf_data.name)
+    if not text.exists():
+        with tempfile.TemporaryDirectory(dir=directory, prefix=".perf-") as scratch:
+            _read(settings, [perf_data], Path(scratch), None, perf, {}, progress, text_folder=directory)
+    if not text.exists():
+        raise UnreadableInput(f"{perf_data.name} is no recording of perf. Record it again.")
+    return text
+
+
+def read_profile(settings: Settings, files: Sequence[Path | str], progress: Progress | None = None) -> Profile:
+    """The profile in files of one run, without storing it. "-": standard input; a directory: see `read_to_result`.
+
+    Raises UnreadableInput, Unavailable.
+    """
+    with tempfile.TemporaryDirectory(prefix="perfloom-") as folder:
+        out, scratch = Path(folder, OUT_FOLDER), Path(folder, "scratch")
+        scratch.mkdir()
+        _read(settings, files, scratch, out, None, {}, progress or (lambda part, text: None))
+        # What is mapped stays readable after its file was removed.
+        return columns.read(out)
+
+
+def _read(
+    settings: Settings,
+    files: Sequence[Path | str],
+    scratch: Path,
+    out: Path | None,
+    perf: str | None,
+    meta: dict[str, Any],
+    progress: Progress,
+    text_folder: Path | None = None,
+    clock: str = "",
+) -> list[Path]:
+    """Have a child read `files`. Returns what it wrote beside the profile: the texts of perf.data files."""
+    text = text_folder or scratch / TEXT_FOLDER
+    planned = _planned(files)
+    request = Request(
+        inputs=_inputs(files) if planned is None else (),
+        scratch=str(scratch),
+        text=str(text),
+        limits=Limits(
+            memory_bytes=settings.read_memory_bytes,
+            seconds=settings.read_seconds,
+            unpacked_bytes=settings.upload_limit_bytes,
+            free_bytes=settings.reserve_bytes,
+            cpu_seconds=_cpu_seconds(settings, files),
+        ),
+        parent=os.getpid(),
+        out=None if out is None else str(out),
+        planned=None if planned is None else str(planned.absolute()),
+        perf=perf,
+        buildid_dir=str(settings.buildid_dir),
+        meta=meta,
+        clock=clock,
+    )
+    with disk_errors(scratch):
+        text.mkdir(mode=0o700, parents=True, exist_ok=True)
+        asked = scratch / "request.json"
+        asked.write_text(request.to_json(), encoding="utf-8")
+        with tempfile.TemporaryFile(dir=scratch) as said:
+            return _Child(request, asked, said, progress).answer()
+
+
+def _cpu_seconds(settings: Settings, files: Sequence[Path | str]) -> int | None:
+    """The CPU time that reading these files may take; None where nobody knows how large they are."""
+    size = 0
+    for file in files:
+        path = Path(file)
+        if file == "-" or not (path.is_dir() or path.is_file()):
+            return None
+        inside = [one for one in path.rglob("*") if one.is_file()] if path.is_dir() else [path]
+        size += sum(one.stat().st_size for one in inside)
+    return settings.read_cpu_seconds + math.ceil(settings.read_cpu_seconds / 10 * size / 1e6)
+
+
+def _planned(files: Sequence[Path | str]) -> Path | None:
+    """The directory of a planned job where that is to be read, else None. Raises UnreadableInput."""
+    folder = next((Path(file) for file in files if file != "-" and os.path.isdir(file)), None)
+    if folder is None:
+        return None
+    if not (folder / PLAN).is_file():
+        raise UnreadableInput(f"{folder} is a directory, and has no {PLAN} of a job. Give the files that are in it.")
+    if len(files) > 1:
+        raise UnreadableInput(f"{folder} holds all ranks of a job; read it alone.")
+    return folder
+
+
+def _kept(planned: Path, scratch: Path) -> list[Path]:
+    """What is kept of a planned job: the files of its only rank, or one archive with those of all."""
+    found = list(folders(planned))
+    if len(found) == 1 and found[0].rank.number is None:
+        return [path for name, path in found[0].files.items() if name != STATE]
+    with disk_errors(scratch):
+        rank_archive.pack(planned, scratch / rank_archive.NAME)
+    return [scratch / rank_archive.NAME]
+
+
+def _inputs(files: Sequence[Path | str]) -> tuple[Input, ...]:
+    """The files to read. What is the text of another one stands in for it."""
+    texts = {str(file): str(file) for file in files}
+    inputs = []
+    for file in files:
+        if file == "-":
+            inputs.append(Input("-", "standard input"))
+            continue
+        path = Path(file)
+        script = texts.pop(str(path.with_name(script_name(path.name))), None)
+        inputs.append(Input(str(path.absolute()), path.name, script))
+    standing_in = {one.script for one in inputs if one.script is not None}
+    return tuple(one for one, file in zip(inputs, files, strict=True) if str(file) not in standing_in)
+
+
+class _Child:
+    """One child at work."""
+
+    def __init__(self, request: Request, asked: Path, said: IO[bytes], progress: Progress) -> None:
+        self.request = request
+        self.asked = asked
+        self.said = said
+        self.progress = progress
+        self.last: tuple[float | None, str] = (None, "Reads")
+        self.final: dict[str, Any] | None = None
+
+    def answer(self) -> list[Path]:
+        """What it wrote. Raises PerfloomError, or what `progress` raises; the child is gone in any case."""
+        process = self._begun()
+        try:
+            self._listen(process)
+            return self._outcome(process.wait())
+        finally:
+            # perf, which the child may have started, is of the same group.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
+            self.said.close()
+
+    def _begun(self) -> "subprocess.Popen[bytes]":
+        """A process that does what is asked: the one that waits, where there is one and it can."""
+        from_input = any(one.path == "-" for one in self.request.inputs)
+        spare = None if from_input or self.request.out is None else read_spare.take()
+        if spare is not None and spare.ask(self.asked):
+            self.said = spare.said
+            return spare.process
+        return subprocess.Popen(
+            processes.python("perfloom.workers.read.child", str(self.asked)),
+            stdin=None if from_input else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self.said,
+            env=read_spare.environment(),
+            cwd=self.request.scratch,
+            start_new_session=True,
+        )
+
+    def _listen(self, process: "subprocess.Popen[bytes]") -> None:
+        assert process.stdout is not None
+        deadline = time.monotonic() + self.request.limits.seconds
+        rest = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while True:
+                ready = selector.select(POLL_S)
+                if time.monotonic() > deadline:
+                    raise UnreadableInput(_too_long(self.request.limits.seconds))
+                if not ready:
+                    self.progress(*self.last)
+                    continue
+                data = os.read(process.stdout.fileno(), 1 << 16)
+                if not data or len(rest) > ANSWER_BYTES:
+                    return
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    self._take(json.loads(line))
+
+    def _take(self, answer: dict[str, Any]) -> None:
+        if "progress" in answer:
+            self.last = (answer["progress"], answer["text"])
+            self.progress(*self.last)
+        else:
+            self.final = answer
+
+    def _outcome(self, status: int) -> list[Path]:
+        final = self.final or {}
+        if "error" in final:
+            raise error_of(final["error"])
+        if "done" in final and status == 0:
+            return [Path(path) for path in final["done"]["written"]]
+        if status == EXHAUSTED:
+            raise UnreadableInput(too_much_memory(self.request.limits))
+        if status == -signal.SIGXCPU:
+            raise UnreadableInput(_too_much_cpu(self.request.limits))
+        if status == -signal.SIGKILL:
+            raise Unavailable(
+                "Reading was killed, most likely because the machine ran out of memory. Free some, or record a shorter "
+                "time or at a lower frequency, then read it again."
+            )
+        trace = self._printed()
+        if (status < 0 or status == 1) and without_memory(trace, self.request.limits, crashed=status < 0):
+            raise UnreadableInput(too_much_memory(self.request.limits))
+        if status < 0:
+            name = signal.Signals(-status).name
+            raise UnreadableInput(
+                f"Reading this recording crashed ({name}); it is damaged, or made to do harm. Record it again."
+            )
+        log.error("reading failed with status %d:\n%s", status, trace)
+        raise RuntimeError(f"reading failed with status {status}: {trace.strip().rpartition(chr(10))[2]}")
+
+    def _printed(self) -> str:
+        """The end of what it printed to standard error."""
+        self.said.seek(max(0, self.said.seek(0, os.SEEK_END) - STDERR_BYTES))
+        return self.said.read().decode(errors="replace")
+
+
+def _too_much_cpu(limits: Limits) -> str:
+    if limits.cpu_seconds is None:
+        return _too_long(limits.seconds)
+    return (
+        f"Reading took more than {limits.cpu_seconds} seconds of CPU time, which is the limit for files of this size: "
+        "they unpack to far more than most. Import a part of them, or raise PERFLOOM_READ_CPU_SECONDS."
+    )
+
+
+def _too_long(seconds: int) -> str:
+    return (
+        f"Reading took more than {seconds} seconds, which is the limit. Record a shorter time or at a lower frequency, "
+        "or raise PERFLOOM_READ_SECONDS."
+    )

@@ -1,0 +1,136 @@
+"""A process that reads (see `read_child`), begun before there is anything to read: what it needs to load takes longer
+than most files. It waits for one request, obeys the same limits as any other, and is gone after that.
+
+Nothing but the standard library is imported here: who begins one early has not loaded anything yet.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from perfloom.ingest.loops import cache as compiled_cache
+from perfloom.workers.local import processes
+
+IDLE_S = 20.0
+"""How long it waits: it holds 150 MB, which are worth a second of the next reading only while there is work."""
+END = b"\0"
+"""Behind the path of a request."""
+_waiting: "list[Spare]" = []
+_lock = threading.RLock()
+
+
+@dataclass(frozen=True)
+class Spare:
+    """A process that waits for a request. asked: where it is told of one. said: what it prints to standard error."""
+
+    process: "subprocess.Popen[bytes]"
+    asked: int
+    said: IO[bytes]
+    owner: int
+
+    @property
+    def usable(self) -> bool:
+        """Whether this process began it, and it still waits."""
+        return self.owner == os.getpid() and self.process.poll() is None
+
+    def ask(self, request: Path) -> bool:
+        """Have it do what the file `request` says; False where it has ended."""
+        try:
+            os.write(self.asked, os.fsencode(request) + END)
+        except OSError:
+            return False
+        finally:
+            os.close(self.asked)
+        return True
+
+
+def begin() -> None:
+    """Have a process wait for what this one reads next, unless one does. It ends with the thread that calls this."""
+    if any(one.usable for one in _waiting):
+        return
+    end()
+    descriptor, asked = os.pipe()
+    said = tempfile.TemporaryFile()  # noqa: SIM115
+    try:
+        process = subprocess.Popen(
+            processes.python("perfloom.workers.read.child", str(descriptor), str(os.getpid())),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            env=environment(),
+            cwd="/",
+            start_new_session=True,
+            pass_fds=(descriptor,),
+        )
+    except OSError:
+        # Whoever reads tries it himself, and says what is wrong.
+        os.close(asked)
+        said.close()
+        return
+    finally:
+        os.close(descriptor)
+    spare = Spare(process, asked, said, os.getpid())
+    with _lock:
+        _waiting.append(spare)
+    idle = threading.Timer(IDLE_S, _end_idle, [spare])
+    idle.daemon = True
+    idle.start()
+
+
+def take() -> Spare | None:
+    """The process that waits, to be asked and waited for by the caller; None where there is none."""
+    with _lock:
+        if any(one.usable for one in _waiting):
+            return _waiting.pop()
+    end()
+    return None
+
+
+def _end_idle(spare: Spare) -> None:
+    with _lock:
+        if spare not in _waiting:
+            return
+    end()
+
+
+def end() -> None:
+    """End a process that waits in vain."""
+    while True:
+        with _lock:
+            if not _waiting:
+                return
+            spare = _waiting.pop()
+        os.close(spare.asked)
+        spare.said.close()
+        if spare.process.stdout:
+            spare.process.stdout.close()
+        if spare.owner == os.getpid():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(spare.process.pid, signal.SIGKILL)
+            spare.process.wait()
+
+
+def environment() -> dict[str, str]:
+    """The environment of a process that reads: nothing of the server's, among which are secrets."""
+    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV") if name in os.environ}
+    return kept | {
+        "LC_ALL": "C.UTF-8",
+        # These keep libraries from reserving address space, which is what is limited.
+        "ARROW_DEFAULT_MEMORY_POOL": "system",
+        "MALLOC_ARENA_MAX": "2",
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "NUMBA_CACHE_DIR": str(compiled_cache.base()),
+        # Where memory lies in pieces, the kernel takes longer to make large pages than they are worth here.
+        "NUMPY_MADVISE_HUGEPAGE": "0",
+        # Memory for one chunk serves for the next, instead of going back to the kernel in between.
+        "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+        "MALLOC_MMAP_THRESHOLD_": str(8 << 20),
+        "MALLOC_TOP_PAD_": str(32 << 20),
+    }

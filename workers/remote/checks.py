@@ -1,0 +1,298 @@
+"""Checks of targets: go there, ask what there is, and for a batch system have a probe job look at a compute node."""
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from perfloom.domain.errors import (
+    HostKeyUnknown,
+    InvalidRequest,
+    NotFound,
+    PerfloomError,
+    SecretNeeded,
+    Unavailable,
+    Unreachable,
+)
+from perfloom.domain.jobs import Batch, JobSpec
+from perfloom.domain.targets import BatchState, BatchStatus, SchedulerName, Target, TargetFacts
+from perfloom.recording.plan.around import surrounded
+from perfloom.recording.plan.quoting import quote
+from perfloom.recording.probe.lines import check_lines, failure_lines
+from perfloom.recording.probe.probe import (
+    CLOCK_SCRIPT,
+    Clock,
+    parse_probe,
+    probe_script,
+    read_clock,
+    with_compute,
+    with_earlier,
+)
+from perfloom.recording.probe.questions import KIND, Answer, ProbeJob, Question
+from perfloom.recording.schedulers import Scheduler, scheduler_of
+from perfloom.store import Store
+from perfloom.store.ids import new_id
+from perfloom.workers.local import job_user
+from perfloom.workers.serve.secrets import secrets_for
+from perfloom.workers.transports import Secrets, Transport, close_kept, close_of, open_transport
+
+PROBE_S = 180.0
+"""How long a probe may take: modules of a slow network, a perf that is started for the first time."""
+CLOCK_LOOKS = 4
+WALL_TIME_S = 600
+ANSWER_LATE_S = 60.0
+"""How long after its end a probe job's answer may take to be seen here: network file systems remember what is not
+there."""
+NOT_SHARED = 77
+"""The exit status by which a probe job says that it does not see its directory."""
+GONE = 78
+PREFIX = "check-"
+
+# Runs on the compute node. Whatever it prints is of no use where the directory is not shared; its status is.
+PROBE_JOB = f"""cd "$1" 2>/dev/null && [ -r probe.sh ] || exit {NOT_SHARED}
+/bin/sh ./probe.sh >answer.part 2>problems </dev/null
+mv -f answer.part answer"""
+
+log = logging.getLogger(__name__)
+
+
+def answer(store: Store, check_id: str) -> None:
+    """Answer a question of the catalogue, once. Does nothing where it was answered or forgotten."""
+    try:
+        asked = store.checks.get(check_id)
+    except NotFound:
+        return
+    if asked.answer is not None:
+        return
+    question = Question.from_json(asked.question)
+    try:
+        found = carry_out(store, question, secrets_for(store, question.target), asked.question.get("server"))
+    except PerfloomError as error:
+        # A probe job goes on while somebody types.
+        found = replace(Answer.failed(error), job=question.job if isinstance(error, SecretNeeded) else None)
+    except Exception:
+        # Somebody waits for an answer, whatever went wrong here.
+        log.exception("the check of the target %r failed", question.target)
+        found = Answer("The check failed by a fault in Perfloom itself. The worker's log tells more.")
+    store.checks.answer(check_id, found.to_json())
+    if found.done and not found.prompts:
+        # What was typed was for this check alone.
+        store.credentials.delete(_owner(question.target))
+        close_of(_owner(question.target))
+
+
+def _owner(target: str) -> str:
+    return f"target:{target}"
+
+
+def carry_out(store: Store, question: Question, secrets: Secrets, server: Mapping[str, Any] | None = None) -> Answer:
+    """Do what is asked, keep what is found, and tell what is left to do. server: who asks, see `job_user.refuse`.
+    Raises PerfloomError."""
+    stored = store.targets.get(question.target)
+    target = stored.target
+    if question.close:
+        close_kept(target)
+        return Answer()
+    if target.ssh is None:
+        job_user.refuse(store.settings, server)
+    if question.job is not None:
+        with open_transport(target, secrets, store.settings.run_as, _owner(target.name)) as transport:
+            if question.cancel:
+                return _cancel(store, transport, target, question.job)
+            return _look_at(store, transport, target, question.job)
+    try:
+        with open_transport(target, secrets, store.settings.run_as, _owner(target.name)) as transport:
+            facts = with_earlier(probe(transport, target), stored.facts)
+            if question.batch is None or target.scheduler is SchedulerName.NONE:
+                _note(store, target, facts)
+                return Answer()
+            return _begin(store, transport, target, facts, question.batch)
+    except SecretNeeded:
+        raise
+    except PerfloomError as error:
+        store.targets.note_check(target.name, None, failure_lines(target, error))
+        raise
+
+
+def note_unknown_key(store: Store, name: str, error: HostKeyUnknown) -> None:
+    """Keep a key that nobody has accepted yet as a check does that the page asked for: there it can be accepted."""
+    stored, answer = store.targets.find(name), Answer.failed(error)
+    if stored is None:
+        return
+    latest = store.checks.latest(KIND, name)
+    if latest is None or Answer.from_json(latest.answer or {}) != answer:
+        store.checks.answer(store.checks.ask(Question(name).to_json()).id, answer.to_json())
+        store.targets.note_check(name, None, failure_lines(stored.target, error))
+
+
+def probe(transport: Transport, target: Target) -> TargetFacts:
+    """What there is at a target. Raises Unreachable, Refused and its kinds, or Unavailable."""
+    clocks = clock(transport)
+    done = transport.run(probe_script(target), timeout_s=PROBE_S)
+    if not done.stdout.strip() and done.stderr.strip():
+        raise Unavailable(f"The probe did not run at {transport.where}: {' '.join(done.errors.split())[:400]}")
+    return parse_probe(done.text, target, time.time(), clocks)
+
+
+def clock(transport: Transport) -> tuple[Clock, ...]:
+    """Looks at the clock of a target. The first one may include the way there."""
+    looks = []
+    for _ in range(CLOCK_LOOKS):
+        before = time.time_ns()
+        done = transport.run(CLOCK_SCRIPT)
+        look = read_clock(before, done.text, time.time_ns())
+        if look is None:
+            break
+        looks.append(look)
+    return tuple(looks)
+
+
+def _note(store: Store, target: Target, facts: TargetFacts) -> None:
+    store.targets.note_check(target.name, facts, check_lines(target, facts))
+
+
+def _adapter(target: Target) -> Scheduler:
+    found = scheduler_of(target.scheduler)
+    if found is None:
+        raise InvalidRequest(f"The target {target.name} has no batch system (any more). Check it again.")
+    return found
+
+
+def _begin(store: Store, transport: Transport, target: Target, facts: TargetFacts, batch: Batch) -> Answer:
+    """Submit a probe job. Where that fails, the check has still found what it found."""
+    adapter = _adapter(target)
+    try:
+        if not facts.directory or "directory" in facts.problems:
+            raise Unavailable("A probe job needs the directory of jobs, which cannot be used.")
+        id = new_id()
+        directory = f"{facts.directory}/{PREFIX}{id}"
+        _run(transport, _lay_down(facts.directory, directory), probe_script(target, compute=True).encode())
+        spec = JobSpec(
+            name="probe",
+            target=target.name,
+            command=("true",),
+            batch=replace(batch, wall_time_s=batch.wall_time_s or WALL_TIME_S),
+        )
+        script = ("/bin/sh", "-c", PROBE_JOB, "sh", directory)
+        try:
+            argv = adapter.submit(spec, f"perfloom-{PREFIX}{id}", script, f"{directory}/log")
+            done = transport.run(f"cd {quote(directory)} || exit 1\n{surrounded(target, argv)}")
+            native = adapter.submitted(*done.answer)
+        except PerfloomError:
+            _remove(transport, directory)
+            raise
+    except (InvalidRequest, Unavailable) as error:
+        _note(store, target, with_problem(facts, error.message))
+        return Answer(f"The probe job could not be submitted. {error.message}")
+    _note(store, target, facts)
+    return Answer(job=ProbeJob(native, directory, time.time()))
+
+
+def with_problem(facts: TargetFacts, text: str) -> TargetFacts:
+    """The facts where no compute node could be asked."""
+    return replace(facts, problems=facts.problems | {"compute": text})
+
+
+def _lay_down(parent: str, directory: str) -> str:
+    """sh: what a day-old check left is removed, and the probe laid down for a new one, from standard input."""
+    return f"""umask 077
+find {quote(parent)} -maxdepth 1 -name '{PREFIX}????????????' -type d -mtime +1 -user "$(id -u)" \\
+    -exec rm -rf {{}} + 2>/dev/null
+mkdir {quote(directory)} && cat >{quote(directory)}/probe.sh"""
+
+
+def _run(transport: Transport, script: str, input: bytes = b"") -> str:
+    done = transport.run(script, input=input)
+    if done.status != 0:
+        raise Unavailable(f"It failed at {transport.where}: {' '.join(done.errors.split())[:400] or 'without a word'}")
+    return done.text
+
+
+def _look_at(store: Store, transport: Transport, target: Target, job: ProbeJob) -> Answer:
+    """Whether a probe job has answered, or where it is."""
+    try:
+        done = transport.run(f"cd {quote(_own(job))} || exit {GONE}; ls >/dev/null; cat answer")
+        if done.status == 0:
+            seen = parse_probe(done.text, target, time.time())
+            return _ended(store, transport, target, job, seen)
+        if done.status == GONE:
+            return _seen_by_another(store, target, job)
+        status = _status(transport, target, job)
+    except Unreachable as error:
+        # It goes on without us.
+        return Answer(job=replace(job, reason=error.message))
+    if not (status.state.final or status.state is BatchState.GONE):
+        return Answer(job=_with(job, status))
+    job = replace(_with(job, status), ended=job.ended or time.time())
+    assert job.ended is not None
+    if status.exit_status == NOT_SHARED:
+        return _ended(store, transport, target, job, None)
+    if time.time() - job.ended < ANSWER_LATE_S and status.state in (BatchState.DONE, BatchState.GONE):
+        return Answer(job=job)
+    why = status.reason or status.native or str(status.state)
+    code = f" with exit status {status.exit_status}" if status.exit_status else ""
+    text = f"The probe job {job.id} ended{code} and left no answer: {why}."
+    _give_up(store, transport, target, job, text)
+    return Answer(text)
+
+
+def _status(transport: Transport, target: Target, job: ProbeJob) -> BatchStatus:
+    adapter = _adapter(target)
+    done = transport.run(surrounded(target, adapter.look((job.id,))))
+    status = adapter.seen((job.id,), *done.answer)[job.id]
+    told = status.exit_status is not None or status.state is BatchState.DONE
+    if told or not (status.state.final or status.state is BatchState.GONE):
+        return status
+    done = transport.run(surrounded(target, adapter.look_back(job.id)))
+    back = adapter.seen_back(job.id, *done.answer)
+    return back if back.state.final else status
+
+
+def _with(job: ProbeJob, status: BatchStatus) -> ProbeJob:
+    return replace(
+        job, state=status.state, native=status.native, reason=status.reason, position=status.position, ended=job.ended
+    )
+
+
+def _ended(store: Store, transport: Transport, target: Target, job: ProbeJob, seen: TargetFacts | None) -> Answer:
+    facts = store.targets.get(target.name).facts
+    if facts is not None:
+        _note(store, target, with_compute(facts, seen, shared=seen is not None))
+    _remove(transport, _own(job))
+    return Answer()
+
+
+def _seen_by_another(store: Store, target: Target, job: ProbeJob) -> Answer:
+    """Its directory is not there (any more): who else looks at the same page has had the answer."""
+    facts = store.targets.get(target.name).facts
+    answered = facts is not None and (facts.shared is False or facts.compute is not None or "compute" in facts.problems)
+    return Answer() if answered else Answer(f"The directory of the probe job {job.id} is gone. Check again.")
+
+
+def _give_up(store: Store, transport: Transport, target: Target, job: ProbeJob, text: str) -> None:
+    facts = store.targets.get(target.name).facts
+    if facts is not None:
+        _note(store, target, with_problem(facts, text))
+    _remove(transport, _own(job))
+
+
+def _cancel(store: Store, transport: Transport, target: Target, job: ProbeJob) -> Answer:
+    transport.run(surrounded(target, _adapter(target).cancel((job.id,), gently=False)))
+    _give_up(store, transport, target, job, "The probe job was cancelled.")
+    return Answer("The probe job was cancelled.")
+
+
+def _own(job: ProbeJob) -> str:
+    """The directory of a probe job. Raises InvalidRequest for one that we did not make."""
+    name = job.directory.rpartition("/")[2]
+    if not (job.directory.startswith("/") and name.startswith(PREFIX) and name[len(PREFIX) :].isalnum()):
+        raise InvalidRequest("That is no directory of a probe job. Check the target again.")
+    return job.directory
+
+
+def _remove(transport: Transport, directory: str) -> None:
+    try:
+        transport.run(f"rm -rf -- {quote(directory)}")
+    except PerfloomError as error:
+        log.warning("a probe left %s at %s: %s", directory, transport.where, error.message)

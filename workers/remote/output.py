@@ -1,0 +1,76 @@
+"""What a program prints elsewhere, brought into the job's log piece by piece: its beginning and its end."""
+
+import os
+from pathlib import Path
+
+from perfloom.store.files.disk import disk_errors
+from perfloom.workers.local import supervised
+from perfloom.workers.local.capture import GAP_ENDS, gap
+from perfloom.workers.local.jobfiles import JobFiles
+from perfloom.workers.local.supervisor import read_json, write_json
+
+STATE = "output.json"
+"""In the run directory, once something was left out: the size of the log, and how much of the output it stands for."""
+
+
+class FarOutput:
+    """The log of a job. As long as all of it fits it only grows, so its size says how much is here; after that its
+    beginning stays, and the rest is written anew. A piece that comes twice is written once."""
+
+    def __init__(self, files: JobFiles) -> None:
+        self._path = files.output
+        self._state = files.run / STATE
+        self._size = _size(files.output)
+        state = read_json(self._state) or {}
+        # Where a crash came between the two files, a piece of the end stands there twice.
+        self.here = int(state.get("output", self._size))
+        self._full = bool(state)
+
+    def wanted(self, far: int, most: int) -> int:
+        """Where to go on, of `far` bytes that there are at least: what would be left out again is not fetched."""
+        if self.here < supervised.HEAD_BYTES:
+            return self.here
+        return max(self.here, far - max(most, supervised.TAIL_BYTES))
+
+    def take(self, data: bytes, start: int) -> None:
+        """Take a piece that begins at byte `start` of the output."""
+        data, start = data[max(0, self.here - start) :], max(start, self.here)
+        if not data:
+            return
+        with disk_errors(self._path):
+            if not self._full and start == self._size and start + len(data) <= _room():
+                with open(self._path, "ab") as log:
+                    log.write(data)
+                self._size += len(data)
+            else:
+                self._rewrite(data, start)
+        self.here = start + len(data)
+
+    def _rewrite(self, data: bytes, start: int) -> None:
+        """Keep the beginning, say how much is missing, and end with the newest."""
+        head, end = supervised.HEAD_BYTES, supervised.TAIL_BYTES
+        old = self._path.read_bytes() if self._size else b""
+        if start > self.here:
+            old = old[:head]
+        elif self._full:
+            old = old[:head] + (old[head:].partition(GAP_ENDS)[2] or old[head:])
+        kept, tail = (old + data)[:head], (old + data)[head:][-end:]
+        total = start + len(data)
+        tail = gap(total - len(kept) - len(tail)) + tail
+        temporary = self._path.with_name(f".{self._path.name}.new")
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as log:
+            log.write(kept + tail)
+        os.replace(temporary, self._path)
+        self._size, self._full = len(kept) + len(tail), True
+        write_json(self._state, {"output": total})
+
+
+def _room() -> int:
+    return supervised.HEAD_BYTES + supervised.TAIL_BYTES
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

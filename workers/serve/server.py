@@ -1,0 +1,244 @@
+"""Everything in one go: private broker, workers, sweep and web, which begin together and end together."""
+
+import contextlib
+import http.client
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
+
+from perfloom.config import Settings
+from perfloom.domain.errors import Conflict, InvalidRequest, PerfloomError, Unavailable
+from perfloom.domain.jobs import JobSpec, JobState
+from perfloom.domain.targets import Target
+from perfloom.queue import Queue
+from perfloom.recording.plan.plan import end_script
+from perfloom.store import Store, open_store
+from perfloom.store.jobs import Job
+from perfloom.workers.local import supervised
+from perfloom.workers.local.facts_probe import host_name
+from perfloom.workers.local.jobfiles import JobFiles
+from perfloom.workers.serve import secrets, web_server
+from perfloom.workers.serve.services import (
+    REDIS,
+    Household,
+    only_server,
+    secrets_handle,
+    start_redis,
+    web_child,
+    worker_children,
+)
+from perfloom.workers.sweep import Sweeper
+from perfloom.workers.transports import open_transport
+from perfloom.workers.transports.as_user import try_out
+
+UP_S = 30.0
+END_RECORDINGS_S = 8.0
+EVERYWHERE = ("0.0.0.0", "::")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Server:
+    """What runs. settings: with the port that is really listened on."""
+
+    settings: Settings
+    household: Household
+    store: Store
+
+    def link(self, path: str) -> str:
+        """The address of a page, with the token that opens it; without one that somebody chose, who knows it: what a
+        server prints may stand in a log that others read."""
+        here = self.settings
+        if here.host in EVERYWHERE:
+            here = replace(here, host=socket.gethostname())
+        token = "" if here.configured_token else f"?token={here.token}"
+        return f"http://{web_server.address(here)}{path}{token}"
+
+    def wait(self) -> None:
+        """Until told to end."""
+        self.household.run()
+
+    def record(self, spec: JobSpec, watch: Callable[[Job], None]) -> Job | None:
+        """Record as anybody's job, and wait for its end. watch: told of every new state. None where told to end."""
+        job = self.store.jobs.create("record", spec.to_json(), spec.name)
+        queue = Queue(self.settings, self.store)
+        queue.ring_job(job.id)
+        queue.close()
+        said: set[JobState] = set()
+
+        def ended() -> bool:
+            now = self.store.jobs.get(job.id)
+            if now.state not in said:
+                said.add(now.state)
+                watch(now)
+            return now.state.final
+
+        self.household.run(ended)
+        return None if self.household.told_to_stop else self.store.jobs.get(job.id)
+
+
+@contextlib.contextmanager
+def running(settings: Settings) -> Iterator[Server]:
+    """Start everything; all of it has ended when the block has, recordings too. Raises PerfloomError.
+
+    Everything ends also when this process is killed, but for recordings: those are followed by the next one.
+    """
+    refuse_open_door(settings)
+    if settings.run_as:
+        try_out(settings.run_as)
+    store = open_store(settings)
+    household = Household()
+    with only_server(settings, store.database) as held, web_server.listen(settings) as listening:
+        settings = under_own_name(replace(settings, port=listening.getsockname()[1]))
+        assert settings.token  # Made here, before several processes ask for it.
+        household.listen()
+        key, handle = secrets.make_key(store), secrets_handle(settings)
+        workers = worker_children(settings, key=key, handle=handle)
+
+        def working() -> bool:
+            try:
+                held.keep()
+            except Conflict as error:
+                household.fail(error)
+                return False
+            return all(child.alive for child in workers)
+
+        sweeper = Sweeper(settings, working)
+        try:
+            if settings.private_broker:
+                start_redis(household, settings)
+            for child in [*workers, web_child(settings, listening.fileno(), handle)]:
+                household.add(child)
+            sweeper.start()
+            _wait_for_pages(household, settings)
+            held.note(f"http://{web_server.address(settings)}/")
+            yield Server(settings, household, store)
+        finally:
+            household.stop([child.name for child in household.children if child.name != REDIS])
+            sweeper.stop()
+            # Another server that took over the catalogue has recordings of its own in it.
+            if household.failure is None:
+                end_recordings(store)
+            household.stop()
+            os.close(key)
+            os.close(handle)
+            store.close()
+
+
+def work(settings: Settings, queues: Sequence[str], said: Callable[[str], None]) -> None:
+    """Work on these queues until told to end. Raises Unavailable where there is no broker to wait for."""
+    if settings.run_as:
+        try_out(settings.run_as)
+    open_store(settings).close()
+    queue = Queue(settings)
+    if not queue.answers():
+        if settings.private_broker:
+            raise Unavailable(
+                "The message broker does not answer. Start “perfloom serve”, which brings its own, or set "
+                "PERFLOOM_BROKER_URL to a Redis server."
+            )
+        said("The message broker does not answer yet; the worker waits for it.")
+    queue.close()
+    household = Household()
+    household.listen()
+    key = None
+    if "target" in queues:
+        with contextlib.closing(open_store(settings, migrate=False)) as store:
+            key = secrets.make_key(store)
+    handle = secrets_handle(settings)
+    children = worker_children(settings, queues, key, handle)
+    sweeper = Sweeper(settings, lambda: all(child.alive for child in children), announce="launch" in queues)
+    try:
+        for child in children:
+            household.add(child)
+        sweeper.start()
+        said(f"Working on {' and '.join(queues)} for {settings.data}")
+        household.run()
+    finally:
+        sweeper.stop()
+        household.stop()
+        os.close(handle)
+        if key is not None:
+            os.close(key)
+
+
+def refuse_open_door(settings: Settings) -> None:
+    """Other machines are let in only where somebody has chosen a token. Raises InvalidRequest."""
+    if _loopback(settings.host) or settings.configured_token:
+        return
+    raise InvalidRequest(
+        f"{settings.host} can be reached from other machines. Choose a token first, at least 32 letters and digits: "
+        "export PERFLOOM_TOKEN=$(openssl rand -hex 24) — or listen on 127.0.0.1 and use an SSH tunnel.",
+        "host",
+    )
+
+
+def under_own_name(settings: Settings) -> Settings:
+    """The settings, with this machine's name trusted where the server listens on every address: the link that is
+    printed has that name, and so has what other people type."""
+    if settings.host not in EVERYWHERE:
+        return settings
+    return replace(settings, trusted_hosts=tuple(dict.fromkeys((*settings.trusted_hosts, socket.gethostname()))))
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _wait_for_pages(household: Household, settings: Settings) -> None:
+    end = time.monotonic() + UP_S
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)
+    while not household.told_to_stop:
+        connection = http.client.HTTPConnection(host.strip("[]"), settings.port, timeout=2)
+        try:
+            connection.request("GET", "/healthz")
+            if connection.getresponse().status < 500:
+                return
+        except (OSError, http.client.HTTPException):
+            pass
+        finally:
+            connection.close()
+        if time.monotonic() > end:
+            raise Unavailable("The web server does not answer. Its messages above may say why.")
+        household.look()
+        time.sleep(0.05)
+
+
+def end_planned(store: Store, jobs: Sequence[Job]) -> None:
+    """The same for planned jobs of this machine itself. What waits or runs in a batch system is not ours to end."""
+    for job in jobs:
+        if store.targets.get(job.target).target.here and "directory" in job.details:
+            with contextlib.suppress(PerfloomError):
+                with open_transport(Target(job.target), run_as=store.settings.run_as) as there:
+                    there.run(end_script(job.details["directory"], gently=True))
+
+
+def end_recordings(store: Store) -> None:
+    """End what is being recorded on this machine; what was recorded is read at the next start."""
+    try:
+        jobs = store.jobs.list(states=(JobState.STAGING, JobState.RUNNING), kind="record")
+    except PerfloomError as error:
+        log.warning("recordings may go on: %s", error)
+        return
+    here = [job for job in jobs if job.host == host_name()]
+    end_planned(store, [job for job in here if job.planned])
+    left = [JobFiles(store.jobs.directory(job.id)) for job in here if not job.planned]
+    for files in left:
+        supervised.ask_to_end(files)
+    end = time.monotonic() + END_RECORDINGS_S
+    while any(supervised.look(files).alive for files in left):
+        if time.monotonic() > end:
+            end += END_RECORDINGS_S
+            for files in left:
+                supervised.ask_to_end(files, at_once=True)
+        time.sleep(0.05)

