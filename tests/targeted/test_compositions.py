@@ -86,8 +86,9 @@ def test_what_comes_back_is_whose_it_is(
     assert sorted(names) == list(range(RANKS)), names
     assert all(names[rank] == {f"rank-{rank}"} for rank in names), names
     others = [samples[rank] for rank in range(RANKS) if rank != 1]
-    # perf may lose some samples on a busy machine.
-    assert all(0.38 <= other / samples[1] <= 0.66 for other in others), samples
+    # 0.5 on a quiet machine; a busy one delays timers, and perf takes one sample where several were due. Samples of
+    # another rank would give 1 or 2.
+    assert all(0.25 <= other / samples[1] <= 0.8 for other in others), samples
 
 
 def test_what_is_put_into_a_program_goes_with_the_job(
