@@ -1,15 +1,16 @@
-# make demo   record a program and look at its flame graph
-# make test   set up and run every test, several at once
+# make demo       record a program and look at its flame graph
+# make test       set up and run the tests, several at once
+# make test-all   and those that take long
 PYTHON ?= python3
 SETUP := $(PYTHON) tools/bootstrap.py
 BIN := .venv/bin
 export PATH := $(CURDIR)/.cache/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint format constraints venv clean
+.PHONY: help demo serve quick test test-all lint format constraints venv clean
 
 help: ## list what can be made
-	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile
 
 demo: ## set up, record a bundled program, serve its flame graph (ARGS="--port 9000")
 	@$(SETUP) demo
@@ -20,10 +21,23 @@ serve: ## set up and serve (ARGS="--port 9000")
 	@exec $(BIN)/perfloom serve $(ARGS)
 
 # Several processes (-n 0: one). The tests start some hundred programs of ours, which are compiled once.
-test: export PYTHONDONTWRITEBYTECODE =
-test: ## set up and run all tests (ARGS="-k name")
+quick test test-all: export PYTHONDONTWRITEBYTECODE =
+CORE = $(addprefix tests/,domain analysis charts exporters forms jobs recorders targets test_config.py)
+PYTEST = $(BIN)/python -m pytest -n auto
+# .ci/run reads pytest's exit status from a file.
+STATUS = $(if $(PYTEST_STATUS),; echo $$? >$(PYTEST_STATUS))
+
+quick: ## run the core tests: no servers, browser or recordings (ARGS="-k name")
+	@$(SETUP) venv --extras test
+	@$(PYTEST) -m "not slow and not heavy" $(ARGS) $(CORE)
+
+test: ## set up and run all tests but those marked slow (ARGS="-k name")
 	@$(SETUP) test
-	@$(BIN)/python -m pytest -n auto $(ARGS)$(if $(PYTEST_STATUS),; echo $$? >$(PYTEST_STATUS))
+	@$(PYTEST) -m "not slow" $(ARGS)$(STATUS)
+
+test-all: ## set up and run all tests (ARGS="-k name")
+	@$(SETUP) test
+	@$(PYTEST) $(ARGS)$(STATUS)
 
 lint: venv ## check style, types and imports
 	@$(BIN)/ruff check .

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import SLOW
+
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 CORE = ("domain", "ingest", "readers", "recording", "analysis", "charts", "exporters")
@@ -45,6 +47,7 @@ def test_ruff_format() -> None:
     check(BIN / "ruff", "format", "--check", ".")
 
 
+@SLOW  # `make lint` runs it too
 @pytest.mark.timeout(600)  # a minute of computing, beside other tests
 def test_types() -> None:
     # What nobody asks for again needs not be kept.

@@ -64,7 +64,8 @@ from tests.profiles import profile_of
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 WORD = re.compile(r"\bPERFLOOM_[A-Z_]+\b")
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")])
+ROOT_PAGES = [ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")]
+PAGES = sorted([*ROOT_PAGES, *DOCS.rglob("*.md")])
 WIDTH_PX, MOST_BYTES = 1280, 150_000
 TOKEN = "a-token-of-the-tests-0123456789-abc"
 

@@ -172,6 +172,7 @@ def assert_the_same(one: Profile, other: Profile) -> None:
 SHIFTS = (200_000.0, -200_000.0, -1.5e15, 3.25)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("by_us", SHIFTS)
 def test_a_clock_that_is_off_changes_nothing(by_us: float) -> None:
     right = merge([rank_of_job(0), rank_of_job(1)], Alignment())

@@ -20,6 +20,8 @@ from tests.analysis.test_flamegraph import GROUPS, PATTERNS, check_shape, paths_
 from tests.profiles import profile_of, profiles
 from tests.traced import Trace
 
+pytestmark = pytest.mark.heavy
+
 FEW = "perfloom.analysis.compare.functions.FEW"
 
 

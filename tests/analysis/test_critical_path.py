@@ -1,6 +1,7 @@
 """The critical path, by hand where it can be told, and what must hold of every one."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
 from perfloom.analysis.core.schema import records
@@ -88,6 +89,7 @@ def test_by_step_and_in_a_window() -> None:
     assert round(window.total_us.sum(), 9) == 0.013 and set(window.saves_us.isna()) == {True}
 
 
+@pytest.mark.heavy
 @settings(max_examples=100)
 @given(traces())
 def test_a_path_is_one_line_of_time(profile: Profile) -> None:

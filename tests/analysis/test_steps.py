@@ -175,6 +175,7 @@ def test_streams_have_gaps_of_their_own() -> None:
     assert [(row["stream"], row["gaps"], row["idle_us"]) for row in found] == [(None, 1, 23), (7, 1, 23), (8, 1, 80)]
 
 
+@pytest.mark.heavy
 @settings(max_examples=60)
 @given(traces(), st.none() | st.integers(0, 60), st.none() | st.integers(1, 60), st.booleans())
 def test_parts_add_up_whatever_the_trace(

@@ -23,6 +23,7 @@ from perfloom.workers.local.facts_probe import host_name
 from perfloom.workers.serve import services
 from tests.cli.conftest import Run
 from tests.jobspecs import spec_of
+from tests.marks import SLOW, slow_except
 from tests.parts import missing, require
 from tests.servers import OrdinaryUser, RedisServer
 from tests.workers.running import PERFLOOM, environment, running
@@ -141,7 +142,9 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(program)
 
 
-@pytest.mark.parametrize("rate", [("-F", "499"), ("--period", "10"), ()])
+@pytest.mark.parametrize(
+    "rate", [pytest.param(("-F", "499"), marks=SLOW), pytest.param(("--period", "10"), marks=SLOW), ()]
+)
 def test_page_faults_over_children_are_counted_while_they_are_sampled(
     settings: Settings, faults: str, rate: tuple[str, ...]
 ) -> None:
@@ -171,6 +174,7 @@ def test_page_faults_over_children_are_counted_while_they_are_sampled(
         assert abs(sampled - event["value"]) <= 0.02 * event["value"]
 
 
+@SLOW
 def test_a_running_process_is_counted_while_it_is_sampled(settings: Settings) -> None:
     if os.geteuid() != 0 and int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) > 1:
         missing("permission to see the kernel with perf", "sudo sysctl kernel.perf_event_paranoid=1")
@@ -213,7 +217,7 @@ def test_the_duration_ends_it(run: Run) -> None:
     assert status == 0 and "limit of 0.5 s" in err
 
 
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("times", slow_except([1], [1, 2]))
 def test_interrupts(settings: Settings, tmp_path: Path, times: int) -> None:
     """The first one keeps what was recorded, the second one drops it."""
     argv = [*PERFLOOM, "record", "-e", "cpu-clock:u", "--", sys.executable, "-S", "-c", ENDLESS]
@@ -248,6 +252,7 @@ def _size(path: Path) -> int:
         return 0
 
 
+@SLOW
 def test_a_gigabyte_of_output_is_cut(run: Run) -> None:
     status, _, err = run("record", *LIGHT, "--", "head", "-c", "1000000000", "/dev/zero")
     assert status == 0, err[-1000:]

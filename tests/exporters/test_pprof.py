@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -58,6 +59,7 @@ def weighed(profile: Profile) -> Counter[tuple[object, ...]]:
     return found
 
 
+@pytest.mark.heavy
 @settings(max_examples=60)
 @given(profiles(max_weight=1 << 40) | traces())
 def test_out_and_in_again(profile: Profile) -> None:
@@ -86,6 +88,7 @@ def test_numbers_of_the_wire(values: list[int]) -> None:
         assert (number, kind, wire.signed(back)) == (7, wire.VARINT, value)
 
 
+@pytest.mark.heavy
 @settings(max_examples=150)
 @given(st.binary(max_size=300), st.data())
 def test_bytes_of_any_sort(noise: bytes, data: st.DataObject) -> None:

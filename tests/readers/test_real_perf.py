@@ -22,6 +22,8 @@ from perfloom.workers.read import reading
 from tests.parts import require
 from tests.readers.samples import samples_of
 
+pytestmark = pytest.mark.heavy
+
 PROGRAM = """
 import threading
 

@@ -54,6 +54,7 @@ def taken_by_perf(event: str, counting: bool, directory: Path) -> bool:
     return done.returncode == 0 or any(words in done.stderr for words in ("event is not supported", "Access to perf"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("event", (TAKEN + TAKEN_TO_SAMPLE).split())
 def test_what_perf_samples_is_not_refused(event: str, tmp_path: Path) -> None:
     assert not refused(event, counting=False)

@@ -9,6 +9,8 @@ import pytest
 from tests.parts import require
 from tests.recorders.test_torch_inject import Ran, Runner
 
+pytestmark = pytest.mark.heavy
+
 TRAIN = """
 import torch
 from torch import nn

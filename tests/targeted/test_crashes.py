@@ -10,6 +10,7 @@ from perfloom.domain.targets import Target
 from perfloom.workers import steps
 from perfloom.workers.remote import wishes
 from perfloom.workers.road import Road
+from tests.marks import slow_but_every
 from tests.targeted.driving import nothing_left, submit, to_the_end, until_job
 from tests.workers.test_crashes import counted, killed_at, starts
 
@@ -40,7 +41,7 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize(("place", "moment", "call"), PLACES)
+@pytest.mark.parametrize(("place", "moment", "call"), slow_but_every(4, PLACES))
 def test_a_worker_killed_there_loses_nothing(
     road: Road, here: Target, tmp_path: Path, place: str, moment: str, call: int
 ) -> None:

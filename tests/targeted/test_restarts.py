@@ -17,6 +17,7 @@ from perfloom.web.views.jobs import sight as job_sight
 from perfloom.workers.remote import judging
 from perfloom.workers.road import Road
 from tests.batch import Daemons, restartable_slurm
+from tests.marks import SLOW
 from tests.targeted.driving import at, far, files_of, nothing_left, sight_of, submit, to_the_end, until_job
 
 # Its sum is seen where only root may see the kernel.
@@ -63,6 +64,7 @@ def let_end(road: Road, job: Job, tmp_path: Path) -> Job:
     return to_the_end(road, job, 60)
 
 
+@SLOW
 @pytest.mark.parametrize(("seen", "longer_s"), [("its process", 7), ("its signs of life", 17)])
 def test_a_job_whose_node_slurm_takes_for_failed_runs_on(
     road: Road, job: Job, daemons: Daemons, tmp_path: Path, seen: str, longer_s: float
@@ -81,6 +83,7 @@ def test_a_job_whose_node_slurm_takes_for_failed_runs_on(
     assert nothing_left(job)
 
 
+@SLOW
 def test_a_job_that_slurm_has_forgotten_runs_on(
     road: Road, job: Job, daemons: Daemons, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,6 +117,7 @@ def test_a_restart_of_the_controller_changes_nothing(road: Road, job: Job, daemo
     assert let_end(road, job, tmp_path).state is JobState.STORED
 
 
+@SLOW
 def test_who_was_killed_with_its_node_ends_all_the_same(road: Road, job: Job, daemons: Daemons, tmp_path: Path) -> None:
     """Nothing counts any more, so that what Slurm says holds. The page says since when there is no sign of life."""
     elsewhere(job)

@@ -28,11 +28,14 @@ from perfloom.store.files import columns
 from perfloom.web.app import create_app
 from perfloom.web.pages import RESULT_PAGES
 from tests.formats import FILES, profile_of
+from tests.marks import slow_except
 from tests.outputs import FILES_OF_PAGES, IN_THE_API
 from tests.web.conftest import TOKEN, Browser, Compiled
 
 Query = dict[str, str]
-by_format = pytest.mark.parametrize("name", FILES)
+by_format = pytest.mark.parametrize(
+    "name", slow_except(("perf-script", "perf-stat", "pytorch", "nsight-compute", "collapsed"), FILES)
+)
 OTHER = "perf-script"
 """What each result is compared with."""
 

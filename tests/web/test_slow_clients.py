@@ -21,6 +21,7 @@ import pytest
 
 from perfloom.workers.serve.web_gate import BODY_BYTES, HEAD_BYTES, HEAD_S, Framing, framing, head_end
 from perfloom.workers.serve.web_server import THREADS
+from tests.marks import SLOW
 from tests.parts import missing
 from tests.web.conftest import TOKEN
 from tests.web.serving import served
@@ -162,6 +163,7 @@ def test_half_sent_headers_hold_no_thread_and_are_answered_408(target: Target) -
         _release(held)
 
 
+@SLOW
 def test_five_hundred_half_sent_requests(web: Target) -> None:
     held = _hold(web, 500, b"GET / HTTP/1.1\r\nHost: localhost\r\n")
     try:
@@ -372,6 +374,7 @@ def test_the_body_of_a_refused_request_is_no_request(web: Target) -> None:
         assert b"ok\n" not in _all(sock)
 
 
+@SLOW
 def test_readers_are_quick_beside_an_attack(web: Target) -> None:
     """Eight readers with 200 half-sent requests beside them."""
     held = _hold(web, 200, b"GET / HTTP/1.1\r\nHost: localhost\r\n")

@@ -20,6 +20,7 @@ from perfloom.workers.local.jobfiles import MARK
 from perfloom.workers.local.outcomes import NOT_WRITTEN
 from perfloom.workers.road import Road
 from tests.jobspecs import spec_of
+from tests.marks import slow_but_every
 from tests.workers.conftest import files_of, nobody_left, submit, to_the_end, until_state
 from tests.workers.waiting import until
 
@@ -100,7 +101,7 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize(("place", "moment", "call"), PLACES)
+@pytest.mark.parametrize(("place", "moment", "call"), slow_but_every(4, PLACES))
 def test_a_worker_killed_there_loses_nothing(road: Road, tmp_path: Path, place: str, moment: str, call: int) -> None:
     job = submit(road.store, counted(tmp_path))
     killed_at(road, job, place, moment, call)

@@ -15,6 +15,7 @@ from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, Queue
 from perfloom.store import Store, open_store
 from perfloom.workers.local import processes
 from tests import servers
+from tests.marks import SLOW
 from tests.parts import require
 from tests.workers.conftest import end_all
 from tests.workers.running import Running, ended, reached
@@ -66,6 +67,7 @@ def worker(kept: Worker) -> Worker:
     return kept
 
 
+@SLOW
 def test_of_200_jobs_none_is_lost(worker: Worker) -> None:
     """Most of them end quickly, for want of a program; some are recorded."""
     commands = [BUSY if number % 25 == 0 else (f"{NOWHERE}-{number}",) for number in range(200)]
