@@ -152,6 +152,14 @@ def test_bombs_take_no_more_than_their_own_length() -> None:
     assert tape.root is not None and tape.members(tape.root).tolist() == [tape.root]
 
 
+@pytest.mark.parametrize("key", [b")" + b"\x85" * 1_000_000, b")" + b"2\x86" * 60], ids=["nested", "shared"])
+def test_keys_are_not_hashed(key: bytes) -> None:
+    """A tuple a million deep overflows the stack of C where it is hashed; one of 2^60 members is never done."""
+    tape = read(b"\x80\x04}" + key + b"K\x07s.")
+    assert tape.root is not None and len(tape.kind) - machine.FIRST == 1 + 1 + key.count(b"\x85") + key.count(b"\x86")
+    assert tape.numbers(tape.members(tape.root)[1:], -1).tolist() == [7]
+
+
 def test_a_dict_is_looked_at_once_however_often_it_is_named() -> None:
     """A hundred thousand keys in one dict that is named a hundred thousand times: not 10^10 looks."""
     large = {str(n): n for n in range(100_000)}
