@@ -1,7 +1,9 @@
 """Text traces of llama.cpp's tracer and of ours: what they say, and what is made of those that are damaged."""
 
 import io
+import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,10 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import texts
 from perfloom.domain.validity import fault
+from perfloom.ingest import text_lines
 from perfloom.readers import llama_trace, recognise
 from perfloom.readers.llama_trace import assembly as llama_assembly
-from perfloom.readers.llama_trace import columns as llama_columns
+from perfloom.readers.llama_trace import format as llama_format
 from perfloom.readers.llama_trace import lines as llama_lines
 from perfloom.readers.llama_trace.names import told_by
 from tests.parts import require
@@ -152,7 +155,7 @@ def test_what_can_be_read_is_read() -> None:
     lost = losses(found)
     assert lost[llama_assembly.NO_BEGIN] == (2, "line 2: thr: 1, name: end_gone")
     assert lost[llama_trace.NO_LINE] == (1, "line 6: this is nothing")
-    assert lost[llama_lines.NO_TIME][0] == lost[llama_assembly.NO_VALUE][0] == 1
+    assert lost[llama_format.NO_TIME][0] == lost[llama_assembly.NO_VALUE][0] == 1
     assert sum(count for count, _ in lost.values()) == 6, "and what never ended: told"
 
 
@@ -198,32 +201,67 @@ PIECES = st.sampled_from(
 )
 
 
+LINE = re.compile(r"thr: *(.*?), (name|counter): (.*), time: *([0-9]+)(?:\.([0-9]*))?[ \t\v\f]*", re.DOTALL)
+NUMBERED = re.compile(r"(end_)?(?:(.+)_([0-9]+)|(.*))", re.DOTALL)
+COUNTED = re.compile(r"(.*), value: ([^ \t\v\f]+)", re.DOTALL)
+EDGE = re.compile(r"(start_time|end_time|lost): *([0-9]+)(?:\.[0-9]*)?[ \t\v\f]*")
+
+
+def looked_at(line: str) -> tuple[int, str, str, str | None, int] | str | None:
+    """(kind, thread, name, number or value, time in ns) of a line; why it is left out; None where nothing is to be told."""
+    if EDGE.fullmatch(line) or not line.strip(" \t\v\f"):
+        return None
+    match = LINE.fullmatch(line)
+    if match is None or ", name: " in match[1] or ", counter: " in match[1]:
+        return llama_format.NO_LINE
+    counted, numbered = COUNTED.fullmatch(match[3]), NUMBERED.fullmatch(match[3])
+    if match[2] == "counter" and counted is None:
+        return llama_format.NO_LINE
+    time_ns = int(match[4]) * 1000 + int((match[5] or "").ljust(3, "0")[:3])
+    if len(match[4]) > 18 or time_ns >= 1 << 61:
+        return llama_format.NO_TIME
+    if match[2] == "counter":
+        assert counted is not None
+        return llama_lines.COUNTER, match[1], counted[1], counted[2], time_ns
+    assert numbered is not None
+    kind = llama_lines.END if numbered[1] else llama_lines.BEGIN
+    return kind, match[1], numbered[2] or numbered[4] or "", numbered[3], time_ns
+
+
 @settings(max_examples=150)
 @given(st.lists(PIECES, max_size=60), st.integers(3, 60))
-def test_compiled_loops_see_what_a_look_at_each_line_sees(pieces: list[str], chunk: int) -> None:
-    """Also where a line goes from one chunk to the next, and where it is too long."""
-    data = (WHOLE + "".join(pieces) + "\n" + WHOLE).encode("latin-1")
-    seen = []
+def test_the_compiled_loop_sees_what_regular_expressions_see(pieces: list[str], chunk: int) -> None:
+    """Also where a line goes from one chunk to the next."""
+    text = (WHOLE + "".join(pieces) + "\n" + WHOLE).replace("\r", "")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(llama_columns, "CHUNK_BYTES", chunk)
-        patched.setattr(llama_columns, "LONGEST_LINE", 100)
-        for compiled in (True, False):
-            lines = llama_columns.read_lines(io.BytesIO(data), compiled)
-            columns = {"thread": lines.thread, "name": lines.name}
-            told = {name: [lines.texts[place] for place in column.tolist()] for name, column in columns.items()}
-            counters = (lines.kind == llama_lines.COUNTER).tolist()
-            numbers = [
-                lines.texts[one] if counter else max(one, -2)
-                for one, counter in zip(lines.number.tolist(), counters, strict=True)
-            ]
-            rest = [column.tolist() for column in (lines.kind, lines.time_ns, lines.line)]
-            seen.append((told, numbers, rest, lines.edges, lines.lost))
-    assert seen[0] == seen[1]
+        patched.setattr(text_lines, "CHUNK_BYTES", chunk)
+        lines = llama_lines.read_lines(io.BytesIO(text.encode("latin-1")))
+    told = [(number, looked_at(line)) for number, line in enumerate(text.split("\n"), 1)]
+    rows = [(number, one) for number, one in told if isinstance(one, tuple)]
+    assert lines.line.tolist() == [number for number, _ in rows]
+    numbers: dict[str, int] = {}
+    for row, (_, (kind, thread, name, number, time_ns)) in enumerate(rows):
+        assert (kind, time_ns) == (lines.kind[row], lines.time_ns[row])
+        for one, place in ((thread, lines.thread[row]), (name, lines.name[row])):
+            assert one.encode("latin-1").decode("utf-8", "replace") == lines.texts[place]
+        seen = int(lines.number[row])
+        if kind == llama_lines.COUNTER:
+            assert number is not None and lines.texts[seen] == number.encode("latin-1").decode("utf-8", "replace")
+        elif number is None:
+            assert seen == llama_lines.NONE
+        else:
+            assert numbers.setdefault(number, seen) == seen
+            assert seen < llama_lines.NONE or str(seen) == number
+    assert len(set(numbers.values())) == len(numbers)
+    assert {reason: count for reason, (count, _) in lines.lost.items()} == Counter(
+        one for _, one in told if isinstance(one, str)
+    )
+    assert lines.edges == {"start_time": 1000, "end_time": 1100}
 
 
 def test_a_line_without_end_takes_no_time() -> None:
     """Of more than memory should hold: it is told, and what follows is read."""
-    data = b"start_time: 5\n" + b"x" * (3 * llama_columns.CHUNK_BYTES) + b"\n" + WHOLE.encode()
+    data = b"start_time: 5\n" + b"x" * (3 * text_lines.CHUNK_BYTES) + b"\n" + WHOLE.encode()
     found = llama_trace.read(io.BytesIO(data))
     assert found.slices.num_rows == 4 and losses(found)[llama_trace.NO_LINE][0] == 1
 

@@ -16,9 +16,9 @@ from typing import BinaryIO
 
 from ...domain.profile import Profile
 from ...ingest.grammar_share import judged
+from .format import FORMAT as FORMAT
 from .format import NO_LINE
 
-FORMAT = "llama-trace"
 _SNIFF = re.compile(rb"^\s*start_time: *\d+|^thr: .*, (?:name|counter): .*, time: *\d+", re.MULTILINE)
 
 
@@ -32,6 +32,6 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a trace. `source` names it in messages. Raises UnreadableInput where nothing is traced in it."""
     # What is compiled is loaded where something is read, and nowhere else.
     from .assembly import assembled
-    from .columns import read_lines
+    from .lines import read_lines
 
     return assembled(read_lines(stream), source, getattr(stream, "defect", None))

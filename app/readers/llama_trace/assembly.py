@@ -14,11 +14,11 @@ from ...ingest.trace.assembly import assembled as of_events
 from ...ingest.trace.events import MISSING, TraceEvents
 from ...ingest.trace.pairs import matched
 from ...ingest.trace.slices import Meaning, What
+from .format import FORMAT
 from .lines import BEGIN, COUNTER, END, NONE, SHOWN, Array, Lines
 from .names import told_by
 from .steps import MARK, steps_of
 
-FORMAT = "llama-trace"
 NO_BEGIN = "end of something that never began"
 NO_VALUE = "counter whose value is no number"
 CUT_OFF = "The file ends without end_time: the program was killed, or the file is cut off."
@@ -138,7 +138,7 @@ def assembled(lines: Lines, source: str, defect: str | None) -> Profile:
             "stop_tracing_session, and run the program again."
         )
     cut = None if "end_time" in edges else CUT_OFF
-    if dropped := edges.get("lost", 0) // 1000:
+    if dropped := edges.get("lost", 0):
         events.lost.append(("event that the tracer had no room for", dropped, "as the file says"))
     dialect = Dialect(FORMAT, Meaning(_what), "")
     profile = of_events(events, source, defect or cut, dialect)

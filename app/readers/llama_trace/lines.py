@@ -1,17 +1,19 @@
-"""What a line of a text trace says, and the columns that hold it: see `columns` for how a file becomes these."""
+"""The lines of a text trace as columns. What a thread did is taken from bytes by a compiled loop."""
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from .format import NO_LINE
+from ...ingest.loops.compiled import inlined, lean
+from ...ingest.text_lines import numbered_pieces
+from ...ingest.trace_json.columns import Growing
+from ...ingest.trace_json.interning import Table, grown, interned, table
+from ...ingest.trace_json.masks import PAD
+from .format import NO_LINE, NO_TIME
 
 Array = np.ndarray[Any, Any]
-CHUNK_BYTES = 8 << 20
-LONGEST_LINE = 1 << 20
-MOST_NS = 1 << 61
 SHOWN = 160
 MARK = b"\xef\xbb\xbf"
 BEGIN, END, COUNTER = 0, 1, 2
@@ -21,14 +23,18 @@ COLUMNS = {"kind": np.uint8, "thread": np.int32, "name": np.int32, "number": np.
     "time_ns": np.int64,
     "line": np.int64,
 }
-THREAD, NAME, COUNTED, VALUE, TIME, PREFIX = b"thr:", b", name: ", b", counter: ", b", value: ", b", time:", b"end_"
-"""What stands in lines besides what they say."""
-NO_TIME = "line with a time that cannot be"
-
-_TIME = re.compile(rb", time: *(\d+)(?:\.(\d*))?\s*")
-_VALUE = re.compile(rb"\S+")
-_EDGE = re.compile(rb"(start_time|end_time|lost): *(\d+)(?:\.(\d*))?\s*")
-_NAME = re.compile(rb"(?P<end>" + PREFIX + rb")?(?:(?P<bare>.+)_(?P<number>\d+)|(?P<whole>.*))", re.DOTALL)
+KIND, THREAD, NAME, NUMBER, TIME_NS, LINE = range(6)
+ROWS, TEXTS, TEXT_BYTES = 1 << 16, 1 << 12, 1 << 20
+STOP, FULL, ODD, LATE = range(4)
+"""Why a scan ended: it came to the end of the text; there is no more room; a line that is none of a thread's; a line
+with a time that cannot be."""
+MOST_DIGITS = 18
+MOST_US = (1 << 61) // 1000
+_OF_THREAD, _OF_NAME, _OF_COUNTER, _OF_VALUE, _OF_TIME, _OF_END = (
+    np.frombuffer(word, np.uint8) for word in (b"thr:", b", name: ", b", counter: ", b", value: ", b", time:", b"end_")
+)
+_NEWLINE, _SPACE, _COMMA, _DOT, _ZERO, _NINE, _UNDERSCORE = b"\n ,.09_"
+_EDGE = re.compile(rb"(start_time|end_time|lost): *(\d+)(?:\.\d*)?\s*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +44,7 @@ class Lines:
     texts: every distinct text once. kind: uint8. thread, name: int32 places in `texts`; a name is without the number of
     its own, and without what makes it an end. number: int64, that number; NONE, or another below it for each text of
     digits that is not to be counted with; of a counter the place of its value's text. time_ns, line: int64.
-    edges: what stands at the file's ends, in ns. lost: by reason how many lines were left out, and the first.
+    edges: what stands at the file's ends, whole numbers. lost: by reason how many lines were left out, and the first.
     """
 
     texts: list[str]
@@ -52,75 +58,174 @@ class Lines:
     lost: dict[str, tuple[int, str]]
 
 
-Row = tuple[int, int, int, int, int, int]
-"""As the columns. Texts are counted downwards from -2: upwards are those of the scanner."""
+def read_lines(stream: BinaryIO) -> Lines:
+    """The lines of a stream of unpacked bytes. Raises what reading the stream does, nothing for what is in it."""
+    words = table(TEXTS, TEXT_BYTES)
+    rows = np.empty((len(COLUMNS), ROWS), np.int64)
+    columns = {name: Growing(kind) for name, kind in COLUMNS.items()}
+    edges: dict[str, int] = {}
+    lost: dict[str, tuple[int, str]] = {}
+    at = np.zeros(5, np.int64)
+
+    def flush() -> None:
+        for column, values in zip(columns.values(), rows, strict=True):
+            column.add(values[: at[0]])
+        at[0] = 0
+
+    for first, piece in numbered_pieces(stream):
+        text = (piece.removeprefix(MARK) if first == 1 else piece) + b"\n"
+        data = np.frombuffer(text + bytes(PAD), np.uint8)
+        at[1], at[4] = 0, first - 1
+        while (why := scan(data, len(text), rows, words, at)) != STOP:
+            if why != FULL:
+                end = text.index(b"\n", at[1])
+                line = text[at[1] : end]
+                at[1], at[4] = end + 1, at[4] + 1
+                if edge := _EDGE.fullmatch(line):
+                    edges.setdefault(edge[1].decode(), int(edge[2]) if len(edge[2]) <= MOST_DIGITS else 0)
+                    continue
+                reason = NO_TIME if why == LATE else NO_LINE
+                count, example = lost.get(reason, (0, f"line {at[4]}: {line[:SHOWN].decode('utf-8', 'replace')}"))
+                lost[reason] = count + 1, example
+            elif at[0] == ROWS:
+                flush()
+            else:
+                words = grown(words, int(at[2]), int(at[3]), 2 * len(words.start), 2 * len(words.text))
+    flush()
+    # Different bytes may be the same text, where they are damaged.
+    texts: dict[str, int] = {}
+    content, found = words.text.tobytes(), (words.start[: at[2]].tolist(), words.length[: at[2]].tolist())
+    decoded = (content[start : start + length].decode("utf-8", "replace") for start, length in zip(*found, strict=True))
+    places = np.array([texts.setdefault(one, len(texts)) for one in decoded], np.int32)
+    result = {name: column.finished() for name, column in columns.items()}
+    for name in ("thread", "name"):
+        result[name] = places[result[name]]
+    counters = result["kind"] == COUNTER
+    result["number"][counters] = places[result["number"][counters]]
+    return Lines(list(texts), **result, edges=edges, lost=lost)
 
 
-class ByHand:
-    """Takes in line by line."""
-
-    def __init__(self) -> None:
-        self.texts: dict[bytes, int] = {}
-        self.edges: dict[str, int] = {}
-        self.lost: dict[str, tuple[int, str]] = {}
-        self._digits: dict[bytes, int] = {}
-
-    def row(self, line: bytes, number: int) -> Row | None:
-        """What a line says; None where it is none of a thread's."""
-        if edge := _EDGE.fullmatch(line):
-            self.edges.setdefault(edge[1].decode(), _ns(edge[2], edge[3]) or 0)
-        elif line.strip():
-            found = self._of_thread(line, number)
-            if isinstance(found, tuple):
-                return found
-            self.leave_out(found, line, number)
-        return None
-
-    def _of_thread(self, line: bytes, number: int) -> Row | str:
-        """What a line says; why it is left out. Nothing is looked for more than once: lines may be long."""
-        at = line.rfind(TIME)
-        time = _TIME.fullmatch(line, at) if at >= 0 else None
-        if time is None or not line.startswith(THREAD):
-            return NO_LINE
-        rest = line[len(THREAD) : at].lstrip(b" ")
-        of_name, of_counter = rest.find(NAME), rest.find(COUNTED)
-        if of_name < 0 and of_counter < 0:
-            return NO_LINE
-        time_ns = _ns(time[1], time[2])
-        if of_name < 0 or 0 <= of_counter < of_name:
-            counter, between, value = rest[of_counter + len(COUNTED) :].rpartition(VALUE)
-            if not between or not _VALUE.fullmatch(value):
-                return NO_LINE
-            if time_ns is None:
-                return NO_TIME
-            return COUNTER, self._text(rest[:of_counter]), self._text(counter), self._text(value), time_ns, number
-        if time_ns is None:
-            return NO_TIME
-        name = _NAME.fullmatch(rest, of_name + len(NAME))
-        assert name is not None
-        thread, kind = self._text(rest[:of_name]), BEGIN if name["end"] is None else END
-        if name["bare"] is None:
-            return kind, thread, self._text(name["whole"]), NONE, time_ns, number
-        return kind, thread, self._text(name["bare"]), self._number(name["number"]), time_ns, number
-
-    def leave_out(self, reason: str, line: bytes, number: int) -> None:
-        """Note what could not be read."""
-        count, first = self.lost.get(reason, (0, f"line {number}: {line[:SHOWN].decode('utf-8', 'replace')}"))
-        self.lost[reason] = count + 1, first
-
-    def _text(self, text: bytes) -> int:
-        return -2 - self.texts.setdefault(text, len(self.texts))
-
-    def _number(self, digits: bytes) -> int:
-        """The number; below NONE where it is too long, or begins with a 0: it is the same only where its text is."""
-        if len(digits) > 18 or (len(digits) > 1 and digits.startswith(b"0")):
-            return -2 - self._digits.setdefault(digits, len(self._digits))
-        return int(digits)
+@inlined
+def _is(data: Array, p: int, end: int, word: Array) -> bool:
+    """Whether data[p:end] begins with a word."""
+    if end - p < len(word):
+        return False
+    for i in range(len(word)):  # noqa: SIM110
+        if data[p + i] != word[i]:
+            return False
+    return True
 
 
-def _ns(us: bytes, part: bytes | None) -> int | None:
-    """Nanoseconds, exactly; None where no clock tells such a time."""
-    if len(us) > 18:
-        return None
-    found = int(us) * 1000 + int((part or b"").ljust(3, b"0")[:3])
-    return found if found < MOST_NS else None
+@inlined
+def _blank(byte: Any) -> bool:
+    return bool(byte == _SPACE or 9 <= byte <= 13)
+
+
+@inlined
+def _digits_begin(data: Array, p: int, end: int) -> int:
+    """Where the digits begin that end at `end`."""
+    while end > p and _ZERO <= data[end - 1] <= _NINE:
+        end -= 1
+    return end
+
+
+@inlined
+def _whole(data: Array, p: int, end: int) -> int:
+    """The number that data[p:end] is, all digits."""
+    number = 0
+    for i in range(p, end):
+        number = number * 10 + (data[i] - _ZERO)
+    return number
+
+
+@lean
+def scan(data: Array, stop: int, rows: Array, words: Table, at: Array) -> int:
+    """Fill `rows` and `words` with the lines in data[at[1]:stop], the last of which ends with a newline; why it ended.
+
+    rows: by column, as in COLUMNS; texts are places in `words`. at: how many rows there are; where in `data` the next
+    line begins; texts and their bytes, as in Table; how many lines are done.
+    """
+    while at[1] < stop:
+        p = at[1]
+        newline = p
+        while data[newline] != _NEWLINE:
+            newline += 1
+        if at[0] == rows.shape[1] or at[2] + 4 > len(words.start) or at[3] + newline - p + 256 > len(words.text):
+            return FULL
+        end = newline
+        while end > p and _blank(data[end - 1]):
+            end -= 1
+        if end > p:
+            # From the back: the time.
+            part, whole = end, end
+            us = _digits_begin(data, p, end)
+            if us > p and data[us - 1] == _DOT:
+                part, whole = us, us - 1
+                us = _digits_begin(data, p, whole)
+            back = us
+            while back > p and data[back - 1] == _SPACE:
+                back -= 1
+            back -= len(_OF_TIME)
+            if us == whole or back <= p or not _is(data, back, end, _OF_TIME):
+                return ODD
+            # From the front: the thread.
+            if not _is(data, p, back, _OF_THREAD):
+                return ODD
+            thread = p + len(_OF_THREAD)
+            while thread < back and data[thread] == _SPACE:
+                thread += 1
+            q, kind = thread, -1
+            while q < back:
+                if data[q] == _COMMA:
+                    if _is(data, q, back, _OF_NAME):
+                        kind = BEGIN
+                        break
+                    if _is(data, q, back, _OF_COUNTER):
+                        kind = COUNTER
+                        break
+                q += 1
+            if kind < 0:
+                return ODD
+            name = q + (len(_OF_NAME) if kind == BEGIN else len(_OF_COUNTER))
+            last = value = own = back
+            if kind == COUNTER:
+                while value > name and not _blank(data[value - 1]):
+                    value -= 1
+                last = value - len(_OF_VALUE)
+                if value == back or last < name or not _is(data, last, back, _OF_VALUE):
+                    return ODD
+            else:
+                if _is(data, name, last, _OF_END):
+                    kind = END
+                    name += len(_OF_END)
+                own = _digits_begin(data, name, last)
+                if own < last and own - 1 > name and data[own - 1] == _UNDERSCORE:
+                    last = own - 1
+                else:
+                    own = back
+            time_us = _whole(data, us, whole) if whole - us <= MOST_DIGITS else MOST_US
+            if time_us >= MOST_US:
+                return LATE
+            time_ns = time_us
+            for i in range(3):
+                time_ns = time_ns * 10 + (data[part + i] - _ZERO if part + i < end else 0)
+            if kind == COUNTER:
+                number = interned(data, value, back - value, 0, words, at)
+            elif own == back:
+                number = NONE
+            elif back - own > MOST_DIGITS or (data[own] == _ZERO and back - own > 1):
+                # The same number only where its text is the same.
+                number = NONE - 1 - interned(data, own, back - own, 0, words, at)
+            else:
+                number = _whole(data, own, back)
+            row = at[0]
+            rows[KIND, row] = kind
+            rows[THREAD, row] = interned(data, thread, q - thread, 0, words, at)
+            rows[NAME, row] = interned(data, name, last - name, 0, words, at)
+            rows[NUMBER, row] = number
+            rows[TIME_NS, row] = time_ns
+            rows[LINE, row] = at[4] + 1
+            at[0] = row + 1
+        at[4] += 1
+        at[1] = newline + 1
+    return STOP
