@@ -1,13 +1,9 @@
 """Bars of an event: how much each process or thread took of it, and which functions took that.
 
-pygal lays the bars out; of its drawing only shapes and places are taken over, into an SVG of our own without script,
-style or inline style, so that it may stand in a page under the strictest policy. Colors and sizes of text come from
-static/css/bars.css by class. No name from a recording goes through pygal.
+SVG without script, style or inline style. Colors and sizes of text come from static/css/bars.css by class.
 """
 
 import math
-import sys
-import unicodedata
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
@@ -29,6 +25,8 @@ from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, ROOT, texts
 from ..domain.units import axis_texts, percent, quantity
+from .layout import Area, Rectangle, bar_layout
+from .svg import clean, element, fitting, shortened, width_em
 
 Array = np.ndarray[Any, Any]
 BY = ("process", "thread", "rank", "host")
@@ -36,11 +34,12 @@ TOP = 8
 BARS = 24
 OF_SAMPLES = ("process", "thread")
 """What samples tell apart where an event was counted too; counts are of all processes and threads together."""
-ROW, LEGEND_ROW, AXIS = 30, 20, 34
-SCALE_PX = 11
-"""The size of the marks' text, in static/css/bars.css."""
-CHARACTER_EM = 0.6
-"""What pygal takes a character of a label to be wide."""
+ROW, LEGEND_ROW, AXIS, MARGIN = 30, 20, 26, 4
+LABEL_PX, SCALE_PX = 12, 11
+"""The sizes of the text of labels and of the scale, in static/css/bars.css."""
+LABEL_GAP = 8
+GAP = 0.22
+"""The part of a row that its bar leaves free."""
 
 
 @dataclass(frozen=True)
@@ -198,8 +197,10 @@ def draw(data: BarData, room: Room = WIDE) -> str:
         if data.note:
             message = f"{data.event}: {data.note}."
         return _text_only(message, room)
-    height = AXIS + ROW * bars
-    drawn = _layout(data, height, room)
+    labels = [fitting(label, room.label_em) for label in data.labels]
+    left = math.ceil(MARGIN + LABEL_GAP + LABEL_PX * max(map(width_em, labels)))
+    area = Area(left, MARGIN, room.width - MARGIN - left, ROW * bars)
+    height = ROW * bars + AXIS + MARGIN
     svg = element(
         None,
         "svg",
@@ -212,16 +213,17 @@ def draw(data: BarData, room: Room = WIDE) -> str:
     )
     title = element(svg, "title", {})
     title.text = clean(f"{data.event} by {data.by}: {quantity(data.total, data.unit).text} in all")
-    plot = element(svg, "g", {"transform": drawn.get("transform", "")})
-    for axis in drawn.iterfind("g"):
-        words = set(axis.get("class", "").split())
-        if "axis" in words and "x" in words:
-            _guides(plot, axis, data, room)
-    for axis in drawn.iterfind("g"):
-        if {"axis", "y"} <= set(axis.get("class", "").split()):
-            _bar_labels(plot, axis, data, room)
-    for number, part in enumerate(g for g in drawn.iterfind("g") if "series" in g.get("class", "").split()):
-        _bars(plot, part, data, number)
+    longest = max(_sums(data))
+    _guides(svg, data, area, room, longest)
+    for number, label in enumerate(labels):
+        y = area.y + ROW * (number + 0.5) + 0.35 * LABEL_PX
+        place = {"x": f"{left - LABEL_GAP}", "y": f"{y:.2f}", "class": "bars-label", "text-anchor": "end"}
+        text = element(svg, "text", place)
+        text.text = label
+        element(text, "title", {}).text = clean(data.labels[number])
+    parts = bar_layout([series.values for series in data.series], area, longest, horizontal=True, gap=GAP)
+    for number, rectangles in enumerate(parts):
+        _bars(svg, data, number, rectangles)
     if data.by_function:
         _legend(svg, data, height + 16, room)
     return ElementTree.tostring(svg, encoding="unicode")
@@ -234,36 +236,13 @@ def colour_class(data: BarData, number: int) -> str:
     return "bars-other" if data.series[number].other else f"bars-{number % TOP + 1}"
 
 
-def _layout(data: BarData, height: int, room: Room) -> Any:
-    """The group of pygal's drawing that holds axes and bars."""
-    pygal = _pygal()
-    chart = pygal.HorizontalStackedBar(
-        js=[],
-        width=room.width,
-        height=height,
-        margin=4,
-        spacing=6,
-        show_legend=False,
-        print_values=False,
-        show_y_guides=False,
-        show_x_guides=True,
-        x_labels_major_count=6,
-        truncate_label=-1,
-        style=pygal.style.Style(label_font_size=12, major_label_font_size=12),
-    )
-    # Only the width of a label matters to the layout; pygal draws the last one on top.
-    widths = [width_em(fitting(label, room.label_em)) for label in reversed(data.labels)]
-    chart.x_labels = ["m" * math.ceil(width / CHARACTER_EM) for width in widths]
-    for series in data.series:
-        chart.add("", [float(value) for value in reversed(series.values)])
-    chart.y_labels = _marks(data, room)
-    root = chart.render_tree()
-    return next(g for g in root.iter("g") if g.get("class") == "plot")
+def _sums(data: BarData) -> list[int | float]:
+    """What each bar is in all."""
+    return [sum(values) for values in zip(*(series.values for series in data.series), strict=True)]
 
 
-def _marks(data: BarData, room: Room) -> list[float]:
+def _marks(data: BarData, room: Room, longest: float) -> list[float]:
     """Where the scale is marked: at multiples of 1, 2 or 5 times a power of ten, of bytes of a power of two."""
-    longest = max(map(sum, zip(*(series.values for series in data.series), strict=True)), default=0)
     least = longest / (room.marks - 1)
     if data.unit == "bytes":
         step = float(1 << max(0, math.ceil(least) - 1).bit_length())
@@ -273,50 +252,30 @@ def _marks(data: BarData, room: Room) -> list[float]:
     return [step * n for n in range(math.floor(longest / step) + 1)]
 
 
-def _pygal() -> Any:
-    """pygal, which takes its time to import and which few pages need."""
-    import pygal
-
-    # It leaves an import hook behind, for plugins, by a protocol that Python has given up and warns of at every import.
-    sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__module__ != pygal.__name__]
-    return pygal
-
-
-def _guides(plot: Any, axis: Any, data: BarData, room: Room) -> None:
-    left = float(plot.get("transform", "").removeprefix("translate(").partition(",")[0] or 0)
-    written = axis_texts(_marks(data, room), data.unit)
-    for guide, words in zip(axis.iterfind("g"), written, strict=True):
-        for path in guide.iterfind("path"):
-            element(plot, "path", {"d": path.get("d", ""), "class": "bars-guide"})
-        for text in guide.iterfind("text"):
-            place = _at(text) | {"class": "bars-scale", "text-anchor": "middle"}
-            # In the middle below its line, but not over the edge of the drawing.
-            if float(place["x"]) + left + width_em(words) * SCALE_PX / 2 > room.width:
-                place |= {"x": str(room.width - left), "text-anchor": "end"}
-            element(plot, "text", place).text = words
+def _guides(svg: Any, data: BarData, area: Area, room: Room, longest: float) -> None:
+    """The scale: lines, and their values below."""
+    marks = _marks(data, room, longest)
+    for mark, words in zip(marks, axis_texts(marks, data.unit), strict=True):
+        x = area.x + (area.width * mark / longest if longest > 0 else 0.0)
+        element(svg, "path", {"d": f"M{x:.2f} {area.y}V{area.y + area.height}", "class": "bars-guide"})
+        place = {"x": f"{x:.2f}", "y": str(area.y + area.height + 16), "class": "bars-scale", "text-anchor": "middle"}
+        # In the middle below its line, but not over the edge of the drawing.
+        if x + width_em(words) * SCALE_PX / 2 > room.width:
+            place |= {"x": str(room.width), "text-anchor": "end"}
+        element(svg, "text", place).text = words
 
 
-def _bar_labels(plot: Any, axis: Any, data: BarData, room: Room) -> None:
-    for text, label in zip(axis.iterfind("g/text"), reversed(data.labels), strict=True):
-        shown = element(plot, "text", _at(text) | {"class": "bars-label", "text-anchor": "end"})
-        shown.text = fitting(label, room.label_em)
-        element(shown, "title", {}).text = clean(label)
-
-
-def _bars(plot: Any, part: Any, data: BarData, number: int) -> None:
+def _bars(svg: Any, data: BarData, number: int, rectangles: list[Rectangle]) -> None:
     series = data.series[number]
-    sums = [sum(s.values[n] for s in data.series) for n in range(len(data.labels))]
-    places = range(len(data.labels) - 1, -1, -1)
-    for rect, bar in zip((rect for rect in part.iter("rect")), places, strict=True):
-        value = series.values[bar]
+    name = f"{series.name} ({series.module})" if series.module else series.name
+    for bar, (value, whole, rectangle) in enumerate(zip(series.values, _sums(data), rectangles, strict=True)):
         if not value:
             continue
-        shape = {name: rect.get(name, "0") for name in ("x", "y", "width", "height")}
-        drawn = element(plot, "rect", shape | {"class": f"bars-part {colour_class(data, number)}"})
-        name = f"{series.name} ({series.module})" if series.module else series.name
-        share = percent(100 * value / sums[bar]) if sums[bar] else ""
-        shown = quantity(value, data.unit).text
-        said = f"{name}\n{shown}, {share} of the bar" if data.by_function else shown
+        css = f"bars-part {colour_class(data, number)}"
+        drawn = element(svg, "rect", rectangle.attributes | {"class": css})
+        share = percent(100 * value / whole) if whole else ""
+        text = quantity(value, data.unit).text
+        said = f"{name}\n{text}, {share} of the bar" if data.by_function else text
         element(drawn, "title", {}).text = clean(f"{data.labels[bar]}\n{said}")
 
 
@@ -345,56 +304,3 @@ def _text_only(message: str, room: Room) -> str:
     svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg"} | place)
     element(svg, "text", {"x": "4", "y": "24", "class": "bars-legend"}).text = clean(message)
     return ElementTree.tostring(svg, encoding="unicode")
-
-
-def element(parent: Any, tag: str, attributes: dict[str, str]) -> Any:
-    """A new element, in another one or (None) the outermost."""
-    if parent is None:
-        return ElementTree.Element(tag, attributes)
-    return ElementTree.SubElement(parent, tag, attributes)
-
-
-def _at(text: Any) -> dict[str, str]:
-    return {"x": text.get("x", "0"), "y": text.get("y", "0")}
-
-
-def clean(text: str) -> str:
-    """`text` with what XML cannot hold (control characters, half surrogates) replaced by U+FFFD."""
-    return "".join(
-        c if c in "\t\n\r" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff" else "\ufffd"
-        for c in text
-    )
-
-
-def width_em(text: str) -> float:
-    """What a line of `text` may take in the fonts of a page, in its size: as much as in the wider ones of them."""
-    return sum(_em(character) for character in text)
-
-
-def _em(character: str) -> float:
-    if unicodedata.combining(character):
-        return 0.0
-    if not character.isascii():
-        return 1.4 if unicodedata.east_asian_width(character) in "WF" else 1.0
-    if character in "ijltfrIJ.,:;'|!()[] /-\\`\"":
-        return 0.46
-    if character in "mwMW@%":
-        return 1.0
-    return 0.85 if character.isupper() or character in "#&+<=>~^" else 0.64
-
-
-def fitting(text: str, em: float) -> str:
-    """`text`, cleaned and its middle left out where it may be wider than that."""
-    text = clean(text)
-    longest = min(len(text), int(em / 0.4))
-    while longest > 1 and width_em(shortened(text, longest)) > em:
-        longest -= 1
-    return shortened(text, longest)
-
-
-def shortened(text: str, longest: int) -> str:
-    """`text`, its middle left out where it is longer than that."""
-    if len(text) <= longest:
-        return text
-    head = longest // 2
-    return f"{text[:head]}…{text[len(text) - (longest - head - 1) :]}"

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ..analysis.memory.curves import Curve, at, stepped
-from .bars import clean, element
+from .svg import clean, element
 
 Array = np.ndarray[Any, Any]
 WIDTH, HEIGHT = 1000, 100

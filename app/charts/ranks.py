@@ -4,11 +4,12 @@ An SVG without script or inline style, as small for a hundred thousand ranks as 
 static/css/bars.css by class.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from xml.etree import ElementTree
 
 from ..domain.units import quantity
-from .bars import clean, element
+from .layout import Area, bar_layout
+from .svg import clean, element
 
 WIDTH, HEIGHT, ROOM = 960, 96, 14
 MOST_COLUMNS = 256
@@ -60,22 +61,25 @@ def draw(event: str, unit: str, values: list[RankValue], told: Balance) -> str:
     columns = [values[start : start + size] for start in range(0, len(values), size)]
     top = max(float(told.most.value or 0), 0.0)
     step = WIDTH / len(columns)
-    wide = step - min(2.0, step / 5)
     svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "ranks", "role": "img"})
     svg.set("viewBox", f"0 0 {WIDTH} {HEIGHT + ROOM}")
     element(svg, "title", {}).text = clean(f"{event} by rank: {quantity(told.mean, unit).text} on average")
-    for number, column in enumerate(columns):
-        known = [float(one.value) for one in column if one.value is not None]
-        drawn = element(svg, "g", {"class": "ranks-column"})
-        element(drawn, "title", {}).text = clean(_words(column, unit, told))
-        x = f"{number * step:.2f}"
-        high, low = (HEIGHT * max(0.0, pick(known, default=0.0)) / top if top else 0.0 for pick in (max, min))
-        if high > low:
-            element(drawn, "rect", _box(x, HEIGHT - high, wide, high) | {"class": "ranks-most"})
-        if known:
-            element(drawn, "rect", _box(x, HEIGHT - low, wide, low) | {"class": "ranks-least"})
-        if len(known) < len(column):
-            element(drawn, "rect", _box(x, HEIGHT - 4, wide, 4) | {"class": "ranks-missing"})
+    known = [[float(one.value) for one in column if one.value is not None] for column in columns]
+    least, more = zip(
+        *((min(some, default=0.0), max(some, default=0.0) - min(some, default=0.0)) for some in known), strict=True
+    )
+    drawn = bar_layout([least, more], Area(0, 0, WIDTH, HEIGHT), top, gap=min(0.2, 2.0 / step))
+    for column, some, below, above in zip(columns, known, *drawn, strict=True):
+        group = element(svg, "g", {"class": "ranks-column"})
+        element(group, "title", {}).text = clean(_words(column, unit, told))
+        if above.height:
+            whole = replace(above, height=above.height + below.height)
+            element(group, "rect", whole.attributes | {"class": "ranks-most"})
+        if some:
+            element(group, "rect", below.attributes | {"class": "ranks-least"})
+        if len(some) < len(column):
+            missing = replace(below, y=HEIGHT - 4, height=4)
+            element(group, "rect", missing.attributes | {"class": "ranks-missing"})
     if top and told.mean >= 0:
         level = f"{HEIGHT - HEIGHT * told.mean / top:.2f}"
         element(svg, "path", {"d": f"M0 {level}H{WIDTH}", "class": "ranks-mean"})
@@ -98,7 +102,3 @@ def _words(column: list[RankValue], unit: str, told: Balance) -> str:
     words = f"{quantity(min(known), unit).text} to {quantity(max(known), unit).text}" if known else ""
     words += (", " if known and missing else "") + (f"nothing is known of {missing}" if missing else "")
     return f"ranks {first.rank} to {last.rank}: {words}"
-
-
-def _box(x: str, y: float, width: float, height: float) -> dict[str, str]:
-    return {"x": x, "y": f"{y:.2f}", "width": f"{width:.2f}", "height": f"{height:.2f}"}

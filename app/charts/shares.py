@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from ..domain.units import percent, quantity
-from .bars import clean, element
+from .layout import Area, bar_layout
+from .svg import clean, element
 
 MOST_COLUMNS = 160
 """More columns than that are put together with their neighbours."""
@@ -53,24 +54,23 @@ def row(parts: Sequence[Part], made: Made, unit: str, whole: float) -> str:
 def columns(title: str, parts: Sequence[Part], every: Sequence[Made], unit: str) -> str:
     """Upright columns in the order given, the highest as high as the drawing; the first part lies below."""
     shown = _neighbours(every)
-    top = max((sum(one.values) for one in shown), default=0.0)
+    top = max((sum(max(0.0, value) for value in one.values) for one in shown), default=0.0)
     svg = _svg(WIDTH, HEIGHT, "shares-columns")
     element(svg, "title", {}).text = clean(title)
-    step = WIDTH / max(1, len(shown))
-    wide = step * (1 - GAP)
-    for number, one in enumerate(shown):
+    groups = []
+    for one in shown:
         # Not one stop more for each on the way of the Tab key: the table beside has the same links.
         linked = {"href": one.url, "aria-label": clean(one.label), "tabindex": "-1"}
-        group = element(svg, "a", linked) if one.url else element(svg, "g", {})
-        y = float(HEIGHT)
-        for part, value in zip(parts, one.values, strict=True):
-            high = HEIGHT * max(0.0, value) / top if top > 0 else 0.0
-            if high <= 0:
+        groups.append(element(svg, "a", linked) if one.url else element(svg, "g", {}))
+    used = [number for number in range(len(parts)) if any(one.values[number] > 0 for one in shown)]
+    series = [[one.values[number] for one in shown] for number in used]
+    for number, drawn in zip(used, bar_layout(series, Area(0, 0, WIDTH, HEIGHT), top, gap=GAP), strict=True):
+        for one, group, rectangle in zip(shown, groups, drawn, strict=True):
+            if rectangle.height <= 0:
                 continue
-            y -= high
-            box = {"x": f"{number * step + (step - wide) / 2:.2f}", "y": f"{y:.3f}", "width": f"{wide:.2f}"}
-            drawn = element(group, "rect", box | {"height": f"{high:.3f}", "class": f"shares-{part.key}"})
-            element(drawn, "title", {}).text = clean(_words(one, part, value, unit))
+            css = {"class": f"shares-{parts[number].key}"}
+            shape = element(group, "rect", rectangle.attributes | css)
+            element(shape, "title", {}).text = clean(_words(one, parts[number], one.values[number], unit))
     return ElementTree.tostring(svg, encoding="unicode")
 
 

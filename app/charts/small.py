@@ -5,17 +5,18 @@ SVG without script or inline style; colors come from static/css/bars.css by clas
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 
 from ..domain.units import axis_texts, count, percent, quantity
-from .bars import clean, element, fitting
+from .layout import Area, bar_layout
+from .svg import clean, element, fitting
 
 Array = np.ndarray[Any, Any]
-ROW = 22
+ROW, GAP = 22, 6
 COLUMNS, HEIGHT, ROOM = 40, 110, 18
 WIDE = 30.0
 """From so many times the smallest value on, the classes of a distribution are as wide as they are large."""
@@ -67,26 +68,25 @@ def _top_bars(title: str, unit: str, bars: Sequence[Bar], most: float | None, si
     svg = _svg(size, height, f"{title}: the first {len(bars)}")
     limited, most = most is not None, max((bar.value for bar in bars), default=0.0) if most is None else most
     room = size.width - size.label - size.values
-    for number, bar in enumerate(bars):
-        y = ROW * number + 4
+    area = Area(size.label, 4 - GAP / 2, room, ROW * len(bars))
+    values = [[min(bar.value, most) for bar in bars]]
+    (drawn,) = bar_layout(values, area, most, horizontal=True, gap=GAP / ROW)
+    for bar, rectangle in zip(bars, drawn, strict=True):
+        y = rectangle.y
         group = element(svg, "g", {"class": "bars-row"})
         share = "" if bar.share is None else percent(bar.share)
         shown = quantity(bar.value, unit).text
         element(group, "title", {}).text = clean(f"{bar.name}\n{shown}" + (f", {share}" if share else ""))
         label = element(
-            group, "text", {"x": str(size.label - 8), "y": str(y + 13), "class": "bars-label", "text-anchor": "end"}
+            group, "text", {"x": str(size.label - 8), "y": f"{y + 13:.2f}", "class": "bars-label", "text-anchor": "end"}
         )
         label.text = fitting(bar.label, size.label_em)
-        length = room * min(1.0, max(0.0, bar.value) / most) if most else 0.0
-        box = {"x": str(size.label), "y": str(y), "width": f"{length:.2f}", "height": str(ROW - 6)}
+        box = rectangle.attributes
         if limited:
             element(group, "rect", box | {"width": str(room), "class": "bars-track"})
         element(group, "rect", box | {"class": "bars-part bars-plain"})
-        text = element(
-            group,
-            "text",
-            {"x": f"{size.label + (room if limited else length) + 6:.2f}", "y": str(y + 13), "class": "bars-scale"},
-        )
+        x = size.label + (room if limited else rectangle.width) + 6
+        text = element(group, "text", {"x": f"{x:.2f}", "y": f"{y + 13:.2f}", "class": "bars-scale"})
         text.text = f"{shown}  {share}".rstrip()
     return ElementTree.tostring(svg, encoding="unicode")
 
@@ -121,7 +121,8 @@ def _distribution(title: str, unit: str, histogram: Histogram, noun: str, size: 
     svg = _svg(size, HEIGHT + ROOM + 12, f"{title}, {count(sum(histogram.counts))} {noun}s")
     most = max(histogram.counts)
     step = size.width / len(histogram.counts)
-    for number, times in enumerate(histogram.counts):
+    (drawn,) = bar_layout([histogram.counts], Area(0, 12, size.width, HEIGHT), most, gap=min(0.5, 1.5 / step))
+    for number, (times, rectangle) in enumerate(zip(histogram.counts, drawn, strict=True)):
         low, high = histogram.edges[number], histogram.edges[number + 1]
         group = element(svg, "g", {"class": "bars-row"})
         words = f"{quantity(low, unit).text} – {quantity(high, unit).text}: {times:,} {noun}{'' if times == 1 else 's'}"
@@ -129,13 +130,9 @@ def _distribution(title: str, unit: str, histogram: Histogram, noun: str, size: 
         # All of the height is there to point at.
         clear = {"x": f"{number * step:.2f}", "y": "12", "width": f"{step:.2f}", "height": str(HEIGHT)}
         element(group, "rect", clear | {"class": "bars-clear"})
-        high_px = max(1.5, HEIGHT * times / most) if times else 0.0
-        box = {
-            "x": f"{number * step + 0.75:.2f}",
-            "y": f"{12 + HEIGHT - high_px:.2f}",
-            "width": f"{max(1.0, step - 1.5):.2f}",
-            "height": f"{high_px:.2f}",
-        }
+        # However rare, what is there is visible.
+        height = max(1.5, rectangle.height) if times else 0.0
+        box = replace(rectangle, y=12 + HEIGHT - height, height=height).attributes
         element(group, "rect", box | {"class": "bars-part bars-plain"})
     element(svg, "path", {"d": f"M0 {12 + HEIGHT}H{size.width}", "class": "bars-guide"})
     middle = len(histogram.counts) // 2

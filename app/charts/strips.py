@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
-from .bars import clean, element
+from .svg import clean, element
 
 WIDTH, HEIGHT = 1000, 100
 WEAKEST = 0.08

@@ -1,0 +1,111 @@
+"""The adapter to pygal, the only module that imports it: where the bars of a chart lie.
+
+Only rectangles come back. pygal's text, script, style, links and tooltips are never taken over, so that a chart may
+stand in a page under the strictest policy, and no name from a recording goes through pygal: charts draw shapes, text
+and tooltips themselves, with colors by class.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Area:
+    """Where the bars of a drawing may lie: its upper left corner and its size, in the units of the drawing."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Rectangle:
+    """Of a bar or of a part of one."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """As attributes of an SVG element."""
+        return {name: f"{value:.2f}" for name, value in vars(self).items()}
+
+
+def bar_layout(
+    series: Sequence[Sequence[float]],
+    area: Area,
+    most: float,
+    *,
+    horizontal: bool = False,
+    gap: float = 0.12,
+) -> list[list[Rectangle]]:
+    """The rectangles of stacked bars by series, then by bar.
+
+    series: values (none negative counts) by bar, all of one length; the first series begins at the axis. most: the
+    value of a bar as long as the area. horizontal: bars go from left to right, the first on top; else from below
+    upwards, the first on the left. gap: the part of a bar's room that stays free, in all of both sides.
+    """
+    bars = len(series[0]) if series else 0
+    if not bars or most <= 0:
+        return [[_nothing(number, bars, area, horizontal) for number in range(bars)] for _ in series]
+    # The first horizontal bar of pygal is the lowest.
+    step = -1 if horizontal else 1
+    chart = _chart_class(horizontal)(
+        js=[],
+        css=[],
+        width=area.width,
+        height=area.height,
+        margin=0,
+        range=(0.0, float(most)),
+        show_legend=False,
+        show_x_labels=False,
+        show_y_labels=False,
+        print_values=False,
+        no_prefix=True,
+    )
+    chart._series_margin = gap / 2
+    for values in series:
+        chart.add("", [max(0.0, float(value)) for value in values[::step]])
+    plot = next(group for group in chart.render_tree().iter("g") if group.get("class") == "plot")
+    parts = [group for group in plot.iterfind("g") if "series" in group.get("class", "").split()]
+    return [[_rectangle(drawn, area) for drawn in part.iter("rect")][::step] for part in parts]
+
+
+def _nothing(number: int, bars: int, area: Area, horizontal: bool) -> Rectangle:
+    """Bar `number` of bars that have no length."""
+    if horizontal:
+        return Rectangle(area.x, area.y + area.height * number / bars, 0.0, area.height / bars)
+    return Rectangle(area.x + area.width * number / bars, area.y + area.height, area.width / bars, 0.0)
+
+
+def _rectangle(drawn: Any, area: Area) -> Rectangle:
+    x, y, width, height = (float(drawn.get(name, 0)) for name in ("x", "y", "width", "height"))
+    # A bar drawn backwards has its corner at its end.
+    return Rectangle(area.x + min(x, x + width), area.y + min(y, y + height), abs(width), abs(height))
+
+
+@cache
+def _chart_class(horizontal: bool) -> Any:
+    """A class of stacked bars without pygal's own tooltips and margins."""
+    # It takes its time to import, and few pages need it.
+    import pygal
+
+    # It leaves an import hook behind, for plugins, by a protocol that Python has given up and warns of at every import.
+    sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__module__ != pygal.__name__]
+
+    def nothing(*_: Any, **__: Any) -> None:
+        """Draws no tooltip, value or confidence interval."""
+
+    def set_view(self: Any) -> None:
+        self._box.margin = 0
+        base._set_view(self)
+
+    base = pygal.HorizontalStackedBar if horizontal else pygal.StackedBar
+    replaced = {"_set_view": set_view, "_tooltip_data": nothing, "_static_value": nothing}
+    return type("BarLayout", (base,), replaced | {"_confidence_interval": nothing})

@@ -1,0 +1,64 @@
+"""SVG elements of charts, and how wide text in them is.
+
+No browser is at hand where a chart is drawn. So text is measured by a small table of glyph widths, which are those of
+the wider fonts in static/css/tokens.css: a label may end up narrower than its room, not wider.
+"""
+
+import unicodedata
+from typing import Any
+from xml.etree import ElementTree
+
+NARROW_EM, DIGIT_EM, UPPER_EM, WIDE_EM = 0.46, 0.64, 0.85, 1.0
+NARROW_GLYPHS = frozenset("ijltfrIJ.,:;'|!()[] /-\\`\"")
+WIDE_GLYPHS = frozenset("mwMW@%")
+UPPER_GLYPHS = frozenset("#&+<=>~^")
+EAST_ASIAN_EM, OTHER_EM = 1.4, 1.0
+
+
+def element(parent: Any, tag: str, attributes: dict[str, str]) -> Any:
+    """A new element, in another one or (None) the outermost."""
+    if parent is None:
+        return ElementTree.Element(tag, attributes)
+    return ElementTree.SubElement(parent, tag, attributes)
+
+
+def clean(text: str) -> str:
+    """`text` with what XML cannot hold (control characters, half surrogates) replaced by U+FFFD."""
+    return "".join(
+        c if c in "\t\n\r" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff" else "\ufffd"
+        for c in text
+    )
+
+
+def width_em(text: str) -> float:
+    """An upper bound of the width of a line of `text` in the fonts of a page, in its font size."""
+    return sum(_glyph_em(character) for character in text)
+
+
+def _glyph_em(character: str) -> float:
+    if unicodedata.combining(character):
+        return 0.0
+    if not character.isascii():
+        return EAST_ASIAN_EM if unicodedata.east_asian_width(character) in "WF" else OTHER_EM
+    if character in NARROW_GLYPHS:
+        return NARROW_EM
+    if character in WIDE_GLYPHS:
+        return WIDE_EM
+    return UPPER_EM if character.isupper() or character in UPPER_GLYPHS else DIGIT_EM
+
+
+def fitting(text: str, em: float) -> str:
+    """`text`, cleaned and its middle left out where it may be wider than that."""
+    text = clean(text)
+    longest = min(len(text), int(em / 0.4))
+    while longest > 1 and width_em(shortened(text, longest)) > em:
+        longest -= 1
+    return shortened(text, longest)
+
+
+def shortened(text: str, longest: int) -> str:
+    """`text`, its middle left out where it is longer than that."""
+    if len(text) <= longest:
+        return text
+    head = longest // 2
+    return f"{text[:head]}…{text[len(text) - (longest - head - 1) :]}"
