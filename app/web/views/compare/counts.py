@@ -8,14 +8,14 @@ from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
 from ....analysis.compare.counts import COLUMNS, NOT_COMPARED, SAMPLED, count_differences, has_counts, only_counted
-from ....analysis.core.schema import records
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
-from ....domain.units import MISSING, Quantity, percent, quantity
+from ....domain.units import quantity
 from ....store import Result
 from ...rendering import Page, render
 from ...services import services
 from ..results.frame import Link, selected
+from ..results.sheets import Sheet, Shown, sheet
 from ..results.tables import FILE, asked_search, here, keep_matching, rows_asked, table_file
 from .functions import Bar, Side, sided, tabs
 from .tables import bar_of
@@ -23,22 +23,15 @@ from .tables import bar_of
 blueprint = Blueprint("compare_counts", __name__)
 
 
-@dataclass(frozen=True)
-class CountRow:
-    """An event of both. spread: of either value, "± 1.2 %", empty where it is not known. percent, ratio: in words.
-    more: 1 where it grew by more than its spread, -1 where it shrank, 0 else."""
-
-    event: str
-    status: str
-    base: Quantity
-    base_spread: str
-    other: Quantity
-    other_spread: str
-    change: Quantity
-    percent: str
-    ratio: str
-    more: int
-    note: str
+COLUMNS_SHOWN = (
+    Shown("event", "Event", "name"),
+    Shown("status", "What", "status", title=lambda row: row["note"] or ""),
+    Shown("base", "Base", "amount", caveat=lambda row: _spread(row["base_deviation_percent"])),
+    Shown("other", "Other", "amount", caveat=lambda row: _spread(row["other_deviation_percent"])),
+    Shown("delta", "Change", "amount", "Other less base", signed=True, tone=lambda row: _tone(row)),
+    Shown("delta_percent", "%", "percent", "Change as a share of the base", signed=True),
+    Shown("ratio", "Ratio", "ratio", "Other ÷ base"),
+)
 
 
 @dataclass(frozen=True)
@@ -52,9 +45,7 @@ class CompareCountsPage(Page):
     tabs: tuple[Link, ...]
     bar: Bar
     warning: str
-    search: str
-    hidden: tuple[tuple[str, str], ...]
-    rows: tuple[CountRow, ...]
+    sheet: Sheet
     csv: str
 
 
@@ -74,14 +65,19 @@ def show() -> Response:
         CompareCountsPage(
             base=sided("Base", "base", asked.base, quantity(asked.base.duration_ns, "ns")),
             other=sided("Other", "other", asked.other, quantity(asked.other.duration_ns, "ns")),
-            swap=here(("base", asked.other.id), ("other", asked.base.id)),
+            swap=here(("base", asked.other.id), ("other", asked.base.id), ("page", None)),
             tabs=tabs(asked.profiles, "counts"),
             bar=bar_of(selected(), asked.profiles[1]),
             warning=_warning(asked),
-            search=request.args.get("search", ""),
-            hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k != "search"),
-            rows=tuple(_row(row) for row in records(asked.rows)),
-            csv=here().replace("/compare/counts", "/compare/counts.csv", 1),
+            sheet=sheet(
+                "Differences of counts",
+                _shown(asked.rows),
+                COLUMNS_SHOWN,
+                None,
+                noun="event",
+                note=lambda row: f"{row['event']}: {row['note']}." if row["note"] else "",
+            ),
+            csv=here(("page", None)).replace("/compare/counts", "/compare/counts.csv", 1),
         )
     )
 
@@ -130,24 +126,17 @@ def _sampled(profile: Profile) -> bool:
     return bool(profile.samples.num_rows) and not only_counted(profile)
 
 
-def _row(row: dict[str, Any]) -> CountRow:
-    unit, delta, within = row["unit"] or "count", row["delta"], row["within_spread"]
-    change = quantity(delta, unit)
-    sign = "+" if delta is not None and delta > 0 else ""
-    share = row["delta_percent"]
-    return CountRow(
-        event=row["event"],
-        status="within the spread" if within and delta else row["status"],
-        base=quantity(row["base"], unit),
-        base_spread=_spread(row["base_deviation_percent"]),
-        other=quantity(row["other"], unit),
-        other_spread=_spread(row["other_deviation_percent"]),
-        change=Quantity(change.value, sign + change.text, sign + change.exact),
-        percent=MISSING if share is None else sign + percent(share),
-        ratio=MISSING if row["ratio"] is None else f"{row['ratio']:.4g}",
-        more=0 if within or not delta or row["status"] == NOT_COMPARED else 1 if delta > 0 else -1,
-        note=row["note"] or "",
-    )
+def _shown(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows; a change that its spread may explain has a status of its own."""
+    within = rows["within_spread"].fillna(False).astype(bool) & (rows["delta"].fillna(0) != 0)
+    return rows.assign(status=rows["status"].mask(within, "within the spread"))
+
+
+def _tone(row: dict[str, Any]) -> str:
+    """The CSS class of a change: none within its spread."""
+    if row["within_spread"] or not row["delta"] or row["status"] == NOT_COMPARED:
+        return ""
+    return "more" if row["delta"] > 0 else "less"
 
 
 def _spread(share: float | None) -> str:

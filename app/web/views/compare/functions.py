@@ -1,5 +1,6 @@
 """/compare: what grew, shrank, appeared and vanished between two results, as a table and as a differential graph."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,41 +14,26 @@ from ....analysis.compare.matching import main_pair, paired_events
 from ....analysis.compare.tables import COMPARED, has
 from ....analysis.core.functions import last_part
 from ....analysis.core.picking import event_names
-from ....analysis.core.schema import records
 from ....analysis.nsight.matching import sides_of
 from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
 from ....domain.selection import Selection, flag
 from ....domain.tables import texts
-from ....domain.units import UNIT_WORD, Quantity, Scale, percent, quantity, scale_for, utc_iso, utc_text
+from ....domain.units import UNIT_WORD, Quantity, percent, quantity, utc_iso, utc_text
 from ....store import Result
 from ...pages import Chip, Pairs, chips, result_url, with_query
 from ...rendering import Page, render
 from ...services import services
 from ..results.flame_words import PAGE_POLICY
 from ..results.frame import Link, measure, own_words, selected, time_units
-from ..results.tables import (
-    FILE,
-    PAGE_SIZE,
-    Heading,
-    Order,
-    Pager,
-    asked_order,
-    asked_page,
-    asked_search,
-    heading,
-    here,
-    keep_matching,
-    pager,
-    rows_asked,
-    table_file,
-)
+from ..results.sheets import Bar as RowBar
+from ..results.sheets import Sheet, Shown, sheet, words
+from ..results.tables import FILE, Order, asked_order, asked_search, here, keep_matching, rows_asked, table_file
 from .flamegraph import Difference, difference
 
 blueprint = Blueprint("compare", __name__)
 MEASURES = ("self", "total")
 SCALES = (("", "Normalized"), ("0", "Absolute"))
-SORTS = ("change", "name", "module", "status", "base", "other")
 STATUS_WORDS = {FEW_SAMPLES: "few samples"}
 PICK_LIMIT = 200
 FRAMES_OF_A_STACK = 8
@@ -110,25 +96,8 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Row:
-    """A function or stack. short: of a stack the innermost functions, the innermost first: by that stacks are told
-    apart, and a name too long for its column is cut at its end. base, other: in the unit of the heading. bar: of the
-    greatest change, -100 to 100."""
-
-    name: str
-    short: str
-    module: str
-    module_short: str
-    status: str
-    base: Quantity
-    other: Quantity
-    change: Quantity
-    bar: float
-
-
-@dataclass(frozen=True)
 class ComparePage(Page):
-    """`/compare?base=&other=`. hidden: the words that the search form carries."""
+    """`/compare?base=&other=`."""
 
     template: ClassVar[str] = "compare/compare.html"
     base: Side
@@ -144,11 +113,7 @@ class ComparePage(Page):
     measures: tuple[Link, ...]
     kinds: tuple[Link, ...]
     statuses: tuple[Link, ...]
-    search: str
-    hidden: Pairs
-    headings: dict[str, Heading]
-    rows: tuple[Row, ...]
-    pager: Pager
+    sheet: Sheet
     csv: str
 
 
@@ -190,12 +155,9 @@ def show() -> Response:
         return redirect(with_query("/compare/counts", words), 303)
     asked = _asked()
     everything = _rows(asked)
-    order, page = asked_order(SORTS, "-change"), asked_page()
+    order = _order(asked)
     rows = _sorted(asked, _narrowed(asked, everything), order)
     unit = texts(asked.other_profile.events, "unit")[asked.event] if asked.event >= 0 else "count"
-    scale = _scale(asked, rows, unit)
-    greatest = float(rows[asked.delta].abs().max()) if len(rows) else 0.0
-    window = rows.iloc[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
     totals = [
         _total(profile, result, event)
         for profile, result, event in (
@@ -220,11 +182,16 @@ def show() -> Response:
                 "by", (("", "By function"), ("stack", "By stack")), asked.by if asked.by != "function" else ""
             ),
             statuses=statuses(everything, asked.status),
-            search=request.args.get("search", ""),
-            hidden=[(k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")],
-            headings=_headings(asked, order, scale),
-            rows=tuple(_row(asked, row, scale, greatest) for row in records(window)),
-            pager=pager(page, len(rows), PAGE_SIZE, noun=asked.by),
+            sheet=sheet(
+                "Differences",
+                rows,
+                _columns(asked, unit),
+                order,
+                noun=asked.by,
+                bar=change_bar(rows, asked.delta),
+                bar_label="Of the greatest change",
+                wide=False,
+            ),
             csv=here(("page", None)).replace("/compare", "/compare.csv", 1),
         )
     )
@@ -237,7 +204,7 @@ def as_file(form: str) -> Response:
     """All rows that status and search leave, in the order of the page; columns as `perfloom diff` names them, the
     status that of the measure shown."""
     asked = _asked()
-    rows = _sorted(asked, _narrowed(asked, _rows(asked)), asked_order(SORTS, "-change"))
+    rows = _sorted(asked, _narrowed(asked, _rows(asked)), _order(asked))
     return table_file(f"{asked.base.name} to {asked.other.name}", form, rows, COLUMNS)
 
 
@@ -345,57 +312,76 @@ def _sorted(asked: _Asked, rows: pd.DataFrame, order: Order) -> pd.DataFrame:
     )
 
 
-def _scale(asked: _Asked, rows: pd.DataFrame, unit: str) -> Scale:
-    if asked.normalise:
-        return scale_for(100, "percent")
-    names = [f"{side}_{asked.measure}" for side in ("base", "other", "delta")]
-    return scale_for(float(rows[names].abs().to_numpy().max()) if len(rows) else 0, unit)
+def _order(asked: _Asked) -> Order:
+    return asked_order(words(_columns(asked, "")), "-change")
 
 
-def _row(asked: _Asked, row: dict[str, Any], scale: Scale, greatest: float) -> Row:
+def _columns(asked: _Asked, unit: str) -> tuple[Shown, ...]:
     suffix = f"{asked.measure}_percent" if asked.normalise else asked.measure
-
-    def shown(side: str) -> Quantity:
-        return scale.quantity(row[f"{side}_{suffix}"])
-
-    name = row["name"] or ""
-    frames = name.split(";")[::-1] if asked.by == "stack" else [name]
-    change = shown("delta")
-    sign = "+" if row[f"delta_{suffix}"] > 0 else ""
-    return Row(
-        name=name,
-        short=" ← ".join([*frames[:FRAMES_OF_A_STACK], *["…"][: len(frames) > FRAMES_OF_A_STACK]]),
-        module=row["module"] or "",
-        module_short=last_part(row["module"] or ""),
-        status=row["status"],
-        base=shown("base"),
-        other=shown("other"),
-        change=Quantity(change.value, sign + change.text, sign + change.exact),
-        bar=100.0 * row[asked.delta] / greatest if greatest else 0.0,
+    what = "share of the whole" if asked.normalise else "weight"
+    unit = "percent" if asked.normalise else unit
+    return (
+        Shown("name", "Function", "name")
+        if asked.by == "function"
+        else Shown("name", "Stack", "name", short=_innermost, unit_label="innermost first"),
+        Shown("module", "Module", "text", short=last_part),
+        status_column(),
+        Shown(f"base_{suffix}", "Base", "value", f"Its {what} in the base", "weight", unit=unit, sort="base"),
+        Shown(f"other_{suffix}", "Other", "value", f"Its {what} in the other", "weight", unit=unit, sort="other"),
+        Shown(
+            f"delta_{suffix}",
+            "Change",
+            "value",
+            "Other less base; sorted by size, whichever way it went",
+            "weight",
+            unit=unit,
+            unit_label="points" if asked.normalise else None,
+            sort="change",
+            signed=True,
+            tone=change_tone(asked.delta),
+        ),
     )
 
 
-def _headings(asked: _Asked, order: Order, scale: Scale) -> dict[str, Heading]:
-    what = "share of the whole" if asked.normalise else "weight"
-    return {
-        "name": heading(order, "name", "Function", css="name")
-        if asked.by == "function"
-        else heading(order, "name", "Stack", css="name", unit="innermost first"),
-        "module": heading(order, "module", "Module", css="name name--second"),
-        "status": heading(order, "status", "What", css="fit"),
-        "base": heading(order, "base", "Base", numeric=True, unit=scale.label, description=f"Its {what} in the base"),
-        "other": heading(
-            order, "other", "Other", numeric=True, unit=scale.label, description=f"Its {what} in the other"
-        ),
-        "change": heading(
-            order,
-            "change",
-            "Change",
-            numeric=True,
-            unit="points" if asked.normalise else scale.label,
-            description="Other less base; sorted by size, whichever way it went",
-        ),
-    }
+def _innermost(stack: str) -> str:
+    """The innermost functions of a stack, the innermost first: by them stacks are told apart, and a name too long for
+    its column is cut at its end."""
+    frames = stack.split(";")[::-1]
+    return " ← ".join([*frames[:FRAMES_OF_A_STACK], *["…"][: len(frames) > FRAMES_OF_A_STACK]])
+
+
+def status_column() -> Shown:
+    """What became of a row."""
+    few = "Fewer than 30 samples on both sides do not tell a difference"
+    return Shown(
+        "status",
+        "What",
+        "status",
+        short=lambda status: STATUS_WORDS.get(status, status),
+        title=lambda row: few if row["status"] == FEW_SAMPLES else "",
+    )
+
+
+def change_tone(column: str) -> Callable[[dict[str, Any]], str]:
+    """Makes the CSS class of a change from the column that tells which way it went."""
+
+    def tone(row: dict[str, Any]) -> str:
+        change = row[column] or 0
+        return "faint" if row["status"] == FEW_SAMPLES else "more" if change > 0 else "less" if change < 0 else ""
+
+    return tone
+
+
+def change_bar(rows: pd.DataFrame, column: str) -> Callable[[dict[str, Any]], RowBar]:
+    """Makes the bars of a column of changes, the greatest of which is the longest."""
+    values = rows[column].abs()
+    greatest = float(values.max()) if values.notna().any() else 0.0
+
+    def bar(row: dict[str, Any]) -> RowBar:
+        share = 100.0 * (row[column] or 0) / greatest if greatest else 0.0
+        return RowBar(share, change=True, faint=row["status"] == FEW_SAMPLES)
+
+    return bar
 
 
 def _kept_words() -> set[str]:

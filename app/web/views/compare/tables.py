@@ -1,7 +1,7 @@
 """/compare/<table>: what changed between two traces in operators, kernels, modules, memory or the parts of a step."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pandas as pd
 from flask import Blueprint, request
@@ -19,56 +19,29 @@ from ....analysis.compare.tables import (
     measure_of,
     measures_of,
 )
-from ....analysis.core.schema import records
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
 from ....domain.selection import Selection, flag
-from ....domain.units import Quantity, quantity, scale_for
+from ....domain.units import quantity
 from ....store import Result
 from ...pages import chips, with_query
 from ...rendering import Page, render
 from ...services import services
 from ..results.frame import Link, own_words, selected, time_units
-from ..results.tables import (
-    FILE,
-    PAGE_SIZE,
-    Heading,
-    Pager,
-    asked_order,
-    asked_page,
-    asked_search,
-    heading,
-    here,
-    keep_matching,
-    pager,
-    rows_asked,
-    table_file,
-)
+from ..results.sheets import Sheet, Shown, sheet, words
+from ..results.tables import FILE, asked_order, asked_search, here, keep_matching, rows_asked, table_file
 from ..trace.operators import LABELS
-from .functions import Bar, Side, sided, statuses, tabs
+from .functions import Bar, Side, change_bar, change_tone, sided, status_column, statuses, tabs
 
 blueprint = Blueprint("compare_tables", __name__)
-SORTS = ("delta", "delta_percent", "name", "status", "base", "other")
-NS_PER_US = 1_000
+FACTORS = {"time": 1_000}
+"""What numbers of a measure are multiplied with: times, which are in µs, to be ns."""
 UNITS = {"time": "ns", "bytes": "bytes", "count": "count"}
 
 
 @dataclass(frozen=True)
-class ChangedRow:
-    """A row of both. bar: of the greatest change, -100 to 100."""
-
-    name: str
-    status: str
-    base: Quantity
-    other: Quantity
-    change: Quantity
-    percent: Quantity
-    bar: float
-
-
-@dataclass(frozen=True)
 class CompareTablePage(Page):
-    """`/compare/<table>?base=&other=`. measured: what is compared, in words. choices: what a row is."""
+    """`/compare/<table>?base=&other=`. choices: what a row is."""
 
     template: ClassVar[str] = "compare/table.html"
     base: Side
@@ -77,16 +50,11 @@ class CompareTablePage(Page):
     bar: Bar
     tabs: tuple[Link, ...]
     noun: str
-    measured: str
     choices: tuple[Link, ...]
     measures: tuple[Link, ...]
     scales: tuple[Link, ...]
     statuses: tuple[Link, ...]
-    search: str
-    hidden: tuple[tuple[str, str], ...]
-    headings: tuple[Heading, ...]
-    rows: tuple[ChangedRow, ...]
-    pager: Pager
+    sheet: Sheet
     csv: str
 
 
@@ -108,7 +76,10 @@ def show(table: str) -> Response:
     """The comparison as a table."""
     asked = _asked(table)
     everything = _rows(asked)
-    order, page = asked_order(SORTS, "-delta"), asked_page()
+    by = asked.by or "name"
+    noun = asked.compared.noun if by == "name" else by
+    columns = _columns(asked, noun.capitalize())
+    order = asked_order(words(columns), "-delta")
     rows = _narrowed(asked, everything)
     rows = rows.sort_values(
         order.column,
@@ -117,31 +88,7 @@ def show(table: str) -> Response:
         na_position="last",
         key=(lambda values: values.abs()) if order.column.startswith("delta") else None,
     )
-    unit, factor = UNITS[asked.measure.kind], NS_PER_US if asked.measure.kind == "time" else 1
-    greatest = float(rows["delta"].abs().max() or 0) if len(rows) else 0.0
-    largest = rows[["base", "other", "delta"]].abs().max().max() if len(rows) else 0
-    scale = scale_for(0 if pd.isna(largest) else float(largest) * factor, unit)
-    percents = scale_for(100, "percent")
-
-    def changed(row: dict[str, Any]) -> ChangedRow:
-        base, other, delta = (
-            scale.quantity(None if row[name] is None else row[name] * factor) for name in ("base", "other", "delta")
-        )
-        share = percents.quantity(row["delta_percent"])
-        sign = "+" if row["delta"] > 0 else ""
-        return ChangedRow(
-            name=row["name"],
-            status=row["status"],
-            base=base,
-            other=other,
-            change=Quantity(delta.value, sign + delta.text, sign + delta.exact),
-            percent=Quantity(share.value, (sign if share.value is not None else "") + share.text, share.exact),
-            bar=100.0 * row["delta"] / greatest if greatest else 0.0,
-        )
-
-    window = rows.iloc[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
-    by = asked.by or "name"
-    noun = asked.compared.noun if by == "name" else by
+    measured = asked.measure.label.lower() + (" in a step" if asked.each_step and asked.measure.sums else "")
     both = all(profile.steps.num_rows for profile in asked.profiles) and table != "steps"
     return render(
         CompareTablePage(
@@ -151,7 +98,6 @@ def show(table: str) -> Response:
             bar=bar_of(asked.selection, asked.profiles[1]),
             tabs=tabs(asked.profiles, table),
             noun=noun,
-            measured=asked.measure.label.lower() + (" in a step" if asked.each_step and asked.measure.sums else ""),
             choices=tuple(
                 Link(word, LABELS[word], here(("by", None if word == "name" else word), ("page", None)), word == by)
                 for word in bys(*asked.profiles, table)
@@ -167,20 +113,40 @@ def show(table: str) -> Response:
             if both
             else (),
             statuses=statuses(everything, asked.status),
-            search=request.args.get("search", ""),
-            hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),
-            headings=(
-                heading(order, "name", noun.capitalize(), css="name"),
-                heading(order, "status", "What", css="fit"),
-                heading(order, "base", "Base", numeric=True, unit=scale.label),
-                heading(order, "other", "Other", numeric=True, unit=scale.label),
-                heading(order, "delta", "Change", numeric=True, unit=scale.label, description="Other less base"),
-                heading(order, "delta_percent", "%", numeric=True, description="Change as a share of the base"),
+            sheet=sheet(
+                f"Differences: {measured}",
+                rows,
+                columns,
+                order,
+                noun="row",
+                bar=change_bar(rows, "delta"),
+                bar_label="Of the greatest change",
+                wide=False,
             ),
-            rows=tuple(changed(row) for row in records(window)),
-            pager=pager(page, len(rows), PAGE_SIZE, noun="row"),
             csv=here(("page", None)).replace(f"/compare/{table}", f"/compare/{table}.csv", 1),
         )
+    )
+
+
+def _columns(asked: _Asked, label: str) -> tuple[Shown, ...]:
+    unit, factor = UNITS[asked.measure.kind], FACTORS.get(asked.measure.kind, 1)
+    return (
+        Shown("name", label, "name"),
+        status_column(),
+        Shown("base", "Base", "value", scale="value", unit=unit, times=factor),
+        Shown("other", "Other", "value", scale="value", unit=unit, times=factor),
+        Shown(
+            "delta",
+            "Change",
+            "value",
+            "Other less base",
+            "value",
+            unit=unit,
+            times=factor,
+            signed=True,
+            tone=change_tone("delta"),
+        ),
+        Shown("delta_percent", "%", "percent", "Change as a share of the base", signed=True),
     )
 
 

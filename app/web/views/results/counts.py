@@ -14,48 +14,25 @@ from ....analysis.tables import TABLES
 from ....charts.bars import BY, NARROW, WIDE, BarData, count_bars, draw
 from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
-from ....domain.units import MISSING, Quantity, quantity, scale_for
+from ....domain.units import MISSING, Quantity, quantity
 from ...rendering import Page, render
 from .caveats import caveat
 from .frame import Frame, Link, open_frame
 from .run_notes import run_notes
-from .tables import (
-    FILE,
-    PAGE_SIZE,
-    Heading,
-    Order,
-    Pager,
-    asked_order,
-    asked_page,
-    asked_search,
-    heading,
-    here,
-    keep_matching,
-    pager,
-    table_file,
-)
+from .sheets import PLACES, Sheet, Shown, largest_bar, places_of, sheet, words
+from .tables import FILE, Order, asked_order, asked_search, here, keep_matching, table_file
 
 blueprint = Blueprint("counts", __name__)
-SORTS = ("event", "process", "thread", "host", "rank", "pid", "tid", "cpu", "run", "value", "running_percent")
-OPTIONAL = ("host", "rank", "pid", "tid", "cpu", "run", "running_percent")
+RUNNING = Shown(
+    "running_percent",
+    "Counted %",
+    "percent",
+    "Share of the time in which the event had a counter",
+    missing="",
+    unit_label="",
+)
 MOST_CHARTS = 8
 MOST_METRICS = 200
-PERCENTS = scale_for(100, "percent")
-
-
-@dataclass(frozen=True)
-class Row:
-    """A total. cells: the optional columns that the page shows, in their order. why: there is no value."""
-
-    event: str
-    process: str
-    thread: str
-    cells: tuple[str, ...]
-    value: Quantity
-    bar: float
-    why: str
-    sampled: bool
-    caveat: str
 
 
 @dataclass(frozen=True)
@@ -82,10 +59,8 @@ class MetricRow:
 
 @dataclass(frozen=True)
 class CountsPage(Page):
-    """`/results/<id>/counts`. reading: what the colors of the bars say. optional: the columns shown beside event,
-    process, thread and value.
-
-    notes: what is to be said of events that were measured in several runs."""
+    """`/results/<id>/counts`. reading: what the colors of the bars say. notes: what is to be said of events that were
+    measured in several runs."""
 
     template: ClassVar[str] = "results/counts.html"
     frame: Frame
@@ -95,12 +70,7 @@ class CountsPage(Page):
     left_out: int
     by: str
     choices: tuple[Link, ...]
-    search: str
-    hidden: tuple[tuple[str, str], ...]
-    headings: dict[str, Heading]
-    optional: tuple[str, ...]
-    rows: tuple[Row, ...]
-    pager: Pager
+    sheet: Sheet
     csv: str
     metrics: tuple[MetricRow, ...]
     metrics_left_out: int
@@ -113,14 +83,11 @@ def show(id: str) -> Response:
     frame, profile = open_frame(id, "counts")
     offered = _offered(profile)
     usual = "rank" if "rank" in offered else BY[0]
-    by, order, page = _by(usual), asked_order(SORTS, "event"), asked_page()
+    by, order = _by(usual), _order()
     rows = _rows(frame, profile, order)
     chosen = [frame.event] if frame.selection.event is not None else [link.key for link in frame.events if link.key]
-    optional = tuple(name for name in OPTIONAL if _says_something(rows, name))
     bars = {event: count_bars(profile, frame.selection.only(event=event), by) for event in chosen[:MOST_CHARTS]}
     metrics = _metrics(frame, profile)
-    window = rows.iloc[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
-    largest = {event: float(values.max()) for event, values in rows.groupby("event")["value"] if values.notna().any()}
     return render(
         CountsPage(
             frame=frame,
@@ -134,12 +101,16 @@ def show(id: str) -> Response:
                 for word in BY
                 if word in offered or word == by
             ),
-            search=request.args.get("search", ""),
-            hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),
-            headings=_headings(order),
-            optional=optional,
-            rows=tuple(_row(row, optional, largest.get(row["event"], 0.0)) for row in records(window)),
-            pager=pager(page, len(rows), PAGE_SIZE, noun="total"),
+            sheet=sheet(
+                "Totals",
+                rows,
+                _columns(_says_something(rows)),
+                order,
+                noun="total",
+                bar=largest_bar(rows, "value", "event"),
+                bar_label="Of the largest of its event",
+                wide=False,
+            ),
             csv=here(("page", None)).replace(f"/results/{id}/counts", f"/results/{id}/counts.csv", 1),
             metrics=metrics[:MOST_METRICS],
             metrics_left_out=max(0, len(metrics) - MOST_METRICS),
@@ -159,7 +130,7 @@ def metrics_as_file(id: str, form: str) -> Response:
 def as_file(id: str, form: str) -> Response:
     """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "counts")
-    return table_file(f"{frame.name} counts", form, _rows(frame, profile, asked_order(SORTS, "event")))
+    return table_file(f"{frame.name} counts", form, _rows(frame, profile, _order()))
 
 
 def _offered(profile: Profile) -> tuple[str, ...]:
@@ -246,54 +217,34 @@ def _metric(value: float | None, unit: str) -> str:
     return f"{text} %" if unit == "percent" else text
 
 
-def _says_something(rows: pd.DataFrame, name: str) -> bool:
-    """Whether a column is worth its place: there are values in it, and of hosts and runs more than one."""
-    return bool(rows[name].nunique() > 1 if name in ("host", "run") else rows[name].notna().any())
+def _says_something(rows: pd.DataFrame) -> tuple[Shown, ...]:
+    """The columns that are worth their place: of hosts, too, there must be more than one."""
+    places = tuple(place for place in places_of(rows) if place.column != "host" or rows["host"].nunique() > 1)
+    return (*places, RUNNING) if rows["running_percent"].notna().any() else places
 
 
-def _headings(order: Order) -> dict[str, Heading]:
-    labels = {
-        "event": "Event",
-        "process": "Process",
-        "thread": "Thread",
-        "host": "Host",
-        "rank": "Rank",
-        "pid": "PID",
-        "tid": "TID",
-        "cpu": "CPU",
-        "run": "Run",
-        "running_percent": "Counted %",
-    }
-    texts = {"event": "name", "process": "name name--second", "thread": "name name--second", "host": "fit"}
-    found = {
-        name: heading(
-            order,
-            name,
-            label,
-            css=texts.get(name, "num fit"),
-            description="Share of the time in which the event had a counter" if name == "running_percent" else "",
-        )
-        for name, label in labels.items()
-    }
-    return found | {"value": heading(order, "value", "Value", numeric=True, css="fit")}
+def _columns(optional: tuple[Shown, ...]) -> tuple[Shown, ...]:
+    def counted(row: dict[str, Any]) -> str:
+        return "" if row["source"] == "sampled" else "counted"
 
-
-def _row(row: dict[str, Any], optional: tuple[str, ...], largest: float) -> Row:
-    def cell(name: str) -> str:
-        value = row[name]
-        if value is None:
+    def limits(row: dict[str, Any]) -> str:
+        if row["status"] not in (None, "ok"):
             return ""
-        return PERCENTS.quantity(value).text if name == "running_percent" else str(value)
+        return caveat(row["running_percent"], row["deviation_percent"], row["missing"] or 0)
 
-    status = row["status"]
-    return Row(
-        event=row["event"] or "",
-        process=row["process"] or "all",
-        thread=row["thread"] or "all",
-        cells=tuple(cell(name) for name in optional),
-        value=quantity(row["value"], row["unit"] or "count"),
-        bar=100.0 * max(0, row["value"] or 0) / largest if largest else 0.0,
-        why="" if status in (None, "ok") else status,
-        sampled=row["source"] == "sampled",
-        caveat=caveat(row["running_percent"], row["deviation_percent"], row["missing"] or 0),
+    return (
+        Shown("event", "Event", "name", tag=counted),
+        Shown("process", "Process", "text", unnamed=lambda _: "all"),
+        Shown("thread", "Thread", "text", unnamed=lambda _: "all"),
+        *optional,
+        Shown("value", "Value", "amount", missing=_reason, caveat=limits),
     )
+
+
+def _reason(row: dict[str, Any]) -> str:
+    """Why there is no value."""
+    return MISSING if row["status"] in (None, "ok") else str(row["status"])
+
+
+def _order() -> Order:
+    return asked_order(words(_columns((*PLACES, RUNNING))), "event")

@@ -8,7 +8,7 @@ import pandas as pd
 from ....analysis.core.functions import functions_of, last_part
 from ....analysis.core.schema import records
 from ....domain.profile import Profile
-from ....domain.units import Quantity, Scale, scale_for
+from ....domain.units import Quantity, scale_for
 from .frame import Frame
 
 LONGEST_URL = 4_000
@@ -39,14 +39,9 @@ class FunctionRow:
     url: str
 
 
-def scale_of(rows: pd.DataFrame, unit: str) -> Scale:
-    """One scale for self and total."""
-    return scale_for(float(rows["total"].abs().max()) if rows["total"].notna().any() else 0, unit)
-
-
-def function_rows(frame: Frame, rows: pd.DataFrame, scale: Scale | None = None) -> tuple[FunctionRow, ...]:
+def function_rows(frame: Frame, rows: pd.DataFrame) -> tuple[FunctionRow, ...]:
     """Rows of the table `hotspots` for a page."""
-    scale = scale or scale_of(rows, frame.unit)
+    scale = scale_for(float(rows["total"].abs().max()) if rows["total"].notna().any() else 0, frame.unit)
     percents = scale_for(100, "percent")
     return tuple(
         FunctionRow(
@@ -54,25 +49,27 @@ def function_rows(frame: Frame, rows: pd.DataFrame, scale: Scale | None = None) 
             module=row["module"] or "",
             module_short=last_part(row["module"] or ""),
             kind=row["kind"] or "",
-            place=_place(row),
+            place=place_of(row),
             own=scale.quantity(row["self"]),
             own_percent=percents.quantity(row["self_percent"]),
             total=scale.quantity(row["total"]),
             total_percent=percents.quantity(row["total_percent"]),
             own_bar=_bar(row["self_percent"]),
             total_bar=_bar(row["total_percent"]),
-            url=_sandwich(frame, row["name"] or ""),
+            url=sandwich_url(frame, row["name"] or ""),
         )
         for row in records(rows)
     )
 
 
-def _sandwich(frame: Frame, name: str) -> str:
+def sandwich_url(frame: Frame, name: str) -> str:
+    """Its callers and callees in the flame graph; empty where the address would be too long."""
     url = frame.url("flamegraph", None, ("function", name)) if name else ""
     return url if len(url) <= LONGEST_URL else ""
 
 
-def _place(row: dict[str, Any]) -> str:
+def place_of(row: dict[str, Any]) -> str:
+    """The source file and line, empty where they are not known."""
     if not row["file"]:
         return ""
     return f"{row['file']}:{row['line']}" if row["line"] is not None else str(row["file"])

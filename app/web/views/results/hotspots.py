@@ -1,54 +1,35 @@
 """/results/<id>/hotspots: self and total by function, module or thread."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
+from ....analysis.core.functions import last_part
 from ....analysis.stacks.hotspots import BY, hotspots
 from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
 from ...rendering import Page, render
 from .frame import Frame, Link, open_frame
-from .functions import FunctionRow, function_rows, scale_of, tells_modules
-from .tables import (
-    FILE,
-    PAGE_SIZE,
-    Heading,
-    Order,
-    Pager,
-    asked_order,
-    asked_page,
-    asked_search,
-    heading,
-    here,
-    keep_matching,
-    pager,
-    table_file,
-)
+from .functions import place_of, sandwich_url, tells_modules
+from .sheets import Sheet, Shown, sheet, words
+from .tables import FILE, Order, asked_order, asked_search, here, keep_matching, table_file
 
 blueprint = Blueprint("hotspots", __name__)
-SORTS = ("name", "module", "self", "total")
 
 
 @dataclass(frozen=True)
 class HotspotsPage(Page):
-    """by: function, module or thread. with_modules: whether any is known. second: whether there is a second column, of
-    modules or processes. everything: how many rows there are without the search."""
+    """by: function, module or thread. with_modules: whether any is known."""
 
     template: ClassVar[str] = "results/hotspots.html"
     frame: Frame
     by: str
     with_modules: bool
-    second: bool
     choices: tuple[Link, ...]
-    search: str
-    hidden: tuple[tuple[str, str], ...]
-    headings: dict[str, Heading]
-    rows: tuple[FunctionRow, ...]
-    pager: Pager
+    sheet: Sheet
     csv: str
 
 
@@ -56,45 +37,30 @@ class HotspotsPage(Page):
 def show(id: str) -> Response:
     """A page of the table."""
     frame, profile = open_frame(id, "hotspots")
-    by, order, page = _by(), asked_order(SORTS, "-self"), asked_page()
-    rows = _rows(frame, profile, by, order)
-    scale, with_modules = scale_of(rows, frame.unit), tells_modules(profile)
-    window = rows.iloc[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+    by, with_modules = _by(), tells_modules(profile)
+    columns, order = _columns(by, frame), _order(frame)
+    shown = columns if by == "thread" or (by == "function" and with_modules) else (columns[0], *columns[2:])
     return render(
         HotspotsPage(
             frame=frame,
             by=by,
             with_modules=with_modules,
-            second=by == "thread" or (by == "function" and with_modules),
             choices=tuple(
                 Link(word, f"By {word}", here(("by", None if word == "function" else word), ("page", None)), word == by)
                 for word in BY
                 if word in (by, "function", "thread") or with_modules
             ),
-            search=request.args.get("search", ""),
-            hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),
-            headings={
-                "name": heading(order, "name", by.capitalize(), css="name"),
-                "module": heading(order, "module", "Process" if by == "thread" else "Module", css="name name--second"),
-                "self": heading(
-                    order,
-                    "self",
-                    "Self",
-                    numeric=True,
-                    unit=scale.label,
-                    description=f"{frame.event} in it, not in what it calls",
-                ),
-                "total": heading(
-                    order,
-                    "total",
-                    "Total",
-                    numeric=True,
-                    unit=scale.label,
-                    description=f"{frame.event} in it and in all that it calls",
-                ),
-            },
-            rows=function_rows(frame, window, scale),
-            pager=pager(page, len(rows), PAGE_SIZE, noun=by),
+            sheet=sheet(
+                "Hotspots",
+                _rows(frame, profile, by, order),
+                shown,
+                order,
+                noun=by,
+                url=(lambda row: sandwich_url(frame, row["name"] or "")) if by == "function" else None,
+                bar=("self_percent", "total_percent"),
+                mark="kind",
+                wide=False,
+            ),
             csv=here(("page", None)).replace(f"/results/{id}/hotspots", f"/results/{id}/hotspots.csv", 1),
         )
     )
@@ -104,8 +70,29 @@ def show(id: str) -> Response:
 def as_file(id: str, form: str) -> Response:
     """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "hotspots")
-    rows = _rows(frame, profile, _by(), asked_order(SORTS, "-self"))
+    rows = _rows(frame, profile, _by(), _order(frame))
     return table_file(f"{frame.name} hotspots", form, rows)
+
+
+def _columns(by: str, frame: Frame) -> tuple[Shown, ...]:
+    def weight(column: str, label: str, where: str) -> Shown:
+        return Shown(column, label, "value", f"{frame.event} in it{where}", "weight", unit=frame.unit)
+
+    def title(row: dict[str, Any]) -> str:
+        return "\n".join(filter(None, (row["name"], place_of(row))))
+
+    return (
+        Shown("name", by.capitalize(), "name", title=title),
+        Shown("module", "Process" if by == "thread" else "Module", "text", short=last_part),
+        weight("self", "Self", ", not in what it calls"),
+        Shown("self_percent", "%", "percent", sort=""),
+        weight("total", "Total", " and in all that it calls"),
+        Shown("total_percent", "%", "percent", sort=""),
+    )
+
+
+def _order(frame: Frame) -> Order:
+    return asked_order(words(_columns("function", frame)), "-self")
 
 
 def _by() -> str:

@@ -11,7 +11,7 @@ import pandas as pd
 from flask import request
 
 from ....analysis.core.schema import records
-from ....domain.units import MISSING, Quantity, Scale, scale_for, signed
+from ....domain.units import MISSING, Quantity, Scale, quantity, scale_for, signed
 from .tables import (
     PAGE_SIZE,
     Heading,
@@ -28,20 +28,45 @@ from .tables import (
 NS_PER = {"_ns": 1, "_us": 1_000, "_ms": 1_000_000, "_s": 1_000_000_000}
 """How many ns the unit has that the name of a column of times ends in."""
 UNITS = {"time": "ns", "bytes": "bytes", "percent": "percent", "count": "count"}
-CSS = {"name": "name", "text": "name name--second", "code": "name name--second", "word": "fit", "flag": "fit"}
+CSS = {
+    "name": "name",
+    "text": "name name--second",
+    "code": "name name--second",
+    "word": "fit",
+    "status": "fit",
+    "link": "fit",
+    "flag": "fit",
+    "id": "num fit",
+}
+"""The classes of headings that are not of numbers, by kind."""
 MOST_PLAIN, EXACT = 40, 1 << 53
 SHORT = frozenset({"call", "delay"})
 """Scales of times of single calls."""
 
 
+Texts = Callable[[dict[str, Any]], str]
+"""Makes a text of a row."""
+
+
 @dataclass(frozen=True)
 class Shown:
-    """A column. column: of the table. kind: name, text, code, word, flag, count, number, time, bytes, percent, rate or
-    plain (a number of any size; where it is missing, what the column `text` of the row says).
+    """A column. column: of the table. kind:
+
+    * name, text, code, word: texts; flag: yes or no; status: what became of a row
+    * id: an integer that is only a name, as a pid; missing is blank
+    * count, number, time, bytes, percent, rate; value: in `unit`, once multiplied by `times`; amount: each in the unit
+      of its row
+    * ratio: a number of four digits
+    * plain: a number of any size; where it is missing, what the column `text` of the row says
+    * link: only the address that `leads` gives
 
     label: its heading, description: what it says when pointed at. scale: columns with the same word have one unit.
     missing: in place of a number that there is none of.
     short: makes the text that is shown of a name or text. leads: where the cell of a row leads that is no name.
+    sort: its word in an address, "" for a column that does not sort; by default its name. signed: with a plus.
+    unit_label: in the heading in place of the unit. title: what a text says when pointed at. caveat: what stands beside
+    a number, tag: beside a name, in few words. tone: the CSS class of a number's color. unnamed: in place of a text
+    that there is none of.
     """
 
     column: str
@@ -50,22 +75,43 @@ class Shown:
     description: str = ""
     scale: str = ""
     short: Callable[[str], str] | None = None
-    leads: Callable[[dict[str, Any]], str] | None = None
-    missing: str = MISSING
+    leads: Texts | None = None
+    missing: str | Texts = MISSING
+    unit: str = ""
+    times: int = 1
+    sort: str | None = None
+    signed: bool = False
+    unit_label: str | None = None
+    title: Texts | None = None
+    caveat: Texts | None = None
+    tag: Texts | None = None
+    tone: Texts | None = None
+    unnamed: Texts | None = None
+
+    @property
+    def word(self) -> str:
+        """What sorts by it, in an address."""
+        return self.column if self.sort is None else self.sort
+
+    @property
+    def measure(self) -> str:
+        """The unit of its numbers, which have one scale; "" where they have none."""
+        return self.unit if self.kind == "value" else UNITS.get(self.kind, "")
 
     @property
     def textual(self) -> bool:
-        return self.kind in ("name", "text", "code", "word")
+        return self.kind in CSS
 
     @property
     def factor(self) -> int:
-        """What its numbers are multiplied with before they are shown: times are, to be ns."""
-        return NS_PER["_" + self.column.rsplit("_", 1)[-1]] if self.kind == "time" else 1
+        """What its numbers are multiplied with before they are shown."""
+        return NS_PER["_" + self.column.rsplit("_", 1)[-1]] if self.kind == "time" else self.times
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in a column of a row. title: the whole or exact of it. url: where it leads."""
+    """What stands in a column of a row. title: the whole or exact of it. url: where it leads. heads: it names the row.
+    mark, tag: before and behind a name. status: what became of the row. caveat: what limits the number."""
 
     text: str
     title: str
@@ -73,22 +119,41 @@ class Cell:
     url: str = ""
     heads: bool = False
     mark: str = ""
+    tag: str = ""
+    status: str = ""
+    caveat: str = ""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """The bar of a row. total: pale, own: dark in front of it, in percent; own None for a bar of one color. change: to
+    either side of a middle axis, total from -100 to 100. faint: it tells little."""
+
+    total: float
+    own: float | None = None
+    change: bool = False
+    faint: bool = False
+
+
+Bars = tuple[str, str] | Callable[[dict[str, Any]], Bar] | None
 
 
 @dataclass(frozen=True)
 class SheetRow:
-    """cells: in the order of the columns. own, total: a bar, in percent; None for no bar."""
+    """cells: in the order of the columns. bar: None for no bar. note: a sentence below the row."""
 
     cells: tuple[Cell, ...]
-    own: float | None
-    total: float | None
+    bar: Bar | None
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A page of a table. bar: whether rows have one. hidden: the words of the address that the search keeps.
+    """A page of a table. bar: what the bars of the rows are, "" where they have none. hidden: the words of the address
+    that the search keeps.
 
-    noun: what a row is. all: how many rows there are without the search.
+    noun: what a row is. all: how many rows there are without the search. wide: it has many columns and is scrolled
+    sideways, with names and bars on the left; else names give way, and bars stand on the right.
     """
 
     label: str
@@ -98,26 +163,31 @@ class Sheet:
     pager: Pager
     search: str
     hidden: tuple[tuple[str, str], ...]
-    bar: bool
+    bar: str
     all: int
+    wide: bool = True
 
 
 def sheet(
     label: str,
     rows: pd.DataFrame,
     shown: Sequence[Shown],
-    order: Order,
+    order: Order | None,
     *,
     noun: str,
-    url: Callable[[dict[str, Any]], str] | None = None,
-    bar: tuple[str, str] | None = None,
+    url: Texts | None = None,
+    bar: Bars = None,
+    bar_label: str = "Share",
     mark: str = "",
+    note: Texts | None = None,
     everything: int | None = None,
+    wide: bool = True,
 ) -> Sheet:
-    """A page of `rows`, which are searched and sorted already (`asked`).
+    """A page of `rows`, which are searched and sorted already (`asked`); without an order they do not sort.
 
-    url: where the name of a row leads. bar: the columns (percent) of what is dark and what is pale in it. mark: the
-    column whose word colors the mark before the name.
+    url: where the name of a row leads. bar: the columns (percent) of what is dark and what is pale in it, or what makes
+    it. bar_label: what it shows. mark: the column whose word colors the mark before the name. note: makes the sentence
+    below a row.
     """
     page = asked_page()
     scales = scales_of(rows, shown)
@@ -126,12 +196,13 @@ def sheet(
         label=label,
         noun=noun,
         headings=headings(shown, scales, order),
-        rows=sheet_rows(part, shown, scales, url=url, bar=bar, mark=mark),
+        rows=sheet_rows(part, shown, scales, url=url, bar=bar, mark=mark, note=note),
         pager=pager(page, len(rows), PAGE_SIZE, noun=noun),
         search=request.args.get("search", ""),
         hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),
-        bar=bar is not None,
+        bar=bar_label if bar else "",
         all=len(rows) if everything is None else everything,
+        wide=wide,
     )
 
 
@@ -139,41 +210,55 @@ def asked(
     rows: pd.DataFrame, shown: Sequence[Shown], default: str, search: Sequence[str]
 ) -> tuple[pd.DataFrame, Order]:
     """The rows that the search of the request leaves, in the order it asks for. Raises InvalidRequest."""
-    order = asked_order([column.column for column in shown], default)
+    order = asked_order(words(shown), default)
     rows = keep_matching(rows, asked_search(), search)
     # Stable, so that rows alike keep the order of the table.
     return rows.sort_values(order.column, ascending=not order.descending, kind="stable", na_position="last"), order
+
+
+PLACES = (
+    Shown("host", "Host", "word"),
+    Shown("rank", "Rank", "id"),
+    Shown("run", "Run", "id"),
+    Shown("pid", "PID", "id"),
+    Shown("tid", "TID", "id"),
+    Shown("cpu", "CPU", "id"),
+)
+"""Where something was measured."""
+
+
+def places_of(rows: pd.DataFrame) -> tuple[Shown, ...]:
+    """Of `PLACES` those in which something stands, of runs more than one."""
+    return tuple(
+        place
+        for place in PLACES
+        if place.column in rows and rows[place.column].nunique() > (1 if place.column == "run" else 0)
+    )
+
+
+def words(shown: Sequence[Shown]) -> list[str]:
+    """The words that a table can be sorted by."""
+    return [column.word for column in shown if column.word]
 
 
 def headings(shown: Sequence[Shown], scales: dict[str, Scale], order: Order | None) -> tuple[Heading, ...]:
     """The headings of columns; without an order they do not sort."""
     found = []
     for column in shown:
-        css = {
-            "name": "name",
-            "text": "name name--second",
-            "code": "name name--second",
-            "word": "fit",
-            "flag": "fit",
-        }.get(column.kind, "")
+        css = CSS.get(column.kind, "")
         scale = scales.get(column.column)
         unit = "GB/s" if column.kind == "rate" else (scale.label if scale else "")
+        unit = unit if column.unit_label is None else column.unit_label
         unit = "" if unit == column.label else unit
-        numeric = not column.textual and column.kind != "flag"
-        if order is None:
-            css = " ".join(part for part in ("num" if numeric else "", css) if part)
-            found.append(Heading(column.label, unit=unit, css=css, description=column.description))
+        hidden = column.kind == "link"
+        if order is None or not column.word:
+            css = css or "num"
+            found.append(Heading(column.label, unit=unit, css=css, description=column.description, hidden=hidden))
         else:
+            numeric = column.kind not in CSS
+            description = column.description
             found.append(
-                heading(
-                    order,
-                    column.column,
-                    column.label,
-                    numeric=numeric,
-                    unit=unit,
-                    css=css,
-                    description=column.description,
-                )
+                heading(order, column.word, column.label, numeric=numeric, unit=unit, css=css, description=description)
             )
     return tuple(found)
 
@@ -182,15 +267,11 @@ def scales_of(rows: pd.DataFrame, shown: Sequence[Shown]) -> dict[str, Scale]:
     """The scale of each column of numbers with a unit."""
     largest: dict[str, float] = {}
     for column in shown:
-        if column.kind in UNITS:
+        if column.measure:
             word = column.scale or column.column
             values = rows[column.column].abs().max() if len(rows) else 0
             largest[word] = max(largest.get(word, 0.0), 0.0 if pd.isna(values) else float(values) * column.factor)
-    return {
-        column.column: _scale(column, largest[column.scale or column.column])
-        for column in shown
-        if column.kind in UNITS
-    }
+    return {column.column: _scale(column, largest[column.scale or column.column]) for column in shown if column.measure}
 
 
 def _scale(column: Shown, largest: float) -> Scale:
@@ -199,7 +280,7 @@ def _scale(column: Shown, largest: float) -> Scale:
     if column.kind == "time":
         limit, most = (10**9, 10**6 - 1) if column.scale in SHORT else (10**11, 10**9 - 1)
         largest = largest if largest >= limit else min(largest, most)
-    return scale_for(largest, UNITS[column.kind])
+    return scale_for(largest, column.measure)
 
 
 def sheet_rows(
@@ -207,45 +288,71 @@ def sheet_rows(
     shown: Sequence[Shown],
     scales: dict[str, Scale],
     *,
-    url: Callable[[dict[str, Any]], str] | None = None,
-    bar: tuple[str, str] | None = None,
+    url: Texts | None = None,
+    bar: Bars = None,
     mark: str = "",
+    note: Texts | None = None,
 ) -> tuple[SheetRow, ...]:
     """Rows of a table for a page."""
     return tuple(
         SheetRow(
             cells=tuple(_cell(column, row, scales, url, mark) for column in shown),
-            own=_share(row[bar[0]]) if bar else None,
-            total=_share(row[bar[1]]) if bar else None,
+            bar=_bar(row, bar),
+            note=note(row) if note else "",
         )
         for row in records(rows)
     )
 
 
-def _cell(
-    column: Shown,
-    row: dict[str, Any],
-    scales: dict[str, Scale],
-    url: Callable[[dict[str, Any]], str] | None,
-    mark: str,
-) -> Cell:
+def largest_bar(rows: pd.DataFrame, column: str, group: str = "") -> Callable[[dict[str, Any]], Bar]:
+    """Makes bars of one color: the value of a row as a share of the largest, of the rows with its `group` where there
+    is one."""
+    sizes = rows.groupby(group)[column] if group else [("", rows[column])]
+    largest = {key: float(values.max()) for key, values in sizes if values.notna().any()}
+
+    def bar(row: dict[str, Any]) -> Bar:
+        whole = largest.get(row[group] if group else "", 0.0)
+        return Bar(100.0 * max(0, row[column] or 0) / whole if whole else 0.0)
+
+    return bar
+
+
+def _bar(row: dict[str, Any], bar: Bars) -> Bar | None:
+    if bar is None:
+        return None
+    return Bar(_share(row[bar[1]]), _share(row[bar[0]])) if isinstance(bar, tuple) else bar(row)
+
+
+def _cell(column: Shown, row: dict[str, Any], scales: dict[str, Scale], url: Texts | None, mark: str) -> Cell:
     value = row[column.column]
-    if column.kind == "name":
-        text = str(value or "")
-        css = "name mono"
-        shown = column.short(text) if column.short else text
-        return Cell(shown, text, css, url(row) if url else "", True, (row[mark] or "") if mark else "")
+    leads = column.leads(row) if column.leads else ""
     if column.textual:
-        text = str(value or "")
-        css = "fit" if column.kind == "word" else "name name--second muted" + (" mono" if column.kind == "code" else "")
-        return Cell(column.short(text) if column.short and text else text, text, css)
-    if column.kind == "flag":
-        return Cell({True: "yes", False: "no"}.get(value, MISSING), "", "fit" if value else "fit faint")
+        text = str(value) if value not in (None, "") else column.unnamed(row) if column.unnamed else ""
+        shown = column.short(text) if column.short and text else text
+        title = column.title(row) if column.title else text
+        if column.kind == "name":
+            css, tag = "name mono", column.tag(row) if column.tag else ""
+            return Cell(shown, title, css, url(row) if url else "", True, (row[mark] or "") if mark else "", tag)
+        if column.kind == "link":
+            return Cell(column.label if leads else "", "", "fit row-actions", leads)
+        if column.kind == "status":
+            return Cell(shown, column.title(row) if column.title else "", "fit status", status=text)
+        if column.kind == "flag":
+            return Cell({True: "yes", False: "no"}.get(value, MISSING), "", "fit" if value else "fit faint")
+        if column.kind == "id":
+            return Cell(text, "", "num")
+        css = CSS[column.kind] + {"word": "", "text": " muted", "code": " muted mono"}[column.kind]
+        return Cell(shown, title, css)
+    if column.kind == "ratio":
+        return Cell(MISSING if value is None else f"{value:.4g}", "", "num")
     if column.kind == "plain":
         return Cell(*_plain(value, row.get("text")), "num")
-    told = _number(column, value, scales)
-    shown = column.missing if value is None else told.text
-    return Cell(shown, told.exact, "num", column.leads(row) if column.leads else "")
+    number = _number(column, value, row, scales)
+    text = number.text
+    if value is None:
+        text = column.missing if isinstance(column.missing, str) else column.missing(row)
+    css = f"num {column.tone(row)}".rstrip() if column.tone else "num"
+    return Cell(text, number.exact, css, leads, caveat=column.caveat(row) if column.caveat else "")
 
 
 def _plain(value: int | float | None, text: str | None) -> tuple[str, str]:
@@ -258,14 +365,20 @@ def _plain(value: int | float | None, text: str | None) -> tuple[str, str]:
     return (f"{value:,.2f}" if 1_000 <= abs(value) < EXACT else f"{value:.6g}"), text or f"{value!r}"
 
 
-def _number(column: Shown, value: Any, scales: dict[str, Scale]) -> Quantity:
+def _number(column: Shown, value: Any, row: dict[str, Any], scales: dict[str, Scale]) -> Quantity:
     if column.kind in ("number", "rate"):
         if value is None:
             return Quantity(None, MISSING, "not known")
         return Quantity(value, signed(f"{value:,.2f}"), signed(f"{value:,.6g}"))
     if column.kind == "time" and value is not None:
         value = round(value * column.factor, 3)
-    return scales[column.column].quantity(value)
+    elif column.times != 1 and value is not None:
+        value *= column.times
+    amount = column.kind == "amount"
+    number = quantity(value, row["unit"] or "count") if amount else scales[column.column].quantity(value)
+    if column.signed and value is not None and value > 0:
+        return Quantity(value, f"+{number.text}", f"+{number.exact}")
+    return number
 
 
 def _share(percent: float | None) -> float:

@@ -24,7 +24,8 @@ MAX_SEARCH = 1_000
 
 @dataclass(frozen=True)
 class Heading:
-    """The heading of a column. url: sorts by it, None where that cannot be. sorted: "ascending", "descending" or ""."""
+    """The heading of a column. url: sorts by it, None where that cannot be. sorted: "ascending", "descending" or "".
+    hidden: it is there for screen readers only."""
 
     label: str
     url: str | None = None
@@ -32,6 +33,7 @@ class Heading:
     unit: str = ""
     css: str = ""
     description: str = ""
+    hidden: bool = False
 
 
 @dataclass(frozen=True)

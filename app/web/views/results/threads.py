@@ -1,10 +1,11 @@
 """/results/<id>/threads: what each thread weighs, and the way to see it alone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pandas as pd
-from flask import Blueprint, request
+from flask import Blueprint
 from markupsafe import Markup
 from werkzeug.wrappers import Response
 
@@ -15,54 +16,16 @@ from ....analysis.tables import TABLES
 from ....charts.ranks import RankValue, balance, draw
 from ....domain.profile import Profile
 from ....domain.selection import UNKNOWN_THREAD
-from ....domain.units import Quantity, Scale, quantity, scale_for
+from ....domain.units import quantity
 from ...rendering import Page, render
 from .caveats import caveat
 from .frame import Frame, open_frame
-from .tables import (
-    FILE,
-    PAGE_SIZE,
-    Heading,
-    Order,
-    Pager,
-    asked_order,
-    asked_page,
-    asked_search,
-    heading,
-    here,
-    keep_matching,
-    pager,
-    table_file,
-)
+from .sheets import PLACES, Sheet, Shown, largest_bar, places_of, sheet, words
+from .tables import FILE, Order, asked_order, asked_search, here, keep_matching, table_file
 
 blueprint = Blueprint("threads", __name__)
 UNEVEN = 1.1
 """From here on the greatest value by rank is said to be above the mean."""
-SORTS = ("name", "process", "host", "rank", "run", "pid", "tid", "samples", "value")
-
-
-@dataclass(frozen=True)
-class Row:
-    """A thread and its share. bar: of the largest, in percent.
-
-    only: its hotspots. flamegraph: its picture. Both None where it has no key.
-    """
-
-    name: str
-    process: str
-    host: str
-    rank: str
-    run: str
-    pid: str
-    tid: str
-    kind: str
-    samples: Quantity
-    value: Quantity
-    percent: Quantity
-    caveat: str
-    bar: float
-    only: str | None
-    flamegraph: str | None
 
 
 @dataclass(frozen=True)
@@ -84,22 +47,12 @@ class RankChart:
 
 @dataclass(frozen=True)
 class ThreadsPage(Page):
-    """`/results/<id>/threads`. with_hosts, with_ranks, with_runs: whether there are several of them. with_pids,
-    with_tids: whether any is known. ranks: None where there are none to compare."""
+    """`/results/<id>/threads`. ranks: None where there are none to compare."""
 
     template: ClassVar[str] = "results/threads.html"
     frame: Frame
-    search: str
-    hidden: tuple[tuple[str, str], ...]
-    headings: dict[str, Heading]
-    rows: tuple[Row, ...]
-    with_hosts: bool
-    with_ranks: bool
-    with_pids: bool
-    with_tids: bool
-    with_runs: bool
     ranks: RankChart | None
-    pager: Pager
+    sheet: Sheet
     csv: str
 
 
@@ -107,35 +60,23 @@ class ThreadsPage(Page):
 def show(id: str) -> Response:
     """A page of the table, for the event selected."""
     frame, profile = open_frame(id, "threads")
-    order, page = asked_order(SORTS, "-value"), asked_page()
+    order = _order(frame)
     rows = _rows(frame, profile, order)
-    largest = float(rows["value"].max()) if rows["value"].notna().any() else 0.0
-    scale = scale_for(largest, frame.unit)
-    window = rows.iloc[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
     return render(
         ThreadsPage(
             frame=frame,
-            search=request.args.get("search", ""),
-            hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),
-            headings={
-                "name": heading(order, "name", "Thread", css="name"),
-                "process": heading(order, "process", "Process", css="name name--second"),
-                "host": heading(order, "host", "Host", css="fit"),
-                "rank": heading(order, "rank", "Rank", css="num fit"),
-                "run": heading(order, "run", "Run", css="num fit"),
-                "pid": heading(order, "pid", "PID", css="num fit"),
-                "tid": heading(order, "tid", "TID", css="num fit"),
-                "samples": heading(order, "samples", "Samples", numeric=True, css="fit"),
-                "value": heading(order, "value", frame.event or "Value", numeric=True, css="fit", unit=scale.label),
-            },
-            rows=tuple(_row(frame, row, scale, largest) for row in records(window)),
-            with_hosts=bool(rows["host"].notna().any()),
-            with_ranks=bool(rows["rank"].notna().any()),
-            with_pids=bool(rows["pid"].notna().any()),
-            with_tids=bool(rows["tid"].notna().any()),
-            with_runs=bool(rows["run"].nunique() > 1),
             ranks=_rank_chart(frame, profile),
-            pager=pager(page, len(rows), PAGE_SIZE, noun="thread"),
+            sheet=sheet(
+                "Threads",
+                rows,
+                _columns(frame, places_of(rows)),
+                order,
+                noun="thread",
+                url=lambda row: frame.narrowed("hotspots", threads=(row["key"],)) if row["key"] else "",
+                bar=largest_bar(rows, "value"),
+                bar_label="Of the largest",
+                wide=False,
+            ),
             csv=here(("page", None)).replace(f"/results/{id}/threads", f"/results/{id}/threads.csv", 1),
         )
     )
@@ -145,7 +86,7 @@ def show(id: str) -> Response:
 def as_file(id: str, form: str) -> Response:
     """All rows that the search leaves; columns as `perfloom report` names them."""
     frame, profile = open_frame(id, "threads")
-    rows = _rows(frame, profile, asked_order(SORTS, "-value"))
+    rows = _rows(frame, profile, _order(frame))
     return table_file(f"{frame.name} threads", form, rows)
 
 
@@ -195,25 +136,24 @@ def _rows(frame: Frame, profile: Profile, order: Order) -> pd.DataFrame:
     return rows.sort_values(order.column, ascending=not order.descending, kind="stable", na_position="last")
 
 
-def _row(frame: Frame, row: dict[str, Any], scale: Scale, largest: float) -> Row:
-    def number(word: str) -> str:
-        return "" if row[word] is None else str(row[word])
+def _columns(frame: Frame, places: Sequence[Shown]) -> tuple[Shown, ...]:
+    def flamegraph(row: dict[str, Any]) -> str:
+        return frame.narrowed("flamegraph", threads=(row["key"],)) if row["key"] and row["samples"] else ""
 
-    key = row["key"]
-    return Row(
-        name=row["name"] or ("not known" if key == UNKNOWN_THREAD else ""),
-        process=row["process"] or "",
-        host=row["host"] or "",
-        rank=number("rank"),
-        run=number("run"),
-        pid=number("pid"),
-        tid=number("tid"),
-        kind=row["kind"] or "",
-        samples=scale_for(0, "count").quantity(row["samples"]),
-        value=scale.quantity(row["value"]),
-        percent=scale_for(100, "percent").quantity(row["percent"]),
-        caveat=caveat(row["running_percent"]),
-        bar=100.0 * max(0, row["value"] or 0) / largest if largest else 0.0,
-        only=frame.narrowed("hotspots", threads=(key,)) if key else None,
-        flamegraph=frame.narrowed("flamegraph", threads=(key,)) if key and row["samples"] else None,
+    def scaled(row: dict[str, Any]) -> str:
+        return caveat(row["running_percent"])
+
+    return (
+        Shown("name", "Thread", "name", unnamed=lambda row: "not known" if row["key"] == UNKNOWN_THREAD else ""),
+        Shown("process", "Process", "text"),
+        *places,
+        Shown("samples", "Samples"),
+        Shown("value", frame.event or "Value", "value", unit=frame.unit, caveat=scaled),
+        Shown("percent", "%", "percent", sort=""),
+        Shown("key", "Flame graph", "link", sort="", leads=flamegraph),
     )
+
+
+def _order(frame: Frame) -> Order:
+    places = [place for place in PLACES if place.column != "cpu"]
+    return asked_order(words(_columns(frame, places)), "-value")

@@ -278,7 +278,7 @@ def _blocks(frame: Frame, profile: Profile, place: Place | None, kind: str, at_n
         pager=pager(page, len(found), PAGE_SIZE, noun="block"),
         search=request.args.get("search", ""),
         hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),
-        bar=False,
+        bar="",
         all=len(rows),
     )
 
