@@ -22,14 +22,16 @@ serve: ## set up and serve (ARGS="--port 9000")
 
 # Several processes (-n 0: one). The tests start some hundred programs of ours, which are compiled once.
 quick test test-all: export PYTHONDONTWRITEBYTECODE =
-CORE = $(addprefix tests/,domain analysis charts exporters forms jobs recorders targets test_config.py)
+# What computes: one process per CPU.
+CORE = $(addprefix tests/,domain readers analysis charts exporters forms jobs recorders targets test_config.py test_scripts.py)
+QUICK = -n $$(nproc) -m "not slow and not heavy" --deselect tests/readers/test_compiled.py
 PYTEST = $(BIN)/python -m pytest -n auto
 # .ci/run reads pytest's exit status from a file.
 STATUS = $(if $(PYTEST_STATUS),; echo $$? >$(PYTEST_STATUS))
 
 quick: ## run the core tests: no servers, browser or recordings (ARGS="-k name")
 	@$(SETUP) venv --extras test
-	@$(PYTEST) -m "not slow and not heavy" $(ARGS) $(CORE)
+	@$(PYTEST) $(QUICK) $(ARGS) $(CORE)
 
 test: ## set up and run all tests but those marked slow (ARGS="-k name")
 	@$(SETUP) test
@@ -39,11 +41,19 @@ test-all: ## set up and run all tests (ARGS="-k name")
 	@$(SETUP) test
 	@$(PYTEST) $(ARGS)$(STATUS)
 
-lint: venv ## check style, types and imports
+lint: venv node_modules/.package-lock.json ## check style, types and imports
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --config setup.cfg --no-logo --cache-dir .cache/import-linter
+	@node_modules/.bin/eslint --max-warnings 0
+	@node_modules/.bin/tsc
+	@node_modules/.bin/tsc --project tsconfig.strict.json
+
+# eslint and TypeScript, for `make lint` alone; npm writes this file last.
+node_modules/.package-lock.json: package.json package-lock.json
+	@command -v npm >/dev/null || { echo "make lint needs npm: apt-get install npm" >&2; exit 1; }
+	@npm ci --no-audit --no-fund --loglevel=error
 
 format: venv ## write the code in our style
 	@$(BIN)/ruff check --fix-only .
@@ -56,4 +66,4 @@ constraints: ## pin the newest versions that setup.cfg allows (tools/constraints
 	@$(PYTHON) tools/constraints.py
 
 clean: ## remove what was made here, recordings aside
-	rm -rf .venv .cache build dist *.egg-info
+	rm -rf .venv .cache node_modules build dist *.egg-info

@@ -109,6 +109,21 @@ def script(name: str) -> ModuleType:
 
 
 @by_page
+def test_every_make_target_is_there(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    code = "\n".join([*_FENCE.findall(text_of(page)), *re.findall(r"`([^`\n]+)`", prose_of(page))])
+    named = set(re.findall(r"^make ([a-z][a-z-]*)", code, re.MULTILINE))
+    assert named <= targets, f"{page.name} names {sorted(named - targets)}"
+
+
+def test_what_runs_all_tests_is_named_beside_make_test() -> None:
+    assert {"make quick", "make test", "make test-all"} <= set(
+        re.findall(r"`(make [a-z-]+)`", text_of(ROOT / "README.md"))
+    )
+    assert re.search(r"^make test-all\b", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+
+
+@by_page
 def test_every_link_leads_somewhere(page: Path) -> None:
     for _, target in links_of(page):
         if "://" in target:

@@ -46,6 +46,7 @@ PARTS = {
         ["clang", "clang++"], ["clang", "libclang-rt-dev"], [place + "libclang_rt.tsan*" for place in RUNTIMES]
     ),
     "go": part(["go"], ["golang-go"]),
+    "node": part(["node"], ["nodejs"]),
     "npm": part(["npm"], ["npm"]),
     "ip": part(["ip"], ["iproute2"]),
     "sudo": part(["sudo"], ["sudo"]),

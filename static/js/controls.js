@@ -1,6 +1,8 @@
 // Small comforts: a choice that submits its form, menus that close, times in the reader's own zone.
 
-for (const control of document.querySelectorAll('[data-submit-on-change]')) {
+/** @type {NodeListOf<HTMLSelectElement>} */
+const submitting = document.querySelectorAll('[data-submit-on-change]');
+for (const control of submitting) {
   control.addEventListener('change', () => control.form?.requestSubmit());
 }
 
@@ -9,32 +11,40 @@ for (const button of document.querySelectorAll('[data-without-scripts]')) button
 
 // Fields left empty only lengthen the address.
 for (const form of document.querySelectorAll('form[data-drop-empty]')) {
-  form.addEventListener('formdata', (event) => {
+  form.addEventListener('formdata', (/** @type {FormDataEvent} */ event) => {
     for (const [name, value] of [...event.formData.entries()]) {
       if (value === '') event.formData.delete(name);
     }
   });
 }
 
+/** @returns {NodeListOf<HTMLDetailsElement>} */
+function openMenus() {
+  return document.querySelectorAll('details.menu[open]');
+}
+
 document.addEventListener('click', (event) => {
-  for (const menu of document.querySelectorAll('details.menu[open]')) {
-    if (!menu.contains(event.target)) menu.open = false;
+  for (const menu of openMenus()) {
+    if (!menu.contains(/** @type {Node} */ (event.target))) menu.open = false;
   }
 });
 
 document.addEventListener('keydown', (event) => {
   if (event.key !== 'Escape') return;
-  for (const menu of document.querySelectorAll('details.menu[open]')) {
+  for (const menu of openMenus()) {
     menu.open = false;
     menu.querySelector('summary')?.focus();
   }
 });
 
 // Two results can be compared; fewer lead to a page that asks for the rest.
+/** @type {HTMLFormElement | null} */
 const compare = document.querySelector('form[data-compare]');
 if (compare) {
   const button = compare.querySelector('button');
-  const boxes = [...document.querySelectorAll(`input[form="${compare.id}"]`)];
+  /** @type {NodeListOf<HTMLInputElement>} */
+  const inputs = document.querySelectorAll(`input[form="${compare.id}"]`);
+  const boxes = [...inputs];
   const count = () => {
     const ticked = boxes.filter((box) => box.checked).length;
     button.disabled = ticked > 2;

@@ -9,10 +9,12 @@ const TYPING_MS = 250;
 const RESTING_MS = 900;
 const LEVELS = { error: 'Error', warning: 'Warning', hint: 'Hint' };
 
+/** @type {HTMLFormElement & {elements: Record<string, any>}} */
 const form = document.querySelector('[data-job-form]');
 const command = form.querySelector('[data-preview-command]');
 const note = form.querySelector('[data-preview-note]');
 const status = form.querySelector('[data-preview-status]');
+/** @type {HTMLButtonElement} */
 const start = form.querySelector('[data-start]');
 // Fields that nobody has come to yet are not blamed for being empty.
 const touched = new Set();
@@ -57,7 +59,8 @@ function show(answer) {
     const control = form.querySelector(`#f-${place.dataset.findings || 'none'}:not([type="radio"], [type="checkbox"])`);
     if (wrong) control?.setAttribute('aria-invalid', 'true');
     else control?.removeAttribute('aria-invalid');
-    if (wrong && place.closest('details')) place.closest('details').open = true;
+    const details = place.closest('details');
+    if (wrong && details) details.open = true;
   }
   const preview = form.querySelector('[data-preview]');
   if (answer.command) {
@@ -82,7 +85,7 @@ function showCommand(lines) {
   command.replaceChildren(...lines.map(([depth, pieces]) => {
     const shown = document.createElement('span');
     shown.className = 'preview__line';
-    shown.dataset.depth = depth;
+    shown.dataset.depth = String(depth);
     shown.append(...pieces.flatMap((piece, number) => {
       const span = document.createElement('span');
       span.textContent = piece;
@@ -120,7 +123,7 @@ function showPlace(place) {
   for (const span of form.querySelectorAll('[data-default-events]')) {
     span.textContent = `Without one: ${place.default_events[span.dataset.defaultEvents]}.`;
   }
-  form.querySelector('#event-query').placeholder = `Search ${place.host ? `the events of ${place.host}` : 'events'}`;
+  /** @type {HTMLInputElement} */ (form.querySelector('#event-query')).placeholder = `Search ${place.host ? `the events of ${place.host}` : 'events'}`;
   showSecrets(place.secrets);
 }
 
@@ -149,7 +152,7 @@ async function ask(check) {
   for (const name of [...typed.keys()]) if (name.startsWith('secret:')) typed.delete(name);
   if (check) typed.set('check', '1');
   try {
-    show(await postJSON('/jobs/preview', new URLSearchParams(typed), { signal: request.signal }));
+    show(await postJSON('/jobs/preview', new URLSearchParams(/** @type {any} */ (typed)), { signal: request.signal }));
     if (!check) timer = setTimeout(ask, RESTING_MS, true);
   } catch (error) {
     if (error.name !== 'AbortError') note.textContent = error.message;
@@ -162,10 +165,11 @@ function later(delay) {
 }
 
 form.addEventListener('input', (event) => {
-  if (/^(event_query$|preset_name$|secret:)/.test(event.target.name)) return;
-  touch(event.target);
+  const control = /** @type {HTMLInputElement} */ (event.target);
+  if (/^(event_query$|preset_name$|secret:)/.test(control.name)) return;
+  touch(control);
   start.textContent = 'Start';
-  later(/^(radio|checkbox|select-one)$/.test(event.target.type) ? 0 : TYPING_MS);
+  later(/^(radio|checkbox|select-one)$/.test(control.type) ? 0 : TYPING_MS);
 });
 
 const target = form.elements.target;
@@ -180,7 +184,7 @@ form.addEventListener('keydown', (event) => {
   const line = event.target instanceof HTMLInputElement && event.target.name !== 'event_query';
   if (event.key !== 'Enter' || event.defaultPrevented || !(line || event.ctrlKey || event.metaKey)) return;
   event.preventDefault();
-  form.requestSubmit(event.target.name === 'preset_name' ? form.querySelector('[data-save]') : start);
+  form.requestSubmit(/** @type {HTMLInputElement} */ (event.target).name === 'preset_name' ? form.querySelector('[data-save]') : start);
 });
 
 // One press, one job. The server holds two presses together, too, by the form's id.
@@ -200,7 +204,9 @@ if (summary) {
   for (const control of form.elements) touch(control);
   summary.focus();
 } else {
-  for (const control of form.elements) if (control.value && control.type !== 'radio') touch(control);
+  for (const control of /** @type {Iterable<HTMLInputElement>} */ (form.elements)) {
+    if (control.value && control.type !== 'radio') touch(control);
+  }
 }
 picker.show();
 if (form.elements.command.value || form.elements.pid.value) ask(true);

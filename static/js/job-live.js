@@ -26,6 +26,7 @@ function showForward() {
   const box = document.querySelector('[data-forward]');
   if (!box) return;
   box.hidden = false;
+  /** @type {HTMLInputElement} */
   const choice = box.querySelector('[data-forward-choice]');
   choice.checked = localStorage.getItem(CHOICE) === 'yes';
   choice.addEventListener('change', () => localStorage.setItem(CHOICE, choice.checked ? 'yes' : 'no'));
@@ -33,7 +34,8 @@ function showForward() {
 
 // A press that the server has not answered yet is shown, so that nobody presses twice.
 document.addEventListener('submit', (event) => {
-  const button = event.target.querySelector('[data-cancel]');
+  /** @type {HTMLButtonElement | null} */
+  const button = /** @type {HTMLFormElement} */ (event.target).querySelector('[data-cancel]');
   if (!button) return;
   setTimeout(() => { button.disabled = true; button.textContent = 'Cancelling'; });
 });
@@ -72,7 +74,7 @@ async function ask() {
   const marks = [...page.querySelectorAll('[data-part]')].map((part) => part.dataset.mark);
   const words = new URLSearchParams({ known: marks.join(',') });
   if (view) {
-    words.set('offset', view.next);
+    words.set('offset', String(view.next));
     words.set('mark', view.mark);
   }
   try {

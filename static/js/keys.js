@@ -10,19 +10,20 @@ export function onKey(keys, action) {
 }
 
 export function isTyping(target) {
-  if (!(target instanceof Element)) return false;
+  if (!(target instanceof HTMLElement)) return false;
   if (target.isContentEditable || target.closest('textarea, select')) return true;
   const input = target.closest('input');
   return input !== null && !['checkbox', 'radio', 'button', 'submit', 'file', 'range'].includes(input.type);
 }
 
 function openDialog(id) {
-  const dialog = document.getElementById(id);
+  const dialog = /** @type {HTMLDialogElement | null} */ (document.getElementById(id));
   if (dialog && !dialog.open) dialog.showModal();
 }
 
 document.addEventListener('keydown', (event) => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+  /** @type {HTMLDialogElement | null} */
   const open = document.querySelector('dialog[open]');
   if (open) {
     if (event.key === '?' && open.id === 'keys') open.close();
@@ -43,6 +44,7 @@ document.addEventListener('keydown', (event) => {
 
 onKey('?', () => openDialog('keys'));
 onKey('/', () => {
+  /** @type {HTMLInputElement | null} */
   const field = document.querySelector('[data-search]');
   field?.focus();
   field?.select();

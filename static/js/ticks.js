@@ -1,6 +1,7 @@
 // Elapsed times that go on: an element with data-ticks="SECONDS" counts up from the moment it was first seen.
 
 // As app/domain/units.py: seconds of the smaller unit, how many of it the larger one has, below how many, names.
+/** @type {[number, number, number, string, string][]} */
 const LONG = [
   [1, 60, 2 * 3600, 'min', 's'],
   [60, 60, 2 * 1440, 'h', 'min'],

@@ -2,11 +2,15 @@
 
 import { csrfToken } from './http.js';
 
+/** @type {HTMLFormElement} */
 const form = document.querySelector('[data-upload]');
 const zone = form.querySelector('[data-drop]');
+/** @type {HTMLInputElement} */
 const input = form.querySelector('input[type="file"]');
 const list = form.querySelector('[data-files]');
+/** @type {HTMLButtonElement} */
 const send = form.querySelector('[data-send]');
+/** @type {HTMLButtonElement} */
 const abort = form.querySelector('[data-abort]');
 const progress = form.querySelector('[data-progress]');
 const bar = progress.querySelector('progress');

@@ -94,6 +94,7 @@ def expected(profile: Profile, selection: Selection, group: Group) -> dict[Any, 
     return brute.weighed([(p + s.stack, s.weight) for p, s in zip(prefix, samples, strict=True)])
 
 
+@pytest.mark.heavy
 @settings(max_examples=150)
 @given(st.data(), profiles(), st.sampled_from(GROUPS), st.sampled_from((Order.WEIGHT, Order.NAME)))
 def test_equals_the_definition(data: st.DataObject, profile: Profile, group: Group, order: Order) -> None:
@@ -124,6 +125,7 @@ def test_siblings_are_in_order(data: st.DataObject, profile: Profile, group: Gro
         last[int(tree.parent[row])] = row
 
 
+@pytest.mark.heavy
 @settings(max_examples=80)
 @given(st.data(), profiles(), st.sampled_from(GROUPS), st.floats(0, 0.5))
 def test_narrow_frames_are_left_out(data: st.DataObject, profile: Profile, group: Group, least: float) -> None:
@@ -136,6 +138,7 @@ def test_narrow_frames_are_left_out(data: st.DataObject, profile: Profile, group
     assert (tree.pruned > 0) == (len(wide) < len(whole))
 
 
+@pytest.mark.heavy
 @settings(max_examples=80)
 @given(st.data(), profiles(max_weight=50), st.sampled_from(GROUPS), st.sampled_from(list(Order)))
 def test_zoom_shows_the_frame_its_path_and_what_is_below(
@@ -159,6 +162,7 @@ def test_zoom_shows_the_frame_its_path_and_what_is_below(
     assert tree.start[inside].tolist() == (whole.start[row:end] - whole.start[row]).tolist()
 
 
+@pytest.mark.heavy
 @settings(max_examples=50)
 @given(st.data(), profiles(), st.sampled_from(GROUPS), st.sampled_from((Order.WEIGHT, Order.NAME)))
 def test_ids_hold_whatever_is_selected(data: st.DataObject, profile: Profile, group: Group, order: Order) -> None:
@@ -212,6 +216,7 @@ def boxes_of(profile: Profile, selection: Selection, group: Group) -> list[tuple
     return found
 
 
+@pytest.mark.heavy
 @settings(max_examples=150)
 @given(st.data(), profiles(max_weight=50), st.sampled_from((Group.NONE, Group.COMM, Group.THREAD)))
 def test_by_time_equals_the_definition(data: st.DataObject, profile: Profile, group: Group) -> None:
@@ -222,6 +227,7 @@ def test_by_time_equals_the_definition(data: st.DataObject, profile: Profile, gr
     assert list(zip(*columns, strict=True)) == boxes_of(profile, selection, group)
 
 
+@pytest.mark.heavy
 @settings(max_examples=50)
 @given(st.data(), profiles(max_weight=50), st.floats(0, 0.5))
 def test_by_time_narrow_boxes_are_left_out(data: st.DataObject, profile: Profile, least: float) -> None:
@@ -233,6 +239,7 @@ def test_by_time_narrow_boxes_are_left_out(data: st.DataObject, profile: Profile
     assert list(zip(*columns, strict=True)) == wide
 
 
+@pytest.mark.heavy
 @settings(max_examples=80)
 @given(st.data(), profiles())
 def test_sandwich(data: st.DataObject, profile: Profile) -> None:
@@ -263,6 +270,7 @@ def test_sandwich_of_what_is_not_there() -> None:
             sandwich(profile, Selection(), wrong)
 
 
+@pytest.mark.heavy
 @settings(max_examples=80)
 @given(st.data(), profiles(), st.sampled_from(("a", "^b$", "unknown", "zzz", ".", "")))
 def test_search(data: st.DataObject, profile: Profile, pattern: str) -> None:

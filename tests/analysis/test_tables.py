@@ -70,6 +70,7 @@ def in_events(profile: Profile, selection: Selection) -> list[str]:
     return [selection.event] if selection.event else names
 
 
+@pytest.mark.heavy
 @settings(max_examples=60)
 @given(st.data(), profiles(), st.sampled_from(("function", "module")))
 def test_hotspots(data: st.DataObject, profile: Profile, by: str) -> None:
@@ -128,6 +129,7 @@ def test_hotspots_are_sorted_and_told_apart() -> None:
         hotspots(profile, Selection(), by="file")
 
 
+@pytest.mark.heavy
 @settings(max_examples=80)
 @given(st.data(), profiles())
 def test_hotspots_by_thread(data: st.DataObject, profile: Profile) -> None:
@@ -149,6 +151,7 @@ def test_hotspots_by_thread(data: st.DataObject, profile: Profile) -> None:
     assert found == sorted(expected)
 
 
+@pytest.mark.heavy
 @settings(max_examples=60)
 @given(st.data(), profiles())
 def test_counts_threads_events_and_summary(data: st.DataObject, profile: Profile) -> None:

@@ -69,6 +69,7 @@ def test_near_by_every_slice_and_sample_is_shown_as_it_is(profile: Profile, star
         assert [sorted(row) for row in boxes(data, band)] == [sorted(row) for row in expected]
 
 
+@pytest.mark.heavy
 @settings(max_examples=60)
 @given(traces() | profiles(), st.integers(16, 40), st.data())
 def test_far_away_nothing_is_lost_and_there_are_no_more_boxes_than_pixels(
@@ -287,6 +288,7 @@ def dense(threads: int = 12, slices: int = 2_000) -> Profile:
     return trace.finish()
 
 
+@pytest.mark.heavy
 def test_no_window_asks_for_more_than_the_wire_takes() -> None:
     profile = dense()
     timeline, whole = timeline_of(profile), 10_000_000

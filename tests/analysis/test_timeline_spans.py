@@ -60,6 +60,7 @@ def clock(samples: list[tuple[int, int, int]], event: str = "cpu-clock", unit: s
     return builder.finish()
 
 
+@pytest.mark.heavy
 @settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(1, 3), st.integers(0, 120)), min_size=1, max_size=40))
 def test_what_is_drawn_and_what_is_clipped_is_all_time_that_was_sampled(samples: list[tuple[int, int, int]]) -> None:

@@ -90,6 +90,7 @@ def test_sums_are_exact(cells: list[tuple[int, int]]) -> None:
         assert sums_on(index, weight, 4).tolist() == expected
 
 
+@pytest.mark.heavy
 @settings(max_examples=80)
 @given(profiles(max_weight=50), st.sampled_from((Group.COMM, Group.THREAD, Group.PROCESS)), st.integers(1, 9))
 def test_many_groups_are_added_up_in_turns(profile: Profile, group: Group, cells: int) -> None:

@@ -43,6 +43,7 @@ def windows(draw: st.DrawFn, profile: Profile) -> Selection:
     )
 
 
+@pytest.mark.heavy
 @settings(max_examples=40)
 @given(st.data(), traces())
 def test_every_analysis_counts_the_part_inside(data: st.DataObject, profile: Profile) -> None:
@@ -93,6 +94,7 @@ def test_exports_hold_the_part_inside(data: st.DataObject, profile: Profile) -> 
     assert time_ns == sorted(time_ns)
 
 
+@pytest.mark.heavy
 @settings(max_examples=60)
 @given(st.data(), traces() | profiles())
 def test_of_many_samples_blocks_are_added_up_before(data: st.DataObject, profile: Profile) -> None:

@@ -45,6 +45,7 @@ def parsed(svg: str) -> ElementTree.Element:
     return root
 
 
+@pytest.mark.heavy
 @settings(max_examples=50)
 @given(
     profiles(max_weight=1000),

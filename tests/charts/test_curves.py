@@ -6,6 +6,7 @@ import re
 from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 
 from perfloom.analysis.memory.curves import Curve
 from perfloom.charts.curves import COLUMNS, Line, Mark, draw, sampled
@@ -35,6 +36,7 @@ def test_a_few_steps_are_drawn_as_they_are() -> None:
     assert paths(part, "curves-line") == ["M0 50.00H750.00V0.00H1000"]
 
 
+@pytest.mark.heavy
 def test_of_a_million_steps_no_extreme_is_lost() -> None:
     """One spike up and one down: both are drawn to the end, with no more points than there are columns for."""
     value = np.full(1_000_000, 500.0)

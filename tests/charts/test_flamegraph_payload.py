@@ -42,6 +42,7 @@ def rebuilt(data: dict[str, Any]) -> list[tuple[int, tuple[int, ...], int, int, 
     return rows
 
 
+@pytest.mark.heavy
 @settings(max_examples=80)
 @given(st.data(), profiles(max_weight=1000), st.sampled_from(GROUPS), st.sampled_from(list(Order)))
 def test_a_page_can_rebuild_the_graph(data: st.DataObject, profile: Profile, group: Group, order: Order) -> None:
@@ -116,6 +117,7 @@ def letters(rng: random.Random, count: int) -> str:
     return "".join(rng.choices(string.ascii_letters + string.digits, k=count))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("longest", [20, 300, 10_000], ids=lambda n: f"names of {n} characters that do not compress")
 @pytest.mark.parametrize("order", list(Order))
 @pytest.mark.parametrize("invert", [False, True])

@@ -1,5 +1,6 @@
 """A profile narrowed to a selection is a profile, and shows what the whole shows under the selection."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +35,7 @@ def test_a_window(profile: Profile, start: int, length: int) -> None:
     assert column(left.slices, "function").tolist() == slices.function[host].tolist()
 
 
+@pytest.mark.heavy
 @settings(max_examples=40)
 @given(st.lists(traces(20), min_size=2, max_size=3))
 def test_ranks_brought_together(profiles: list[Profile]) -> None:

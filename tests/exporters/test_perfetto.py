@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ def told(profile: Profile) -> Counter[tuple[object, ...]]:
     )
 
 
+@pytest.mark.heavy
 @settings(max_examples=40)
 @given(traces())
 def test_out_and_in_again(profile: Profile) -> None:

@@ -75,6 +75,7 @@ def weights(profile: Profile, names: str = "display") -> Weights:
     return +found
 
 
+@pytest.mark.heavy
 @by_source
 def test_pprof_keeps_every_weight_of_every_stack(name: str) -> None:
     found = weights(there_and_back(name, "pprof"))

@@ -66,6 +66,7 @@ def of_profile(profile: Profile) -> Weights:
     return found
 
 
+@pytest.mark.heavy
 @settings(max_examples=80)
 @given(SAMPLED)
 def test_it_holds_what_the_profile_does(profile: Profile) -> None:

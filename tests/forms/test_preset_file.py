@@ -15,6 +15,7 @@ from tests.forms.test_job import SPECS
 HOSTILE = "$(touch /tmp/x) `id` 'a' \"b\" \\ \n\t é 🙂"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("form", FORMATS)
 @given(spec=SPECS)
 def test_a_spec_comes_back(form: str, spec: JobSpec) -> None:

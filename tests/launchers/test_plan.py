@@ -23,6 +23,7 @@ FACTS = TargetFacts(HostFacts(host="x", perf="/usr/bin/perf", options=("-z", "-N
 SIX = ("cycles", "r01", "r02", "r03", "r04", "r05")
 
 
+@pytest.mark.heavy
 def test_scripts_are_clean() -> None:
     shellcheck = require("shellcheck")
     scripts = sorted(path.name for path in LAUNCHERS.glob("*.sh"))
@@ -166,6 +167,7 @@ def test_a_preview_shows_every_layer() -> None:
     assert lines[6] == "    # Run 1 of 2" and len(lines) == 10
 
 
+@pytest.mark.heavy
 def test_a_preview_ends_somewhere() -> None:
     spec = JobSpec(command=("x",), events=("a",) * 100, splitting=Splitting.AT_ONCE, events_per_run=1)
     shown = plans.preview(spec, Target("t"), FACTS)

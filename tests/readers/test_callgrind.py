@@ -87,6 +87,7 @@ def calls() -> Profile:
     return read((DATA / "calls.out").read_bytes())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["calls", "everything", "long"])
 def test_what_callgrind_annotate_says(name: str) -> None:
     profile = read((DATA / f"{name}.out").read_bytes())
@@ -284,6 +285,7 @@ def test_recognised() -> None:
         assert not callgrind.sniff(text)
 
 
+@pytest.mark.heavy
 @settings(max_examples=150)
 @given(st.data())
 def test_nothing_breaks_it(data: st.DataObject) -> None:

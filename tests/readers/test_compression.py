@@ -89,6 +89,7 @@ def test_damage_is_told(name: str) -> None:
     assert stream.defect.startswith(f"The {name} data is damaged (")
 
 
+@pytest.mark.heavy
 @packed
 def test_a_bomb_is_refused_in_little_memory(name: str) -> None:
     bomb = PACKERS[name](bytes(300_000_000))

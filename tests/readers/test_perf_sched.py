@@ -187,6 +187,7 @@ def test_switches_of_one_program_alone_say_what_to_record() -> None:
     assert "sched_stat_runtime" in reason and "-a" in reason
 
 
+@pytest.mark.heavy
 def test_a_perf_data_of_the_scheduler_is_what_ran_when(tmp_path: Path) -> None:
     """A real one, of a program with threads that wait (tests/data/perf/waits.c)."""
     require("perf")

@@ -438,6 +438,7 @@ def test_no_samples_at_all() -> None:
         perf_script.read(io.BytesIO(b"nothing of the kind\n"), "x")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["spin", "events", "dwarf", "flat"])
 def test_cut_anywhere(name: str) -> None:
     """Cut at every 97 bytes and at every kilobyte: what came before is there, and nothing is made up."""
@@ -475,6 +476,7 @@ def test_a_line_beyond_all_measure(monkeypatch: pytest.MonkeyPatch) -> None:
     assert example == "line 4: 50,001 bytes"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("size", [40, 64, 333, 1000, 4096])
 @pytest.mark.parametrize("name", ["spin", "events", "dwarf", "flat"])
 def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch, name: str, size: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -85,6 +86,7 @@ def read_line_by_line(raw: bytes) -> Profile:
     return assembly.finish()
 
 
+@pytest.mark.heavy
 @given(texts)
 def test_what_is_written_is_read(written: list[tuple[str, tuple[object, ...]]]) -> None:
     profile = read("".join(text for text, _ in written).encode())
@@ -134,6 +136,7 @@ pieces = st.one_of(
 )
 
 
+@pytest.mark.heavy
 @settings(max_examples=300)
 @given(st.lists(pieces, max_size=15).map(b"".join))
 def test_fast_and_slow_agree(raw: bytes) -> None:
@@ -148,6 +151,7 @@ def test_fast_and_slow_agree(raw: bytes) -> None:
     assert {r: c for r, (c, _) in losses_of(fast).items()} == {r: c for r, (c, _) in losses_of(slow).items()}
 
 
+@pytest.mark.heavy
 @settings(max_examples=300)
 @given(st.lists(st.one_of(pieces, st.binary()), max_size=20).map(b"".join))
 def test_nothing_breaks_it(raw: bytes) -> None:

@@ -72,6 +72,7 @@ def texts_of(data: bytes) -> tuple[list[str | None], Losses]:
     return [made.texts()[place] if place >= 0 else None for place in places.tolist()], losses
 
 
+@pytest.mark.heavy
 @given(
     events=st.lists(st.lists(ARGUMENTS, max_size=3), min_size=1, max_size=8),
     damage=st.lists(st.tuples(st.integers(0, 999), st.integers(0, 255)), max_size=2),

@@ -92,6 +92,7 @@ def of_go(raw: str) -> Stacks:
     return found
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", KINDS)
 def test_profiles_of_go_have_the_values_that_its_own_tool_shows(profiles: Path, kind: str) -> None:
     path = profiles / f"{kind}.prof"

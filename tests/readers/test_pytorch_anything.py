@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,6 +53,7 @@ EVENTS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.heavy
 @settings(max_examples=80, deadline=None)
 @given(
     st.lists(EVENTS, min_size=1, max_size=14),

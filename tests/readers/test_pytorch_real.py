@@ -33,6 +33,7 @@ def raw_and_read(path: Path) -> tuple[list[dict[str, Any]], Read]:
     return raw, Read(profile)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("path", FILES, ids=[path.name.removesuffix(END) for path in FILES])
 def test_nothing_of_a_real_trace_is_lost(path: Path) -> None:
     raw, got = raw_and_read(path)

@@ -109,6 +109,7 @@ def test_every_moment_with_a_slice_is_in_exactly_one_sample(
     assert (depth == np.where(parent >= 0, depth[parent] + 1, 0)).all()
 
 
+@pytest.mark.heavy
 @settings(max_examples=60, deadline=None)
 @given(SPANS)
 def test_slices_of_one_lane_never_overlap(spans: list[tuple[int, int, str, int]]) -> None:

@@ -162,6 +162,7 @@ def test_nothing_in_it(text: str) -> None:
             speedscope.read(io.BytesIO(whole))
 
 
+@pytest.mark.heavy
 @settings(max_examples=60)
 @given(traces() | profiles(max_weight=1 << 40))
 def test_out_and_in_again(profile: Profile) -> None:

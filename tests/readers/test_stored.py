@@ -64,6 +64,7 @@ def with_table(profile: Profile, name: str, /, **columns: Any) -> bytes:
     return export(replace(profile, **{name: table}))
 
 
+@pytest.mark.heavy
 @given(profiles())
 @hypothesis_settings(max_examples=60)
 def test_a_profile_comes_back_to_the_last_bit(profile: Profile) -> None:

@@ -91,6 +91,7 @@ def texts(draw: st.DrawFn) -> str:
     return text
 
 
+@pytest.mark.heavy
 @settings(max_examples=60)
 @given(texts(), st.sampled_from([60, 300, 1 << 20]))
 @example('[{"args":{"a":[1]]}}]', 300)
@@ -106,6 +107,7 @@ def test_both_ways_agree_on_recordings() -> None:
         assert found.lost == {}
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(not FOLDER.is_dir(), reason="the real traces lie outside of the checkout")
 @pytest.mark.parametrize("name", ["amd_mi250", "ddp_rank0", "nccl_a100"])
 def test_real_traces_are_read_as_they_are(name: str) -> None:

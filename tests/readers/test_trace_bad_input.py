@@ -73,6 +73,7 @@ def test_documents_behind_each_other_are_of_one_time() -> None:
     assert list(found.lost) == [documents.OTHER_VALUE]
 
 
+@pytest.mark.heavy
 def test_what_is_cut_off_is_read_up_to_there() -> None:
     whole = trace(EVENT, named("second"), named("third"), traceName='"n"')
     for end in range(len(whole)):

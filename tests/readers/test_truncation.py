@@ -81,6 +81,7 @@ def test_every_format_is_cut() -> None:
     assert {*FILES, *ELSEWHERE} == set(READERS) and UNDETECTABLE.keys() <= FILES.keys()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_is_cut_off_is_not_whole(name: str) -> None:
     data = FILES[name]()

@@ -71,6 +71,7 @@ def test_what_perf_counts_is_not_refused(event: str, tmp_path: Path) -> None:
     assert taken_by_perf(event, True, tmp_path)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("event", REFUSED.split())
 def test_what_perf_refuses_to_sample_is_refused(event: str, tmp_path: Path) -> None:
     assert refused(event, counting=False)

@@ -204,6 +204,7 @@ def system(request: pytest.FixtureRequest) -> BatchSystem:
     return found
 
 
+@pytest.mark.heavy
 def test_a_probe_job_sees_a_compute_node(store: Store, system: BatchSystem, tmp_path: Path, perf: str) -> None:
     target = batched(system, tmp_path, perf)
     question = Question("cluster", batch=Batch())

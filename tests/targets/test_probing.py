@@ -91,6 +91,7 @@ def test_every_shell_says_the_same(shell: str, tmp_path: Path, quick: str) -> No
     assert facts.host.perf_version == "9.9" and facts.host.host == platform.node()
 
 
+@pytest.mark.heavy
 @by_shell
 def test_what_stands_in_a_target_is_never_obeyed(shell: str, tmp_path: Path, quick: str) -> None:
     """Values that validity refuses, too: the quoting holds by itself."""
@@ -140,6 +141,7 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path, quick: str) -> None:
     assert "no full path" in facts.problems["directory"] and facts.host.perf_version == "9.9"
 
 
+@pytest.mark.heavy
 @by_shell
 def test_modules(shell: str, tmp_path: Path, quick: str) -> None:
     """As old Tcl modules bring them: a function from a file, which says its errors with status 0."""

@@ -32,6 +32,9 @@ const shared = {
 let palette = null;
 let shown = [];
 let search = null;
+/** @typedef {HTMLInputElement | HTMLSelectElement} Field */
+
+/** @type {HTMLFormElement & {elements: Record<string, any>} | null} */
 let form = null;
 let surroundings = null;
 
@@ -64,17 +67,18 @@ function update(state) {
 
 function listenToControls() {
   form?.addEventListener('submit', (event) => event.preventDefault());
-  form?.addEventListener('change', ({ target }) => {
+  form?.addEventListener('change', (event) => {
+    const target = /** @type {Field} */ (event.target);
     if (!target.name || target.name === 'q') return;
-    const value = target.type === 'checkbox' && !target.checked ? '' : target.value;
+    const value = target instanceof HTMLInputElement && target.type === 'checkbox' && !target.checked ? '' : target.value;
     shared.state.change({ [target.name]: value === target.dataset.default ? '' : value });
   });
 }
 
 function showControls(state) {
-  for (const field of form?.elements ?? []) {
+  for (const field of /** @type {Iterable<Field>} */ (form?.elements ?? [])) {
     if (!field.name || field.type === 'hidden' || field.name === 'q') continue;
-    if (field.type === 'checkbox') field.checked = state.get(field.name) === field.value;
+    if (field instanceof HTMLInputElement && field.type === 'checkbox') field.checked = state.get(field.name) === field.value;
     else field.value = state.get(field.name) || field.dataset.default || '';
   }
 }
@@ -93,7 +97,7 @@ function surroundingWords() {
 
 /** Links that carry the whole state of the page. */
 function followLinks() {
-  for (const anchor of document.querySelectorAll('a[data-follow-state]')) {
+  for (const anchor of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll('a[data-follow-state]'))) {
     const words = new URLSearchParams(location.search);
     words.set('download', '1');
     anchor.href = link(new URL(anchor.href).pathname, words);
@@ -127,6 +131,7 @@ function entries(panel, node) {
   const { sandwich, hotspots } = panel.root.dataset;
   const or = (word) => (state.get(word) ? `${state.get(word)}|${pattern}` : pattern);
   const change = (changes) => () => state.change(changes);
+  /** @type {import('./flamegraph/menu.js').Entry[]} */
   const list = [
     { text: 'Zoom to this frame', action: () => panel.zoomTo(picture.ids[node]), disabled: node === zoomed },
     { text: 'Show the whole graph', action: () => panel.zoomTo(null), disabled: picture.depth[zoomed] === 0 },

@@ -53,6 +53,7 @@ export class Surroundings {
 /** Links of the selection's bar that stay on this page. */
 function listenToLinks(state) {
   document.addEventListener('click', (event) => {
+    /** @type {HTMLAnchorElement | null} */
     const anchor = event.target instanceof Element ? event.target.closest('.selection a[href]') : null;
     if (!anchor || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey) return;
     if (anchor.origin !== location.origin || anchor.pathname !== location.pathname) return;

@@ -66,7 +66,7 @@ function differences(picture, node) {
           [there, beside],
           [here, drawn],
         ];
-    return [label, text(...inBase), text(...inOther), changed(inBase, inOther, unit)];
+    return [label, text(inBase[0], inBase[1]), text(inOther[0], inOther[1]), changed([inBase[0], inBase[1]], [inOther[0], inOther[1]], unit)];
   };
   return [
     row('Total', picture.total[node], base.totals[node]),

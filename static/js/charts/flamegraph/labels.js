@@ -6,6 +6,7 @@ const LONGEST = 600;
 const ASCII = /^[\x20-\x7e]*…?$/;
 const ELLIPSIS = '…';
 // Control characters, and those that would turn the direction of what follows.
+// eslint-disable-next-line no-control-regex
 const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
 
 /** Whether a label holds nothing but plain letters and signs, and its ellipsis. */

@@ -1,5 +1,7 @@
 // A context menu: by the mouse, by a long touch, and by the keyboard.
 
+/** @typedef {{text: string, key?: string, action?: () => unknown, href?: string, checked?: boolean, disabled?: boolean} | null} Entry */
+
 export class Menu {
   #box = document.createElement('ul');
   #items = [];
@@ -15,7 +17,7 @@ export class Menu {
     this.#box.addEventListener('keydown', (event) => this.#key(event));
     this.#box.addEventListener('contextmenu', (event) => event.preventDefault());
     document.body.append(this.#box);
-    addEventListener('pointerdown', (event) => this.#box.contains(event.target) || this.close(false));
+    addEventListener('pointerdown', (event) => this.#box.contains(/** @type {Node} */ (event.target)) || this.close(false));
     addEventListener('blur', () => this.close(false));
     addEventListener('resize', () => this.close(false));
     addEventListener('scroll', () => Math.abs(scrollY - this.#scrolled) > 4 && this.close(false), { passive: true });
@@ -83,7 +85,7 @@ export class Menu {
     else if (event.key === 'Home') go(0);
     else if (event.key === 'End') go(count - 1);
     else if (event.key === 'Escape' || event.key === 'Tab') this.close();
-    else if (event.key === ' ') document.activeElement.click();
+    else if (event.key === ' ') /** @type {HTMLElement} */ (document.activeElement).click();
     else if (event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey) this.#type(event.key, at);
     else return;
     event.preventDefault();

@@ -3,8 +3,34 @@
 // x is in units of weight, from 0 at the left edge of the zoomed frame to `span` at its right edge. The frames above
 // the zoomed one ("lead") stand in the first rows over the whole width, so that a frame keeps its row when zoomed.
 
+/**
+ * Of a difference: what the same frames weigh in the profile that is not drawn, scaled to this one where the difference
+ * is normalised. measured: its whole as it was measured. reversed: it is the newer one. few: which frames have too few
+ * samples in both to tell.
+ * @typedef {{total: number, measured: number, reversed: boolean, self: Float64Array, totals: Float64Array,
+ *   few: Uint8Array}} Base
+ */
+
+/**
+ * A frame above the zoomed one.
+ * @typedef {{id: number, depth: number, function: number, total: number, base_total?: number}} Above
+ */
+
+/**
+ * Columns of the nodes in preorder. start: only where boxes are laid out by time.
+ * @typedef {{id: number[], depth: number[], function: number[], self: number[], total: number[], start?: number[],
+ *   base_self?: number[], base_total?: number[], few?: number[]}} Nodes
+ */
+
+/**
+ * The JSON of /flamegraph, as perfloom.charts.flamegraph.payload describes it.
+ * @typedef {{event: string, unit: string, total: number, pruned: number, kinds: string[], zoom: Above[],
+ *   functions: {id: number[], name: string[], module: string[], kind: number[]}, nodes: Nodes,
+ *   base?: {total: number, measured: number, reversed: boolean}}} Wire
+ */
+
 export class Picture {
-  /** @param wire the JSON of /flamegraph, as perfloom.charts.flamegraph.payload describes it */
+  /** @param {Wire} wire */
   constructor(wire) {
     const { zoom, functions, nodes } = wire;
     const lead = Math.max(0, zoom.length - 1);
@@ -34,9 +60,7 @@ export class Picture {
     this.x1 = new Float64Array(count);
     this.parent = new Int32Array(count).fill(-1);
     this.end = new Int32Array(count);
-    // Of a difference: what the same frames weigh in the profile that is not drawn, scaled to this one where the
-    // difference is normalised; `measured`: its whole as it was measured; `reversed`: it is the newer one; `few`: which
-    // frames have too few samples in both to tell.
+    /** @type {Base | null} */
     this.base = wire.base ? { ...wire.base, self: new Float64Array(count), totals: new Float64Array(count), few: new Uint8Array(count) } : null;
 
     this.span = sent ? nodes.total[0] : 0;
@@ -44,13 +68,19 @@ export class Picture {
       this.#addLead(zoom.slice(0, lead));
       this.#addNodes(nodes, lead, topDepth);
     }
-    this.#addRows();
-    this.#byId = null;
+    this.rows = this.#deepest() + 1;
+    this.rowStart = new Int32Array(this.rows + 1);
+    this.rowNodes = new Int32Array(count);
+    this.#fillRows();
   }
 
-  #byId;
+  /** @type {Map<number, number> | null} */
+  #byId = null;
 
-  /** The node with this id, or -1. */
+  /**
+   * The node with this id, or -1.
+   * @param {number} id
+   */
   find(id) {
     if (!this.#byId) {
       this.#byId = new Map();
@@ -68,31 +98,44 @@ export class Picture {
     return !(this.span > 0);
   }
 
+  /** @param {number} node */
   name(node) {
     return this.names[this.func[node]];
   }
 
+  /** @param {number} node */
   module(node) {
     return this.modules[this.func[node]];
   }
 
+  /** @param {number} node */
   kind(node) {
     return this.kinds[this.functionKinds[this.func[node]]];
   }
 
-  /** The profile's id of the node's function; negative for what is none (the root, a group). */
+  /**
+   * The profile's id of the node's function; negative for what is none (the root, a group).
+   * @param {number} node
+   */
   functionId(node) {
     return this.functionIds[this.func[node]];
   }
 
-  /** From the root to the node itself. */
+  /**
+   * From the root to the node itself.
+   * @param {number} node
+   */
   path(node) {
     const nodes = [];
     for (let i = node; i >= 0; i = this.parent[i]) nodes.push(i);
     return nodes.reverse();
   }
 
-  /** Position in `rowNodes` of the first node in row `depth` that ends right of x. */
+  /**
+   * Position in `rowNodes` of the first node in row `depth` that ends right of x.
+   * @param {number} depth
+   * @param {number} x
+   */
   firstIn(depth, x) {
     const { rowStart, rowNodes, x1 } = this;
     let low = rowStart[depth];
@@ -105,7 +148,11 @@ export class Picture {
     return low;
   }
 
-  /** The node in row `depth` at x, or the nearest that is less than `slack` away; -1 where there is none. */
+  /**
+   * The node in row `depth` at x, or the nearest that is less than `slack` away; -1 where there is none.
+   * @param {number} depth
+   * @param {number} x
+   */
   hit(depth, x, slack = 0) {
     if (depth < 0 || depth >= this.rows) return -1;
     const { rowStart, rowNodes, x0, x1 } = this;
@@ -122,7 +169,11 @@ export class Picture {
     return best;
   }
 
-  /** The node beside `node` in its row: step 1 to the right, -1 to the left; -1 at the end. */
+  /**
+   * The node beside `node` in its row: step 1 to the right, -1 to the left; -1 at the end.
+   * @param {number} node
+   * @param {number} step
+   */
   beside(node, step) {
     const depth = this.depth[node];
     const { rowStart, rowNodes } = this;
@@ -138,7 +189,10 @@ export class Picture {
     return next >= rowStart[depth] && next < rowStart[depth + 1] ? rowNodes[next] : -1;
   }
 
-  /** The widest child of `node`, or -1 for a leaf. */
+  /**
+   * The widest child of `node`, or -1 for a leaf.
+   * @param {number} node
+   */
   widestChild(node) {
     let best = -1;
     for (let i = node + 1; i < this.end[node]; i = this.end[i]) {
@@ -147,16 +201,22 @@ export class Picture {
     return best;
   }
 
+  /** @param {number} node */
   children(node) {
     let count = 0;
     for (let i = node + 1; i < this.end[node]; i = this.end[i]) count++;
     return count;
   }
 
+  /**
+   * @param {number} node
+   * @param {number} ancestor
+   */
   isInside(node, ancestor) {
     return node >= ancestor && node < this.end[ancestor];
   }
 
+  /** @param {Above[]} zoom */
   #addLead(zoom) {
     zoom.forEach((above, i) => {
       this.ids[i] = above.id;
@@ -168,12 +228,17 @@ export class Picture {
       this.x1[i] = this.span;
       this.parent[i] = i - 1;
       if (this.base) {
-        this.base.totals[i] = above.base_total;
+        this.base.totals[i] = above.base_total ?? NaN;
         this.base.self[i] = NaN;
       }
     });
   }
 
+  /**
+   * @param {Nodes} nodes
+   * @param {number} lead
+   * @param {number} topDepth
+   */
   #addNodes(nodes, lead, topDepth) {
     const { ids, depth, func, self, total, x0, x1, parent, end, base } = this;
     const sent = nodes.id.length;
@@ -199,8 +264,8 @@ export class Picture {
       parent[at] = d > 0 ? last[d - 1] : lead - 1;
       last[d] = at;
       if (base) {
-        base.self[at] = nodes.base_self[i];
-        base.totals[at] = nodes.base_total[i];
+        base.self[at] = nodes.base_self?.[i] ?? NaN;
+        base.totals[at] = nodes.base_total?.[i] ?? NaN;
         base.few[at] = nodes.few?.[i] ?? 0;
       }
     }
@@ -212,27 +277,41 @@ export class Picture {
     }
   }
 
-  #addRows() {
-    const { count, depth } = this;
+  #deepest() {
     let deepest = -1;
-    for (let i = 0; i < count; i++) if (depth[i] > deepest) deepest = depth[i];
-    this.rows = deepest + 1;
-    this.rowStart = new Int32Array(this.rows + 1);
+    for (const depth of this.depth) if (depth > deepest) deepest = depth;
+    return deepest;
+  }
+
+  #fillRows() {
+    const { count, depth } = this;
     for (let i = 0; i < count; i++) this.rowStart[depth[i] + 1]++;
     for (let d = 0; d < this.rows; d++) this.rowStart[d + 1] += this.rowStart[d];
-    this.rowNodes = new Int32Array(count);
     const fill = this.rowStart.slice();
     // In preorder the nodes of one depth come from left to right.
     for (let i = 0; i < count; i++) this.rowNodes[fill[depth[i]]++] = i;
   }
 }
 
-/** A stretch of x that is shown, [from, to]. */
+/** @typedef {[number, number]} Extent a stretch of x that is shown: from, to */
+
+/**
+ * The stretch of x that a node takes.
+ * @param {Picture} picture
+ * @param {number} node
+ * @returns {Extent}
+ */
 export function extent(picture, node) {
   return [picture.x0[node], picture.x1[node]];
 }
 
-/** Between two stretches, at t from 0 to 1: widths change by equal factors, so that deep zooms look steady. */
+/**
+ * Between two stretches, at t from 0 to 1: widths change by equal factors, so that deep zooms look steady.
+ * @param {Extent} from
+ * @param {Extent} to
+ * @param {number} t
+ * @returns {Extent}
+ */
 export function between([a0, b0], [a1, b1], t) {
   if (t >= 1) return [a1, b1];
   const w0 = b0 - a0;

@@ -21,7 +21,13 @@ const KINDS = [
   'group',
 ];
 
-/** 32-bit FNV-1a over the UTF-8 bytes of a text. */
+/** @typedef {[number, number, number]} RGB red, green, blue: 0 to 255 */
+/** @typedef {import('./model.js').Picture} Picture */
+
+/**
+ * 32-bit FNV-1a over the UTF-8 bytes of a text.
+ * @param {string} text
+ */
 export function hash(text) {
   let h = 0x811c9dc5;
   for (const byte of encoder.encode(text)) h = Math.imul(h ^ byte, 0x01000193);
@@ -30,16 +36,22 @@ export function hash(text) {
 
 const encoder = new TextEncoder();
 
-/** The last part of a module's path: what is coloured and listed by module. */
+/**
+ * The last part of a module's path: what is coloured and listed by module.
+ * @param {string} module
+ */
 export function moduleName(module) {
   return module.replace(/\/+$/, '').split('/').pop() || '[unknown]';
 }
 
 /** The colours of one theme, as 32-bit words in the byte order of canvas pixels (R, G, B, A). */
 export class Palette {
+  /** @param {Element} element has the custom properties */
   constructor(element) {
     const style = getComputedStyle(element);
+    /** @param {string} name */
     const read = (name) => parse(style.getPropertyValue(`--flame-${name}`).trim());
+    /** @type {Map<string, Uint32Array>} */
     this.kinds = new Map();
     for (const kind of KINDS) {
       const name = kind.replace('_', '-');
@@ -58,6 +70,16 @@ export class Palette {
     this.diffText = css(read('diff-text'));
     this.ground = read('ground');
   }
+
+  /**
+   * The shades of one of KINDS.
+   * @param {string} kind
+   */
+  shades(kind) {
+    const shades = this.kinds.get(kind);
+    if (!shades) throw new Error(`There is no kind "${kind}".`);
+    return shades;
+  }
 }
 
 /**
@@ -65,9 +87,15 @@ export class Palette {
  * a module keeps its colour when zoomed.
  */
 export class ModuleColours {
+  /** @type {Map<string, number>} */
   #slots = new Map();
+  /** @type {Set<number>} */
   #taken = new Set();
 
+  /**
+   * The place of a module's colour among those of modules.
+   * @param {string} module
+   */
   slot(module) {
     const name = moduleName(module);
     let slot = this.#slots.get(name);
@@ -83,11 +111,14 @@ export class ModuleColours {
 
 /**
  * The colour of every node of a picture.
- * @param mode "kind", "module" or "hot"; a picture with a base is always coloured by its difference
+ * @param {Picture} picture
+ * @param {string} mode "kind", "module" or "hot"; a picture with a base is always coloured by its difference
+ * @param {Palette} palette
+ * @param {ModuleColours} moduleColours
  */
 export function colours(picture, mode, palette, moduleColours) {
   const fills = new Uint32Array(picture.count);
-  if (picture.base) differences(picture, palette, fills);
+  if (picture.base) differences(picture, picture.base, palette, fills);
   else if (mode === 'hot') hot(picture, palette, fills);
   else {
     const ofFunction = mode === 'module' ? byModule(picture, palette, moduleColours) : byKind(picture, palette);
@@ -96,9 +127,13 @@ export function colours(picture, mode, palette, moduleColours) {
   return fills;
 }
 
+/**
+ * @param {Picture} picture
+ * @param {Palette} palette
+ */
 function byKind(picture, palette) {
-  const unknown = palette.kinds.get('unknown');
-  const group = palette.kinds.get('group');
+  const unknown = palette.shades('unknown');
+  const group = palette.shades('group');
   return Uint32Array.from(picture.names, (name, i) => {
     if (picture.functionIds[i] < 0) return group[0];
     const shades = palette.kinds.get(picture.kinds[picture.functionKinds[i]]) ?? unknown;
@@ -106,9 +141,14 @@ function byKind(picture, palette) {
   });
 }
 
+/**
+ * @param {Picture} picture
+ * @param {Palette} palette
+ * @param {ModuleColours} moduleColours
+ */
 function byModule(picture, palette, moduleColours) {
   // The heaviest choose first, so that they keep apart.
-  const ofFunction = new Uint32Array(picture.names.length).fill(palette.kinds.get('group')[0]);
+  const ofFunction = new Uint32Array(picture.names.length).fill(palette.shades('group')[0]);
   for (const { functions, module } of modules(picture)) {
     const fill = palette.modules[moduleColours.slot(module)];
     for (const index of functions) ofFunction[index] = fill;
@@ -116,14 +156,19 @@ function byModule(picture, palette, moduleColours) {
   return ofFunction;
 }
 
-/** The modules of a picture by self weight, heaviest first: [{module, self, functions}], functions by their index. */
+/**
+ * The modules of a picture by self weight, heaviest first; functions by their index.
+ * @param {Picture} picture
+ */
 export function modules(picture) {
+  /** @type {Map<string, {module: string, self: number, functions: number[]}>} */
   const found = new Map();
   picture.names.forEach((_, index) => {
     if (picture.functionIds[index] < 0) return;
     const name = moduleName(picture.modules[index]);
-    if (!found.has(name)) found.set(name, { module: name, self: 0, functions: [] });
-    found.get(name).functions.push(index);
+    const entry = found.get(name);
+    if (entry) entry.functions.push(index);
+    else found.set(name, { module: name, self: 0, functions: [index] });
   });
   const self = new Float64Array(picture.names.length);
   for (let i = picture.top; i < picture.count; i++) self[picture.func[i]] += picture.self[i];
@@ -131,8 +176,12 @@ export function modules(picture) {
   return [...found.values()].sort((a, b) => b.self - a.self || (a.module < b.module ? -1 : 1));
 }
 
-/** The kinds in a picture by self weight, heaviest first. */
+/**
+ * The kinds in a picture by self weight, heaviest first.
+ * @param {Picture} picture
+ */
 export function kinds(picture) {
+  /** @type {Map<string, number>} */
   const self = new Map();
   for (let i = picture.top; i < picture.count; i++) {
     if (picture.functionId(i) < 0) continue;
@@ -142,6 +191,11 @@ export function kinds(picture) {
   return [...self].sort((a, b) => b[1] - a[1]).map(([kind]) => kind);
 }
 
+/**
+ * @param {Picture} picture
+ * @param {Palette} palette
+ * @param {Uint32Array} fills
+ */
 function hot(picture, palette, fills) {
   let most = 0;
   for (let i = picture.top; i < picture.count; i++) if (picture.self[i] > most) most = picture.self[i];
@@ -152,8 +206,14 @@ function hot(picture, palette, fills) {
   }
 }
 
-function differences(picture, palette, fills) {
-  const { totals, reversed, few } = picture.base;
+/**
+ * @param {Picture} picture
+ * @param {import('./model.js').Base} base
+ * @param {Palette} palette
+ * @param {Uint32Array} fills
+ */
+function differences(picture, base, palette, fills) {
+  const { totals, reversed, few } = base;
   const sign = reversed ? -RAMP : RAMP;
   for (let i = 0; i < picture.count; i++) {
     if (few[i]) fills[i] = palette.few;
@@ -161,42 +221,71 @@ function differences(picture, palette, fills) {
   }
 }
 
-/** How much more `now` is than `before`, from -1 (vanished) over 0 (the same) to 1 (new). */
+/**
+ * How much more `now` is than `before`, from -1 (vanished) over 0 (the same) to 1 (new).
+ * @param {number} now
+ * @param {number} before
+ */
 export function change(now, before) {
   const larger = Math.max(now, before);
   return larger > 0 ? (now - before) / larger : 0;
 }
 
-/** A pixel word mixed with a colour: t = 0 is the word's, 1 the other's. */
+/**
+ * A pixel word mixed with a colour: t = 0 is the word's, 1 the other's.
+ * @param {number} fill
+ * @param {RGB} colour
+ * @param {number} t
+ */
 export function mixed(fill, [r, g, b], t) {
+  /**
+   * @param {number} shift
+   * @param {number} other
+   */
   const part = (shift, other) => Math.round(((fill >>> shift) & 255) * (1 - t) + other * t);
   return ((255 << 24) | (part(16, b) << 16) | (part(8, g) << 8) | part(0, r)) >>> 0;
 }
 
-/** A pixel word as a CSS colour. */
+/**
+ * A pixel word as a CSS colour.
+ * @param {number} fill
+ */
 export function cssOf(fill) {
   return `rgb(${fill & 255} ${(fill >>> 8) & 255} ${(fill >>> 16) & 255})`;
 }
 
+/** @param {RGB} colour */
 function css([r, g, b]) {
   return `rgb(${r} ${g} ${b})`;
 }
 
+/** @param {RGB} colour */
 function word([r, g, b]) {
   return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
 }
 
+/**
+ * @param {RGB[]} stops
+ * @param {number} count
+ */
 function ramp(stops, count) {
   const words = new Uint32Array(count);
   for (let i = 0; i < count; i++) {
     const at = count > 1 ? (i / (count - 1)) * (stops.length - 1) : 0;
     const low = Math.min(stops.length - 2, Math.floor(at));
     const t = at - low;
-    words[i] = word([0, 1, 2].map((c) => Math.round(stops[low][c] * (1 - t) + stops[low + 1][c] * t)));
+    const [from, to] = [stops[low], stops[low + 1]];
+    /** @param {0 | 1 | 2} c */
+    const part = (c) => Math.round(from[c] * (1 - t) + to[c] * t);
+    words[i] = word([part(0), part(1), part(2)]);
   }
   return words;
 }
 
+/**
+ * @param {string} colour
+ * @returns {RGB}
+ */
 function parse(colour) {
   const digits = /^#([0-9a-f]{6})$/i.exec(colour);
   if (!digits) throw new Error(`A colour of the flame graph is not #rrggbb but "${colour}".`);

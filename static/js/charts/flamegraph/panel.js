@@ -173,8 +173,8 @@ export class Panel {
   #url() {
     this.#askedWidth = Math.max(512, Math.ceil(this.#root.clientWidth / 256) * 256);
     const words = new URLSearchParams(this.#asked.split('?')[1] ?? '');
-    if (this.#zoom !== null) words.set('zoom', this.#zoom);
-    words.set('width', this.#askedWidth);
+    if (this.#zoom !== null) words.set('zoom', String(this.#zoom));
+    words.set('width', String(this.#askedWidth));
     return link(this.#root.dataset.source, words);
   }
 

@@ -9,7 +9,6 @@ export class Search {
   #form;
   #input;
   #result;
-  #state;
   #source;
   #found;
   #asked = null;
@@ -24,7 +23,6 @@ export class Search {
     this.#form = form;
     this.#input = form.elements.q;
     this.#result = form.querySelector('[data-flame="matched"]');
-    this.#state = state;
     this.#source = form.dataset.flameSearch;
     this.#found = found;
     this.#typing = new Typing(this.#input, state);

@@ -37,6 +37,7 @@ export class FlameView {
   #pointer = null;
   #listeners = new AbortController();
   #observer;
+  /** @type {(node: number, pointer: {x: number, y: number} | null) => void} */
   #onHover;
   #covered;
 

@@ -43,8 +43,8 @@ function dragTracks(view, canvas, does) {
     fingers.set(event.pointerId, event);
     if (fingers.size === 2) {
       const [a, b] = [...fingers.values()];
-      drag = { pinch: Math.abs(a.clientX - b.clientX) || 1, start: view.start, end: view.end, moved: true };
-      drag.at = view.timeAt((a.clientX + b.clientX) / 2);
+      const at = view.timeAt((a.clientX + b.clientX) / 2);
+      drag = { pinch: Math.abs(a.clientX - b.clientX) || 1, start: view.start, end: view.end, moved: true, at };
     } else begin(event);
   });
 

@@ -1,11 +1,23 @@
 // What the server answers, as typed arrays: the boxes of a band's rows, or the values of a counter. Times are ns.
 
+/**
+ * Columns of a band's rows: gap and length are in units of the answer, each gap from the end of the box before.
+ * @typedef {{rows: number[], gap: number[], length: number[], name: number[], count: number[], fill: number[],
+ *   out?: number[]}} BoxColumns
+ */
+
+/** @typedef {{gap: number[], low: (number | null)[], high: (number | null)[], last: (number | null)[]}} ValueColumns */
+
+/** @typedef {{start_ns: number, unit_ns: number}} Answer */
+
+/** @typedef {{function: number[], name: string[], kind: number[], shade: number[]}} NameColumns */
+
 /** The boxes of some rows of one track in a stretch of time. */
 export class Boxes {
   /**
-   * @param columns of the answer's band
-   * @param answer start_ns, unit_ns
-   * @param names the places of the answer's names among all names
+   * @param {BoxColumns} columns of the answer's band
+   * @param {Answer} answer
+   * @param {number[]} names the places of the answer's names among all names
    */
   constructor(columns, { start_ns: start, unit_ns: unit }, names) {
     const count = columns.gap.length;
@@ -34,7 +46,11 @@ export class Boxes {
     return this.x0.length;
   }
 
-  /** The first box of a row that is over after `time`. */
+  /**
+   * The first box of a row that is over after `time`.
+   * @param {number} row
+   * @param {number} time ns
+   */
   first(row, time) {
     let low = this.bounds[row];
     let high = this.bounds[row + 1];
@@ -46,7 +62,12 @@ export class Boxes {
     return low;
   }
 
-  /** The box of a row at `time`, or the nearest that is at most `slack` away; -1 for none. */
+  /**
+   * The box of a row at `time`, or the nearest that is at most `slack` away; -1 for none.
+   * @param {number} row
+   * @param {number} time ns
+   * @param {number} slack ns
+   */
   hit(row, time, slack) {
     if (row < 0 || row + 1 >= this.bounds.length) return -1;
     const stop = this.bounds[row + 1];
@@ -67,7 +88,12 @@ export class Boxes {
 
 /** The values of a counter in a stretch of time: each holds until the next. */
 export class Values {
+  /**
+   * @param {ValueColumns} columns of the answer's band
+   * @param {Answer} answer
+   */
   constructor(columns, { start_ns: start, unit_ns: unit }) {
+    /** @param {number | null} value */
     const number = (value) => value ?? NaN;
     let time = 0;
     this.at = Float64Array.from(columns.gap, (gap) => start + (time += gap) * unit);
@@ -80,7 +106,10 @@ export class Values {
     return this.at.length;
   }
 
-  /** The place of what holds at `time`, -1 before the first. */
+  /**
+   * The place of what holds at `time`, -1 before the first.
+   * @param {number} time ns
+   */
   find(time) {
     let low = 0;
     let high = this.at.length;
@@ -95,13 +124,22 @@ export class Values {
 
 /** All names met so far, each with its function (-1: none), kind and shade, in columns. */
 export class Names {
+  /** @type {string[]} */
   text = [];
+  /** @type {number[]} */
   functions = [];
+  /** @type {string[]} */
   kinds = [];
+  /** @type {number[]} */
   shades = [];
+  /** @type {Map<string, number>} */
   #places = new Map();
 
-  /** The places of the names of an answer. */
+  /**
+   * The places of the names of an answer.
+   * @param {NameColumns} names
+   * @param {string[]} kinds
+   */
   add({ function: functions, name, kind, shade }, kinds) {
     return functions.map((id, n) => {
       const key = id < 0 ? `${kind[n]} ${name[n]}` : `${id} ${kind[n]}`;
@@ -118,7 +156,11 @@ export class Names {
   }
 }
 
-/** Where a box is, for the marks. */
+/**
+ * Where a box is, for the marks.
+ * @param {{entry: {track: {id: any}}, part: {what: string, first: number}, row: number, data: Boxes,
+ *   index: number}} box
+ */
 export function markOf({ entry, part, row, data, index }) {
   return {
     track: entry.track.id,

@@ -18,9 +18,25 @@ const OF_PAGE = {
 };
 
 export class TimelinePalette extends Palette {
+  accent = '';
+  accentSoft = '';
+  onAccent = '';
+  quiet = '';
+  line = '';
+  raised = '';
+  surface = '';
+  strong = '';
+  veil = '';
+  series = '';
+  device = '';
+  other = '';
+
+  /** @param {Element} element has the custom properties */
   constructor(element) {
     super(element);
     const style = getComputedStyle(element);
-    for (const [name, property] of Object.entries(OF_PAGE)) this[name] = style.getPropertyValue(property).trim();
+    for (const [name, property] of Object.entries(OF_PAGE)) {
+      this[/** @type {keyof typeof OF_PAGE} */ (name)] = style.getPropertyValue(property).trim();
+    }
   }
 }

@@ -137,7 +137,7 @@ export class Panel {
     return made;
   }
 
-  #list(places, note = () => '') {
+  #list(places, note = (_place, _n) => '') {
     const list = element('ul', 'timeline__places');
     places.forEach((place, n) => {
       const item = element('li');

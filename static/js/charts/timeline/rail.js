@@ -44,7 +44,7 @@ export class Rail {
     if (key === this.#shown) return;
     this.#shown = key;
     // What has the focus is not taken away under the reader's hands.
-    const focused = this.#rest.contains(document.activeElement) ? document.activeElement.dataset.focusKey : null;
+    const focused = this.#rest.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement).dataset.focusKey : null;
     this.#rest.replaceChildren(...entries.slice(first, last).map((entry) => this.#label(entry)));
     if (focused) this.#rest.querySelector(`[data-focus-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }

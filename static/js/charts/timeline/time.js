@@ -3,6 +3,7 @@
 import { chosenUnit } from '../unit.js';
 
 const NO_BREAK = '\u00a0';
+/** @type {[number, string][]} */
 const UNITS = [
   [1e9, 's'],
   [1e6, 'ms'],
@@ -10,29 +11,43 @@ const UNITS = [
   [1, 'ns'],
 ];
 
-/** The distance of marks: 1, 2 or 5 times a power of ten, at least `least` ns. */
+/**
+ * The distance of marks: 1, 2 or 5 times a power of ten, at least `least` ns.
+ * @param {number} least
+ */
 export function stepOf(least) {
   const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
-  return power * [1, 2, 5, 10].find((factor) => factor * power >= least);
+  return power * ([1, 2, 5].find((factor) => factor * power >= least) ?? 10);
 }
 
-/** A moment with as many digits as tell it from one `step` later: "1,173.4561 ms". largest: the latest of a scale, all
- * of whose marks are in one unit. */
+/**
+ * A moment with as many digits as tell it from one `step` later: "1,173.456 ms".
+ * @param {number} ns
+ * @param {number} step ns
+ * @param {number} largest ns: the latest of a scale, all of whose marks are in one unit
+ */
 export function moment(ns, step, largest = ns) {
   const [size, name] = chosenUnit() ?? UNITS.find(([unit]) => step >= unit / 1000 && (Math.abs(largest) >= unit || step >= unit)) ?? UNITS[3];
   const digits = Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
   // Not "-0", which a mark at or next to the start would be.
+  /** @type {Intl.NumberFormatOptions} */
   const format = { minimumFractionDigits: digits, maximumFractionDigits: digits, signDisplay: 'negative' };
   return `${(ns / size).toLocaleString('en', format)}${NO_BREAK}${name}`;
 }
 
-/** A moment to the nanosecond: "1,173.4561 ms". */
+/**
+ * A moment to the nanosecond: "1,173.4561 ms".
+ * @param {number} ns
+ */
 export function exactMoment(ns) {
   const [size, name] = chosenUnit() ?? [1e6, 'ms'];
   return `${(Math.round(ns) / size).toLocaleString('en', { maximumFractionDigits: Math.log10(size) })}${NO_BREAK}${name}`;
 }
 
-/** Nanoseconds as milliseconds for the address, exact. */
+/**
+ * Nanoseconds as milliseconds for the address, exact.
+ * @param {number} ns
+ */
 export function milliseconds(ns) {
   const whole = Math.round(ns);
   const sign = whole < 0 ? '-' : '';
@@ -41,7 +56,10 @@ export function milliseconds(ns) {
   return `${sign}${digits.slice(0, -6)}${part ? `.${part}` : ''}`;
 }
 
-/** Nanoseconds of milliseconds as text; NaN for what is none. */
+/**
+ * Nanoseconds of milliseconds as text; NaN for what is none.
+ * @param {string} text
+ */
 export function nanoseconds(text) {
   const found = /^(-?)(\d{1,15})(?:\.(\d{1,12}))?$/.exec(text.trim());
   if (!found) return NaN;

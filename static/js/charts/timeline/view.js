@@ -11,6 +11,8 @@ const LEAST_NS = 20;
 const MARGIN = 0.02;
 
 export class View {
+  /** Whether the server still prepares the coarser levels. */
+  busy = false;
   #root;
   #parts;
   #painters;
@@ -18,7 +20,6 @@ export class View {
   #frame = 0;
   #motion = null;
   #stale = true;
-  #ratio = 1;
   #styled = '';
   #canvasWidth = 1;
   #seen = { pinned: 0, rest: 0 };
@@ -201,7 +202,6 @@ export class View {
     const key = [ratio, size, style.fontFamily].join();
     if (key !== this.#styled) {
       this.#styled = key;
-      this.#ratio = ratio;
       for (const painter of Object.values(this.#painters)) painter.style(size, style.fontFamily, ratio);
     }
     this.#overlay.measure(ratio);
