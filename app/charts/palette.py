@@ -1,7 +1,8 @@
 """Colors of flame graph frames.
 
-static/css/flamegraph.css has the same values for the page, and static/js/charts/flamegraph/palette.js the same choice
-of shade, so that the page and the SVG are one picture; a test holds them equal.
+static/css/flamegraph.css (light) and dark.css have the same values for the page, and
+static/js/charts/flamegraph/palette.js the same choice of shade, so that the page and the SVG are one picture; a test
+holds them equal.
 """
 
 from collections.abc import Iterable

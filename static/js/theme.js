@@ -1,5 +1,12 @@
 // The colour switch without loading the page again. Says `perfloom:theme` on the document, for canvases to redraw.
 
+const SYSTEM = '(prefers-color-scheme: dark)';
+/**
+ * When css/dark.css holds, by theme; templates/base.html says the same.
+ * @type {Record<string, string>}
+ */
+const DARK_MEDIA = { light: 'not all', dark: 'all', system: SYSTEM };
+
 /** @type {HTMLFormElement | null} */
 const form = document.querySelector('[data-theme-form]');
 
@@ -9,6 +16,9 @@ form?.addEventListener('submit', (event) => {
   event.preventDefault();
   const secure = location.protocol === 'https:' ? '; Secure' : '';
   document.cookie = `perfloom-theme=${theme}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
+  /** @type {HTMLLinkElement} */
+  const dark = document.querySelector('link[data-dark]');
+  dark.media = DARK_MEDIA[theme];
   document.documentElement.dataset.theme = theme;
   /** @type {HTMLMetaElement} */
   const scheme = document.querySelector('meta[name="color-scheme"]');
@@ -19,6 +29,6 @@ form?.addEventListener('submit', (event) => {
   document.dispatchEvent(new CustomEvent('perfloom:theme', { detail: theme }));
 });
 
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+matchMedia(SYSTEM).addEventListener('change', () => {
   document.dispatchEvent(new CustomEvent('perfloom:theme', { detail: 'system' }));
 });

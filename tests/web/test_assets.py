@@ -66,15 +66,32 @@ def test_the_version_follows_names_and_contents(tmp_path: Path) -> None:
     assert len({before, changed, version_of(tmp_path)}) == 3
 
 
-def test_dark_colours_are_the_same_by_choice_and_by_system(root: Path) -> None:
-    text = (root / "static/css/tokens.css").read_text()
-    light = dict(re.findall(r"(--[\w-]+): ([^;]+);", text.split("@media")[0]))
-    by_system = text.split('data-theme="light"]) {')[1].split("}")[0]
-    by_choice = text.split('data-theme="dark"] {')[1].split("}")[0]
-    assert by_system.split() == by_choice.split()
-    dark = dict(re.findall(r"(--[\w-]+): ([^;]+);", by_choice))
-    measures = {"--font", "--mono", "--size", "--size-small", "--size-tiny", "--gap", "--gutter", "--radius", "--top"}
-    assert set(light) - set(dark) == measures
+MEASURES = {"--font", "--mono", "--size", "--size-small", "--size-tiny", "--gap", "--gutter", "--radius", "--top"}
+"""The properties of tokens.css that are no colors."""
+
+
+def properties(sheet: str) -> dict[str, str]:
+    """The custom properties that a style sheet sets on the page."""
+    return {
+        name: value
+        for block in re.findall(r":root \{([^}]*)\}", sheet)
+        for name, value in re.findall(r"(--[\w-]+): ([^;]+);", block)
+    }
+
+
+def test_each_dark_colour_stands_once(root: Path) -> None:
+    """Dark values are those of dark.css alone, and each has a light value, which no other sheet sets."""
+    folder = root / "static/css"
+    sheets = {path.stem: path.read_text() for path in folder.glob("*.css")}
+    dark = properties(sheets["dark"])
+    assert len(dark) == len(re.findall(r"^\s*--[\w-]+:", sheets.pop("dark"), re.MULTILINE))
+    for name, text in sheets.items():
+        assert "prefers-color-scheme" not in text and "data-theme" not in text, name
+    light = [name for text in sheets.values() for name in properties(text) if name in dark]
+    assert sorted(light) == sorted(dark)
+    # What stays as it is: measures, fonts, and the tones of charts, which hold on light and on dark.
+    tokens = set(properties(sheets["tokens"])) - set(dark)
+    assert {name for name in tokens if not name.startswith("--series-")} == MEASURES
 
 
 def luminance(colour: str) -> float:
@@ -91,9 +108,7 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_contrast(root: Path, theme: str) -> None:
     """WCAG 2 AA: 4.5 for text, 3 for the edges of controls and focus (1.4.3, 1.4.11)."""
-    text = (root / "static/css/tokens.css").read_text()
-    part = text.split("@media")[0] if theme == "light" else text.split('data-theme="dark"] {')[1]
-    colour = dict(re.findall(r"(--[\w-]+): (#[0-9a-f]{6});", part))
+    colour = properties((root / f"static/css/{'tokens' if theme == 'light' else 'dark'}.css").read_text())
     grounds = ["--bg", "--surface", "--raised"]
     for name in ("--text", "--text-2", "--text-3", "--accent", "--more", "--less"):
         for ground in grounds:

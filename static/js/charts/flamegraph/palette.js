@@ -1,5 +1,6 @@
-// Colours of frames. Every colour comes from a custom property of static/css/flamegraph.css; app/charts/palette.py
-// has the same values and the same choice of shade, so that the picture on the page and the SVG agree.
+// Colours of frames. Every colour comes from a custom property of static/css/flamegraph.css (light) or dark.css;
+// app/charts/palette.py has the same values and the same choice of shade, so that the picture on the page and the SVG
+// agree.
 
 export const SHADES = 12;
 export const MODULES = 16;
