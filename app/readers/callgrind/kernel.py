@@ -1,4 +1,4 @@
-"""The lines of a callgrind file, compiled: costs added up for each function and each call, names left to be looked up.
+"""The lines of a callgrind file, compiled: costs added up for each function and each call, names by number.
 
 What is not a cost, a position or an association (header lines, and what nobody knows) is handed back line by line.
 Format: valgrind.org/docs/manual/cl-format.html.
@@ -9,29 +9,29 @@ from typing import Any
 import numpy as np
 
 from ...ingest.loops.compiled import compiled
+from ...ingest.trace_json.interning import Table, interned
 
 Array = np.ndarray[Any, Any]
 
-DONE, FULL, OTHER, FAR = 0, 1, 2, 3
-"""Why a scan ended: it came to `stop`; there is no more room; a line for who called; an id beyond the table of ids."""
+DONE, FULL, OTHER = 0, 1, 2
+"""Why a scan ended: it came to `stop`; there is no more room; a line for who called."""
 
-# Places in `state`.
-AT, END, LINES, POSITIONS, EVENTS, LINE_PLACE, NAMES, ROWS, NEXT_CODE, ID = range(10)
-SELF_ROW, PENDING, COUNT, TARGET = range(10, 14)
-FILE, OBJECT, FUNCTION, FUNCTION_FILE, FUNCTION_OBJECT, CALLED, CALLED_FILE, CALLED_OBJECT = range(14, 22)
-POSITION = 22
-NEGATIVE, NEGATIVE_LINE, UNDEFINED, UNDEFINED_LINE = range(26, 30)
-STATE = 30
+# Kinds of names, each with ids of its own.
+FILES, FUNCTIONS, OBJECTS = 0, 1, 2
+# Places in `state`. PRESENT, CALLED: of the present position and of the next call, a place for each kind of name.
+AT, END, LINES, POSITIONS, EVENTS, LINE_PLACE, ROWS, SELF_ROW, PENDING, COUNT, TARGET = range(11)
+PRESENT, FUNCTION_FILE, FUNCTION_OBJECT, CALLED, POSITION = 11, 14, 15, 16, 19
+NEGATIVE, NEGATIVE_LINE, UNDEFINED, UNDEFINED_LINE, TOO_MANY = range(23, 28)
+STATE = 28
 
 # What the next line of costs belongs to, if not to the function.
 NOTHING, CALL, JUMP = 0, 1, 2
-# Kinds of names, each with ids of its own.
-FILES, FUNCTIONS, OBJECTS = 0, 1, 2
 # Columns of a row: a function's own costs (count NO_CALL) or those of calls from it.
 ROW = ("function", "file", "object", "called", "called_file", "called_object", "count", "target")
 NO_CALL = -1
 MOST_DIGITS = 18
 MOST = 1 << 62
+MOST_NAMES = (1 << 21) - 2
 
 
 @compiled
@@ -77,30 +77,29 @@ def _position(data: Array, p: int, before: int) -> tuple[int, int]:
 
 
 @compiled
-def _name(data: Array, p: int, end: int, kind: int, state: Array, codes: Array, names: Array) -> int:
-    """The code of the name data[p:end]; -1 for an id that has none, -2 where there is no room."""
+def _name(data: Array, p: int, end: int, kind: int, state: Array, ids: Array, names: Table, at: Array) -> int:
+    """The number of the name data[p:end]; -1 for an id that has none, -2 for one that is too large."""
     p = _blank(data, p)
     number = -1
     if data[p] == 40 and 48 <= data[p + 1] <= 57:
         value, q = _number(data, p + 1)
         if data[q] == 41:
             q = _blank(data, q + 1)
-            if value >= codes.shape[1]:
-                state[ID] = value
+            if value >= ids.shape[1]:
                 return -2
             if q >= end:
-                if codes[kind, value] < 0:
+                if ids[kind, value] == 0:
                     state[UNDEFINED] += 1
                     if state[UNDEFINED] == 1:
                         state[UNDEFINED_LINE] = state[LINES]
-                return int(codes[kind, value])
+                return int(ids[kind, value]) - 1
             p, number = q, value
-    place = state[NAMES]
-    names[place, 0], names[place, 1] = p, end
-    state[NAMES] += 1
-    code = state[NEXT_CODE] + place
+    code = interned(data, p, max(end - p, 0), 0, names, at)
+    if code >= MOST_NAMES:
+        state[TOO_MANY] += 1
+        code = -1
     if number >= 0:
-        codes[kind, number] = code
+        ids[kind, number] = code + 1
     return int(code)
 
 
@@ -150,16 +149,17 @@ def _add(row: int, state: Array, costs: Array, work: Array) -> bool:
 def _new_row(state: Array, rows: Array, costs: Array, call: bool) -> int:
     row = int(state[ROWS])
     state[ROWS] += 1
-    rows[row, 0], rows[row, 1], rows[row, 2] = state[FUNCTION], state[FUNCTION_FILE], state[FUNCTION_OBJECT]
+    rows[row, 0] = state[PRESENT + FUNCTIONS]
+    rows[row, 1], rows[row, 2] = state[FUNCTION_FILE], state[FUNCTION_OBJECT]
     rows[row, 3:6] = -1
     rows[row, 6], rows[row, 7] = NO_CALL, 0
     if call:
         # Without a word on it, what is called lies in the present file and object.
-        rows[row, 3] = state[CALLED]
-        rows[row, 4] = state[CALLED_FILE] if state[CALLED_FILE] != NO_CALL else state[FILE]
-        rows[row, 5] = state[CALLED_OBJECT] if state[CALLED_OBJECT] != NO_CALL else state[OBJECT]
+        for column, kind in ((3, FUNCTIONS), (4, FILES), (5, OBJECTS)):
+            called = state[CALLED + kind]
+            rows[row, column] = state[PRESENT + kind] if called < 0 and kind != FUNCTIONS else called
         rows[row, 6], rows[row, 7] = state[COUNT], state[TARGET]
-        state[CALLED] = state[CALLED_FILE] = state[CALLED_OBJECT] = NO_CALL
+        state[CALLED : CALLED + 3] = -1
     costs[row, :] = 0
     return row
 
@@ -184,7 +184,7 @@ def _cost_line(data: Array, p: int, end: int, state: Array, rows: Array, costs: 
     good = _costs(data, p, end, state, work)
     if pending == CALL:
         if not good:
-            state[CALLED] = state[CALLED_FILE] = state[CALLED_OBJECT] = NO_CALL
+            state[CALLED : CALLED + 3] = -1
             return False
         return _add(_new_row(state, rows, costs, True), state, costs, work)
     if not good:
@@ -214,14 +214,22 @@ def _call_line(data: Array, p: int, state: Array) -> bool:
 
 @compiled
 def scan(
-    data: Array, stop: int, state: Array, codes: Array, names: Array, rows: Array, costs: Array, work: Array
+    data: Array,
+    stop: int,
+    state: Array,
+    ids: Array,
+    names: Table,
+    at: Array,
+    rows: Array,
+    costs: Array,
+    work: Array,
 ) -> int:
     """Take in the whole lines of data[state[AT]:stop], and say why that ended.
 
-    data: uint8, with a newline before `stop` and some more bytes behind it. codes: code of a name by kind and id, -1
-    for none. names: where new names stand, whose codes are from state[NEXT_CODE] on. rows, costs: see ROW. work: as
-    many numbers as there are events, and three at least. At OTHER, the line is data[state[AT]:state[END]], which is to
-    be passed over; at FULL and FAR it is to be read again.
+    data: uint8, with a newline before `stop` and PAD more bytes behind it. ids: by kind and id the number of a name in
+    `names` and one more, 0 for none. at: as in Table. rows, costs: see ROW. work: as many numbers as there are events,
+    and three at least. At OTHER, the line is data[state[AT]:state[END]], which is to be passed over; at FULL it is to
+    be read again.
     """
     while state[AT] < stop:
         begin = state[AT]
@@ -229,58 +237,44 @@ def scan(
         while data[end] != 10:
             end += 1
         state[END] = end
-        if state[ROWS] >= rows.shape[0] or state[NAMES] >= names.shape[0]:
+        if state[ROWS] >= rows.shape[0] or at[2] + 1 > len(names.start) or at[3] + end - begin + 256 > len(names.text):
             return FULL
         state[LINES] += 1
         while end > begin and (data[end - 1] == 13 or data[end - 1] == 32 or data[end - 1] == 9):
             end -= 1
         p = _blank(data, begin)
-        first, second, third = data[p], data[p + 1], data[p + 2]
-        code = -1
+        first = data[p]
         if p >= end or first == 35:
-            pass
-        elif 48 <= first <= 57 or first == 43 or first == 45 or first == 42:
+            state[AT] = state[END] + 1
+            continue
+        if 48 <= first <= 57 or first == 43 or first == 45 or first == 42:
             if not _cost_line(data, p, end, state, rows, costs, work):
                 return OTHER
-        elif first == 102 and third == 61 and (second == 110 or second == 108 or second == 105 or second == 101):
-            code = _name(data, p + 3, end, FUNCTIONS if second == 110 else FILES, state, codes, names)
+            state[AT] = state[END] + 1
+            continue
+        # The letters f and n of fn=, cfn= and jfn=; so for all names.
+        of_other = first == 99 or first == 106
+        one, two, equal = data[p + of_other], data[p + of_other + 1], data[p + of_other + 2]
+        file = one == 102 and (two == 108 or two == 105 or (two == 101 and not of_other))
+        function, object = one == 102 and two == 110, one == 111 and two == 98
+        if equal == 61 and (file or function or object):
+            kind = FUNCTIONS if function else OBJECTS if object else FILES
+            code = _name(data, p + of_other + 3, end, kind, state, ids, names, at)
             if code == -2:
-                state[LINES] -= 1
-                return FAR
-            if second == 110:
-                state[FUNCTION], state[FUNCTION_FILE], state[FUNCTION_OBJECT] = code, state[FILE], state[OBJECT]
-                state[SELF_ROW], state[PENDING] = -1, NOTHING
-            else:
-                state[FILE] = code
-        elif first == 111 and second == 98 and third == 61:
-            code = _name(data, p + 3, end, OBJECTS, state, codes, names)
-            if code == -2:
-                state[LINES] -= 1
-                return FAR
-            state[OBJECT] = code
-        elif first == 99 and data[p + 3] == 61 and second == 102 and (third == 110 or third == 105 or third == 108):
-            code = _name(data, p + 4, end, FUNCTIONS if third == 110 else FILES, state, codes, names)
-            if code == -2:
-                state[LINES] -= 1
-                return FAR
-            state[CALLED if third == 110 else CALLED_FILE] = code
-        elif first == 99 and second == 111 and third == 98 and data[p + 3] == 61:
-            code = _name(data, p + 4, end, OBJECTS, state, codes, names)
-            if code == -2:
-                state[LINES] -= 1
-                return FAR
-            state[CALLED_OBJECT] = code
-        elif first == 99 and second == 97 and third == 108 and data[p + 3] == 108 and data[p + 5] == 61:
+                return OTHER
+            if first == 99:
+                state[CALLED + kind] = code
+            elif first != 106:
+                state[PRESENT + kind] = code
+                if function:
+                    state[FUNCTION_FILE], state[FUNCTION_OBJECT] = state[PRESENT + FILES], state[PRESENT + OBJECTS]
+                    state[SELF_ROW], state[PENDING] = -1, NOTHING
+            # Where a jump leads is not kept, but a name may be given there for the first time.
+        elif first == 99 and one == 97 and two == 108 and data[p + 3] == 108 and data[p + 5] == 61:
             if not _call_line(data, p + 6, state):
                 return OTHER
-        elif first == 106 and data[p + 4] == 61 and (second == 117 or second == 99):
+        elif first == 106 and data[p + 4] == 61 and (one == 117 or one == 99):
             state[PENDING] = JUMP
-        elif first == 106 and data[p + 3] == 61 and (second == 102 or second == 111):
-            # Where a jump leads is not kept, but a name may be given here for the first time.
-            kind = OBJECTS if second == 111 else FUNCTIONS if third == 110 else FILES
-            if _name(data, p + 4, end, kind, state, codes, names) == -2:
-                state[LINES] -= 1
-                return FAR
         else:
             return OTHER
         state[AT] = state[END] + 1

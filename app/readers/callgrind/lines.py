@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 
 from ...ingest.perf_text.grammar import SHOWN, shown, text
+from ...ingest.trace_json.interning import grown, table
+from ...ingest.trace_json.masks import PAD
 from . import kernel
 from .format import BELOW_ZERO, NO_FORMULA, NO_LINE, NOT_NAMED, OTHER_SUM, TOO_MANY_NAMES
 from .tree import Graph
 
 Array = np.ndarray[Any, Any]
-ROWS, NAMES = 1 << 16, 1 << 16
+ROWS, NAMES, NAME_BYTES = 1 << 16, 1 << 12, 1 << 20
 MOST_IDS = 1 << 22
-MOST_NAMES = (1 << 21) - 2
 MOST_EVENTS = 64
 MOST = 1 << 62
 LONGEST_BYTES = 64 << 20
 LONGEST_FORMULA = 1000
 LONGEST_EVENT = 200
-PADDING = b"\n" + bytes(15)
 
 _KEY = re.compile(rb"[ \t]*([A-Za-z]{1,20}):(.*)", re.DOTALL)
 _FORMULA = re.compile(r"\s*([^\s=:]+)\s*(?:=([^:]*))?(?::(.*))?")
@@ -123,7 +123,7 @@ def _key(name: Array, file: Array, object: Array) -> Array:
 
 
 def _parts(key: int) -> tuple[int, int, int]:
-    return (key >> 42) - 1, (key >> 21 & MOST_NAMES + 1) - 1, (key & MOST_NAMES + 1) - 1
+    return (key >> 42) - 1, (key >> 21 & kernel.MOST_NAMES + 1) - 1, (key & kernel.MOST_NAMES + 1) - 1
 
 
 class Reading:
@@ -138,14 +138,14 @@ class Reading:
         self.pids: list[int] = []
         self.ended = False
         """Whether the last part told its totals."""
-        self._known: dict[bytes, int] = {}
         self._rest = b""
         self._state = np.zeros(kernel.STATE, np.int64)
-        self._state[kernel.FILE : kernel.POSITION] = -1
+        self._state[kernel.PRESENT : kernel.POSITION] = -1
         self._state[kernel.SELF_ROW] = -1
         self._state[kernel.POSITIONS] = 1
-        self._codes = np.full((3, 1 << 12), -1, np.int64)
-        self._new = np.zeros((NAMES, 2), np.int64)
+        # Most of it is never touched, and takes no memory.
+        self._ids = np.zeros((3, MOST_IDS), np.int32)
+        self._names, self._name_counts = table(NAMES, NAME_BYTES), np.zeros(4, np.int64)
         self._rows = np.zeros((ROWS, len(kernel.ROW)), np.int64)
         self._events: tuple[str, ...] = ()
         self._costs = np.zeros((ROWS, 1), np.int64)
@@ -170,92 +170,59 @@ class Reading:
         if self._rest:
             self._scan(self._rest + b"\n", len(self._rest) + 1)
             self._rest = b""
+        count, content = self._name_counts[2], self._names.text.tobytes()
+        places = zip(self._names.start[:count].tolist(), self._names.length[:count].tolist(), strict=True)
+        self.names = [text(content[start : start + length]) for start, length in places]
         for at, reason in ((kernel.NEGATIVE, BELOW_ZERO), (kernel.UNDEFINED, NOT_NAMED)):
             if self._state[at]:
                 self._lost(reason, f"line {self._state[at + 1]}", int(self._state[at]))
+        if too_many := int(self._state[kernel.TOO_MANY]):
+            self._lost(TOO_MANY_NAMES, self.names[kernel.MOST_NAMES][:SHOWN], too_many)
 
     def _lost(self, reason: str, example: str, count: int = 1) -> None:
         before, first = self.losses.get(reason, (0, example))
         self.losses[reason] = (before + count, first)
 
     def _scan(self, data: bytes, stop: int) -> None:
-        block, state = np.frombuffer(data + PADDING, np.uint8), self._state
+        block, state, counts = np.frombuffer(data + bytes(PAD), np.uint8), self._state, self._name_counts
         state[kernel.AT] = 0
         while True:
-            why = kernel.scan(block, stop, state, self._codes, self._new, self._rows, self._costs, self._work)
+            tables = (self._ids, self._names, counts, self._rows, self._costs, self._work)
+            why = kernel.scan(block, stop, state, *tables)
             if why == kernel.OTHER:
-                self._other(data)
-            elif why == kernel.FAR and not self._more_ids():
-                state[kernel.LINES] += 1
-                self._unknown(data)
-            elif why in (kernel.FULL, kernel.DONE):
-                self._flush(data)
+                self._other(data[state[kernel.AT] : state[kernel.END]])
+                state[kernel.AT] = state[kernel.END] + 1
+            elif why == kernel.DONE or state[kernel.ROWS] == len(self._rows):
+                self._flush()
+            else:
+                room = 2 * len(self._names.start), 2 * len(self._names.text)
+                self._names = grown(self._names, int(counts[2]), int(counts[3]), *room)
             if why == kernel.DONE:
                 break
 
-    def _more_ids(self) -> bool:
-        """Make room for an id; False where there can be none so large."""
-        wanted = int(self._state[kernel.ID])
-        if wanted >= MOST_IDS:
-            return False
-        grown = np.full((3, min(MOST_IDS, 1 << (wanted + 1).bit_length())), -1, np.int64)
-        grown[:, : self._codes.shape[1]] = self._codes
-        self._codes = grown
-        return True
-
-    def _unknown(self, data: bytes) -> None:
-        line = data[self._state[kernel.AT] : self._state[kernel.END]]
-        self._lost(NO_LINE, shown(line, int(self._state[kernel.LINES])))
-        self._state[kernel.AT] = self._state[kernel.END] + 1
-
-    def _flush(self, data: bytes) -> None:
-        """Add up the rows that the kernel has made, and look up the names in them."""
-        state = self._state
-        count, new = int(state[kernel.ROWS]), int(state[kernel.NAMES])
-        rows, base = self._rows[:count], int(state[kernel.NEXT_CODE])
-        if new:
-            places = np.array([self._code(data[a:b]) for a, b in self._new[:new].tolist()], np.int64)
-            for codes in (rows[:, :6], self._codes, state[kernel.FILE : kernel.POSITION]):
-                fresh = codes >= base
-                codes[fresh] = places[codes[fresh] - base]
+    def _flush(self) -> None:
+        """Add up the rows that the kernel has made."""
+        count = int(self._state[kernel.ROWS])
         if count:
-            self._sum[:] += self._costs[:count][rows[:, 6] == kernel.NO_CALL].sum(axis=0, dtype=np.float64)
+            rows, costs = self._rows[:count], self._costs[:count]
+            self._sum[:] += costs[rows[:, 6] == kernel.NO_CALL].sum(axis=0, dtype=np.float64)
             key = (self._pid, self._thread, self._events)
-            part = self.parts.setdefault(key, Part(self._events))
-            heavy = part.absorb(rows, self._costs[:count])
+            heavy = self.parts.setdefault(key, Part(self._events)).absorb(rows, costs)
             if heavy.any():
                 self._lost(NO_LINE, "costs beyond 2^62 in all", int(heavy.sum()))
-        state[kernel.ROWS] = state[kernel.NAMES] = 0
-        state[kernel.SELF_ROW] = -1
-        state[kernel.NEXT_CODE] = len(self.names)
+        self._state[kernel.ROWS] = 0
+        self._state[kernel.SELF_ROW] = -1
 
-    def _code(self, name: bytes) -> int:
-        known = self._known.get(name)
-        if known is None:
-            if len(self.names) == MOST_NAMES:
-                self._lost(TOO_MANY_NAMES, text(name)[:SHOWN])
-                return -1
-            known = self._known[name] = len(self.names)
-            self.names.append(text(name))
-        return known
-
-    def _other(self, data: bytes) -> None:
+    def _other(self, line: bytes) -> None:
         """Take in a line that is no cost and no position."""
-        state = self._state
-        line = data[state[kernel.AT] : state[kernel.END]]
         found = _KEY.fullmatch(line)
-        key = found[1].decode().lower() if found else ""
-        if not found or not self._header(key, text(found[2].strip()), data):
-            self._unknown(data)
-            return
-        state[kernel.AT] = state[kernel.END] + 1
+        if not found or not self._header(found[1].decode().lower(), text(found[2].strip())):
+            self._lost(NO_LINE, shown(line, int(self._state[kernel.LINES])))
 
-    def _header(self, key: str, value: str, data: bytes) -> bool:
+    def _header(self, key: str, value: str) -> bool:
         """Take in a header line; whether it is one."""
         if key in ("thread", "pid", "part", "events", "positions", "version"):
-            at, end = self._state[kernel.AT], self._state[kernel.END]
-            self._flush(data)
-            self._state[kernel.AT], self._state[kernel.END] = at, end
+            self._flush()
         if key in ("thread", "pid"):
             number = int(value) if value.isdecimal() and value.isascii() and len(value) < 18 else None
             if key == "thread":
@@ -273,7 +240,7 @@ class Reading:
         elif key == "event":
             self._formula(value)
         elif key in ("summary", "totals"):
-            self._totals(key, value, data)
+            self._totals(key, value)
         elif key in ("cmd", "creator"):
             self.facts.setdefault(key, value)
         elif key == "desc":
@@ -316,15 +283,13 @@ class Reading:
             return
         self.formulas.setdefault(found[1], [(int(term[1] or 1), term[2]) for term in terms if term])
 
-    def _totals(self, key: str, value: str, data: bytes) -> None:
+    def _totals(self, key: str, value: str) -> None:
         words = value.split()
         numbers = [int(word) for word in words if word.isdecimal() and word.isascii() and len(word) < 19]
         if key == "summary" or not numbers or len(numbers) < len(words):
             return
         self.ended = True
-        at, end = self._state[kernel.AT], self._state[kernel.END]
-        self._flush(data)
-        self._state[kernel.AT], self._state[kernel.END] = at, end
+        self._flush()
         told = np.zeros(len(self._sum))
         told[: len(numbers)] = numbers[: len(told)]
         if self._events and (np.abs(told - self._sum) > 1e-9 * self._sum).any():
