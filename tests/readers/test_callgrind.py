@@ -146,6 +146,11 @@ def test_positions_may_be_relative() -> None:
     assert not profile.losses.num_rows
 
 
+def test_more_positions_than_there_can_be_are_passed_over() -> None:
+    """The compiled loop checks no index: only so many are kept as there is room for."""
+    assert own(read(f"positions: {'line ' * 500}\nevents: Ir\nfn=f\n1 1 1 1 5\n"), "Ir") == {"f": 5}
+
+
 def test_a_file_of_xdebug() -> None:
     profile = read((DATA / "xdebug.out").read_bytes())
     assert [(row["name"], row["unit"]) for row in profile.events.to_pylist()] == [

@@ -232,7 +232,7 @@ class Reading:
         elif key == "part":
             self.ended = False
         elif key == "positions":
-            words = [word for word in value.split() if word in ("instr", "bb", "line")]
+            words = [word for word in value.split() if word in ("instr", "bb", "line")][: kernel.MOST_POSITIONS]
             self._state[kernel.POSITIONS] = max(1, len(words))
             self._state[kernel.LINE_PLACE] = words.index("line") if "line" in words else 0 if not words else -1
         elif key == "events":
