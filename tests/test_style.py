@@ -120,14 +120,26 @@ def templates() -> Iterator[Text]:
         yield from ((name, line, text) for line, text in parser.texts)
 
 
+def names_in(tree: ast.Module) -> Iterator[ast.expr]:
+    """Expressions whose strings name types or functions: annotations, and `__all__`."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.returns:
+            yield node.returns
+        elif isinstance(node, (ast.arg, ast.AnnAssign)) and node.annotation:
+            yield node.annotation
+        elif isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
+            yield node.value
+
+
 def messages() -> Iterator[Text]:
-    """Every string of the program that has a space in it, or is one capitalized word, and is no docstring."""
+    """Every string of the program that has a space in it, or is one capitalized word; no docstrings, no names of types."""
     for path in sorted([*(ROOT / "app").rglob("*.py"), *(ROOT / "workers").rglob("*.py")]):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         expressions = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
-        docstrings = {id(value) for value in expressions if isinstance(value, ast.Constant)}
+        unread = {id(value) for value in expressions if isinstance(value, ast.Constant)}
+        unread |= {id(node) for part in names_in(tree) for node in ast.walk(part)}
         for node in ast.walk(tree):
-            if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in docstrings:
+            if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in unread:
                 continue
             if " " in node.value or re.fullmatch("[A-Z][a-z]+…?", node.value):
                 yield str(path.relative_to(ROOT)), node.lineno, node.value
