@@ -5,9 +5,9 @@ values and refuses any file that has another.
 
 Why not `pickle.Unpickler` with a `find_class` that refuses: a file that is cut off gives nothing, because the members
 of the outermost dict are added to it last; objects take 3 times the memory (228 MB of 4 million events: 1.5 GB instead
-of 0.6) and take longer to make and to turn into columns; and a few bytes are enough to crash it (a key of nested
-tuples is hashed recursively), to occupy it for minutes (a key of shared tuples) or to fill its memory (a value put
-into the memo under a large number).
+of 0.6) and take longer to make and to turn into columns; and a small file is enough to crash it (a key of tuples in
+tuples, 3 MB, is hashed recursively), to occupy it for more than a minute (a key of shared tuples, 100 bytes) or to take
+4.3 GB (a value put into the memo under the number 2^28, 9 bytes).
 """
 
 from typing import BinaryIO
