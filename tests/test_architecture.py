@@ -147,6 +147,17 @@ def test_the_core_starts_no_program(package: str) -> None:
                     assert not STARTS_A_PROGRAM.match(alias.name), f"{path}:{node.lineno}: os.{alias.name}"
 
 
+def test_types_of_arrays_stand_once() -> None:
+    """Annotations use the names of domain/arrays.py; ndarray alone is for isinstance."""
+    found = [
+        path.relative_to(ROOT).as_posix()
+        for folder in ("app", "workers")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if re.search(r"\bndarray\[|\bNDArray\b", path.read_text())
+    ]
+    assert found == ["app/domain/arrays.py"]
+
+
 def test_no_file_is_too_long_to_read() -> None:
     kinds = [("app", "*.py"), ("workers", "*.py"), ("tests", "*.py"), ("tools", "*.py")]
     kinds += [("static", "*.js"), ("static", "*.css"), ("templates", "*.html"), ("benchmarks", "*.py")]

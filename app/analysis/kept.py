@@ -12,6 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from ..domain.arrays import Array
 from ..domain.profile import Profile
 from .advice.findings import remember_whole, told_of_whole
 from .core.picking import samples_of
@@ -23,7 +24,6 @@ from .ml.launches import Waits, waits_of
 from .ml.operators import Calls, calls_of
 from .ml.roles import RankTime, rank_times
 
-Array = np.ndarray[Any, Any]
 FINDINGS = "findings"
 _Part = tuple[Hashable, Any, Callable[[], Any]]
 

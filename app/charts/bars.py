@@ -19,6 +19,7 @@ from ..analysis.core.piles import piles_kept, piles_of
 from ..analysis.counts.counting import measured_values
 from ..analysis.stacks.hotspots import kinds_of
 from ..analysis.stacks.reshaping import call_tree
+from ..domain.arrays import Array
 from ..domain.errors import InvalidRequest
 from ..domain.event_names import SAMPLED_ONLY
 from ..domain.profile import Profile
@@ -28,7 +29,6 @@ from ..domain.units import axis_texts, percent, quantity
 from .layout import Area, Rectangle, bar_layout
 from .svg import clean, element, fitting, shortened, width_em
 
-Array = np.ndarray[Any, Any]
 BY = ("process", "thread", "rank", "host")
 TOP = 8
 BARS = 24

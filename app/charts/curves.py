@@ -7,7 +7,6 @@ where they are closer than that, the least and the greatest of each column are, 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,7 +14,6 @@ import numpy as np
 from ..analysis.memory.curves import Curve, at, stepped
 from .svg import clean, element
 
-Array = np.ndarray[Any, Any]
 WIDTH, HEIGHT = 1000, 100
 COLUMNS = 640
 

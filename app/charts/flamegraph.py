@@ -14,10 +14,10 @@ import numpy as np
 
 from ..analysis.core.functions import KIND_WORDS, functions_of
 from ..analysis.stacks.flamegraph import FlameTree, Group, Order, flame_diff, flame_tree
+from ..domain.arrays import Array
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 
-Array = np.ndarray[Any, Any]
 WIRE_BYTES = 96_000
 MOST_FRAMES = 5_800
 """About as many as `WIRE_BYTES` hold. Of more the widest are taken at once, since packing twice costs more."""

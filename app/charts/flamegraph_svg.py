@@ -11,19 +11,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
 
 import numpy as np
 
 from ..analysis.core.functions import functions_of
 from ..analysis.stacks.flamegraph import FlameTree, flame_tree
+from ..domain.arrays import Array, IndexArray
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import FrameKind
 from ..domain.units import percent, quantity
 from . import palette
 
-Array = np.ndarray[Any, Any]
 ROW = 17
 MARGIN = 10
 SEARCH = 260
@@ -203,7 +202,7 @@ def _chosen(tree: FlameTree, look: Look) -> Array:
     least = look.least_px / _scale(_span(tree), look)
     # Widest first, outer before inner: a frame is never drawn without the one it stands on.
     widest = np.argsort(-weight, kind="stable")[: look.most_frames]
-    kept: Array = np.sort(widest[(weight[widest] >= least) & (weight[widest] > 0)]) + tree.zoom
+    kept: IndexArray = np.sort(widest[(weight[widest] >= least) & (weight[widest] > 0)]) + tree.zoom
     return np.concatenate((np.arange(tree.zoom), kept))
 
 

@@ -11,11 +11,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from ..domain.arrays import Array
 from ..domain.units import axis_texts, count, percent, quantity
 from .layout import Area, bar_layout
 from .svg import clean, element, fitting
 
-Array = np.ndarray[Any, Any]
 ROW, GAP = 22, 6
 COLUMNS, HEIGHT, ROOM = 40, 110, 18
 WIDE = 30.0

@@ -31,7 +31,6 @@ from ..domain.units import duration, percent
 from .flamegraph import shortened
 from .palette import SHADES, fnv1a
 
-Array = np.ndarray[Any, Any]
 WIRE_BYTES = 96_000
 MOST_BOXES = 12_000
 EXACT_BOXES = 3_000

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from .arrays import Array
 from .calltree import merge_children, preorder
 from .profile import Meta, Profile
 from .programs import programs
 from .tables import NO_ID, ROOT, SCHEMAS, FrameKind, column
 from .validity import impossible
 
-Array = np.ndarray[Any, Any]
 UNKNOWN_NAMES = frozenset({"[unknown]", "", "??"})
 _Process = tuple[int, str | None, int | None, int | None]
 """Run, host, rank and number of a process."""

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-Array = np.ndarray[Any, Any]
+from .arrays import Array, Int32Array
+
 MOST_LEVELS = 5000
 """Up to so many levels it is worth looking whether nodes are ordered by depth already."""
 
@@ -29,7 +30,7 @@ class Preorder:
     depth: Array
 
 
-def depths(parent: Array) -> Array:
+def depths(parent: Array) -> Int32Array:
     """Depth of each node (root 0), int32. Node 0 is the root; the others' parents are nodes of the same tree."""
     jump = parent.astype(np.int64)
     jump[:1] = 0

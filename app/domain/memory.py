@@ -9,14 +9,13 @@ it: once in the event of all that was allocated and, where it lived at the peak 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from .arrays import Array
 from .builder import ProfileBuilder
 from .tables import NO_ID
 
-Array = np.ndarray[Any, Any]
 MISSING = np.iinfo(np.int64).min
 """In a column of times: not known, or never."""
 ALLOCATED, RESERVED, ACTIVE = "allocated", "reserved", "active"

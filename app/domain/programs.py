@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from .arrays import Array
+
 COMM_CHARACTERS = 15
 """As much of a program's name as the kernel keeps."""
 _NO_PROGRAM = re.compile(r"\.so(\.[0-9.]+)?$|\.(ko(\.\w+)?|map|jar|dll|dump|py)$|^perf-\d+|^memfd:|^anon")

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from .arrays import Array
+
 NO_ID = -1
 ROOT = 0
 """Row 0 of `stacks` and of `calls` is the root: the stack of a sample without a call stack."""
@@ -451,7 +453,7 @@ def empty(name: str) -> pa.Table:
     return pa.Table.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
-def column(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
+def column(table: pa.Table, name: str) -> Array:
     """Column `name` of `table` as a numpy array: without a copy where it is fixed-width, whole and free of nulls.
 
     Nulls of integer columns come out as floating NaN, as pyarrow does; ask `table.column(name)` to see them apart.
@@ -465,9 +467,9 @@ def column(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
             return np.frombuffer(chunk.buffers()[1], number, len(chunk), chunk.offset * number.itemsize)
         if number and not len(chunk):
             return np.empty(0, number)
-        array: np.ndarray[Any, Any] = chunk.to_numpy(zero_copy_only=False)
+        array: Array = chunk.to_numpy(zero_copy_only=False)
         return array
-    joined: np.ndarray[Any, Any] = chunked.to_numpy()
+    joined: Array = chunked.to_numpy()
     return joined
 
 

@@ -1,10 +1,9 @@
 """What must hold between the tables of a profile. Analyses rely on it; a file from elsewhere is checked for it."""
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
+from .arrays import Array
 from .calltree import preorder
 from .profile import Meta, Profile
 from .tables import (
@@ -20,7 +19,6 @@ from .tables import (
     column,
 )
 
-Array = np.ndarray[Any, Any]
 # table -> columns that hold row numbers of another table, and whether -1 (none) may stand there
 REFERENCES: dict[str, dict[str, tuple[str, bool]]] = {
     "ranks": {"run": ("runs", False)},

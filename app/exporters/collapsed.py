@@ -19,6 +19,7 @@ from ..analysis.core.functions import functions_matching
 from ..analysis.core.grouping import Group, groups_of
 from ..analysis.core.picking import event_id, samples_kept, weights_in
 from ..analysis.core.trees import nearest_above
+from ..domain.arrays import Array
 from ..domain.calltree import merge_children
 from ..domain.event_names import FIRST_EVENT
 from ..domain.profile import Profile
@@ -26,7 +27,6 @@ from ..domain.selection import Selection
 from ..domain.tables import NO_ID, ROOT, FrameKind, column, texts
 from .empty import no_samples
 
-Array = np.ndarray[Any, Any]
 TITLE = "collapsed stacks"
 PERF_FORMATS = frozenset({"perf-script", "perf-data"})
 OPTIONS: Mapping[str, str] = {

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ..domain.arrays import Array
 from ..domain.profile import Profile
 from ..domain.tables import ROOT, column, texts
 
-Array = np.ndarray[Any, Any]
 CATEGORY = "disabled-by-default-v8.cpu_profiler"
 AT_ONCE = 20_000
 """Samples of one event of the file."""

@@ -1,13 +1,13 @@
 """Many lines of text at once: pieces that are columns are put together row by row, without a loop in Python."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Array = np.ndarray[Any, Any]
+from ..domain.arrays import Array
+
 BLOCK_ROWS = 50_000
 _PARTS = [f".{part:03d}" if part else "" for part in range(1000)]
 

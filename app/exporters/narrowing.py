@@ -5,7 +5,6 @@ window, slices belong to the window in which they begin.
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +12,12 @@ import pyarrow as pa
 from ..analysis.core.measured import counts_selected
 from ..analysis.core.picking import event_id, samples_kept, weights_in, with_event_name
 from ..analysis.core.slices import slices_selected, work_of, work_selected
+from ..domain.arrays import Array
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, SCHEMAS, column, empty
 from ..domain.validity import REFERENCES
 
-Array = np.ndarray[Any, Any]
 MOMENTS = ("instants", "counters")
 """Tables of what is at one moment."""
 

@@ -2,17 +2,17 @@
 what does not fit. Each such slice gets a track beside its thread's."""
 
 import heapq
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-Array = np.ndarray[Any, Any]
+from ..domain.arrays import Array, Int32Array
+
 TRIED = 32
 """How many tracks a slice is fitted into, among others inside; beyond these one that is free is taken."""
 
 
-def tracks_of(thread: Array, parent: Array, start: Array, end: Array) -> Array:
+def tracks_of(thread: Array, parent: Array, start: Array, end: Array) -> Int32Array:
     """On which track of its thread each slice is drawn: 0 is the thread itself. Slices on one track are nested or
     apart. parent: the slice around each, -1 for none; of one thread slices are in order of time."""
     found = np.zeros(len(thread), np.int32)

@@ -1,7 +1,6 @@
 """What call stacks weigh, event by event, for forms that hold stacks with values and no times."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -9,11 +8,10 @@ from ..analysis.core.functions import functions_matching
 from ..analysis.core.grouped import ranked
 from ..analysis.core.picking import event_id, samples_kept, samples_of, weights_in, weights_on
 from ..analysis.core.trees import nearest_above
+from ..domain.arrays import Array
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, ROOT, column
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)

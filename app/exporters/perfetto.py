@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from ..analysis.core.measured import event_title
 from ..analysis.core.picking import event_id
+from ..domain.arrays import Array
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, NUMBERED, ROOT, FlowKind, column, texts
@@ -25,7 +26,6 @@ from .cpu_profiles import cpu_profiles
 from .narrowing import narrowed
 from .overlaps import tracks_of
 
-Array = np.ndarray[Any, Any]
 OPTIONS: Mapping[str, str] = {}
 BEFORE = ",\n"
 PROCESS = 1

@@ -6,7 +6,6 @@ and the values of a thread add up to the time in which it did anything.
 
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from ..analysis.core.grouped import ranked
 from ..analysis.core.measured import guessed_events
 from ..analysis.core.picking import samples_of
 from ..analysis.core.slices import work_of
+from ..domain.arrays import Array
 from ..domain.event_names import SHARES_ALONE
 from ..domain.profile import Profile
 from ..domain.selection import Selection
@@ -21,7 +21,6 @@ from ..domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, ROOT, column, texts
 from ..ingest.wire import chunk, message, number, packed, varint
 from .paths import Weighed, chains, weighed
 
-Array = np.ndarray[Any, Any]
 OPTIONS: Mapping[str, str] = {}
 UNITS = {"ns": "nanoseconds", "bytes": "bytes", "count": "count"}
 """pprof's words for units. Others stay as they are: it shows them."""

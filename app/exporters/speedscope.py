@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ..analysis.core.measured import event_title
 from ..analysis.core.picking import samples_kept, samples_of, threads_of, weights_in
+from ..domain.arrays import Array, Int64Array
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import DEVICE_TIME, HOST_TIME, ROOT, column, texts
@@ -20,7 +21,6 @@ from . import lines
 from .empty import no_samples
 from .paths import chains, events_written
 
-Array = np.ndarray[Any, Any]
 OPTIONS: Mapping[str, str] = {}
 TITLE = "speedscope"
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -105,7 +105,7 @@ class _Stacks:
             one[apart] = np.where(higher >= lower, self._parent[left], left)
             other[apart] = np.where(lower >= higher, self._parent[right], right)
             apart = apart[one[apart] != other[apart]]
-        found: Array = self.depth[one]
+        found: Int64Array = self.depth[one]
         return found
 
     def innermost(self, nodes: Array, count: Array, at: Array, step: int, out: Array) -> None:

@@ -5,11 +5,11 @@ them, and without an object for each.
 """
 
 import secrets
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from ..domain.arrays import Array, Int32Array, Int64Array
+
 EMPTY = -1
 FEWEST_BITS = 10
 
@@ -26,7 +26,7 @@ class Numbers:
         self._known = [np.zeros(0, np.int64)]
         self.count = 0
 
-    def of(self, keys: Array) -> Array:
+    def of(self, keys: Array) -> Int32Array:
         """The number of each key (int32); those that are new get the next ones."""
         self._make_room(len(keys))
         slots = self._slots(keys)
@@ -41,12 +41,12 @@ class Numbers:
             numbers = self._numbers[slots]
         return numbers
 
-    def keys(self) -> Array:
+    def keys(self) -> Int64Array:
         """Every key, by its number."""
         self._known = [np.concatenate(self._known)]
         return self._known[0]
 
-    def _slots(self, keys: Array) -> Array:
+    def _slots(self, keys: Array) -> Int64Array:
         """Where each key stands in the table, put there where it was not."""
         slots = ((keys.astype(np.uint64) * self._factor) >> np.uint64(64 - self._bits)).astype(np.int64)
         last = len(self._keys) - 1

@@ -4,12 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-import numpy as np
 import pyarrow as pa
 
 from ..domain.tables import SCHEMAS
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

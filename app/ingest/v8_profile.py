@@ -22,7 +22,6 @@ from ..domain.tables import NO_ID, FrameKind
 if TYPE_CHECKING:
     from .trace.events import TraceEvents
 
-Array = np.ndarray[Any, Any]
 EVENT = "sampled JavaScript"
 IDLE = "idle"
 """The event of samples in which nothing ran: it would else be most of what a server does."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from ..domain.arrays import Array
+
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 LONGEST = 10
 """Bytes of a number of 64 bits."""

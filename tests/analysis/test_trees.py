@@ -1,7 +1,5 @@
 """Sums over trees in preorder, against a walk up every path; and the parts trees are reshaped with."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,12 +10,11 @@ from perfloom.analysis.core.trees import covered, nearest_above, outermost, pare
 from perfloom.analysis.stacks import spread
 from perfloom.analysis.stacks.flamegraph import Group, Order, flame_tree
 from perfloom.analysis.stacks.shapes import Levels
+from perfloom.domain.arrays import Array
 from perfloom.domain.calltree import preorder
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from tests.profiles import profiles
-
-Array = np.ndarray[Any, Any]
 
 
 @st.composite

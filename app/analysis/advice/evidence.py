@@ -5,10 +5,10 @@ docs/metrics.md says what each number is.
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array, IndexArray
 from ...domain.tables import column
 from ...domain.units import quantity
 from ..core.functions import functions_matching
@@ -23,7 +23,6 @@ from ..ml.launch_groups import launch_groups_of
 from ..ml.tensor_cores import has_tensor_cores
 from .model import Evidence, Finding, Row
 
-Array = np.ndarray[Any, Any]
 COMPILING = r"^(_compile\.|compile_inner|TorchDynamo|torch\._dynamo|CompiledFxGraph.*compile|.*compile_fx|cudagraphify)"
 WORTH_TELLING = 1.0
 """Percent of the time below which devices wait too little to be told of."""
@@ -384,7 +383,7 @@ def optimizer_kernels(evidence: Evidence) -> Iterator[Finding]:
             )
 
 
-def _selected_rows(evidence: Evidence, pattern: str, rank: int | None) -> Array:
+def _selected_rows(evidence: Evidence, pattern: str, rank: int | None) -> IndexArray:
     """The slices of these names that are selected, of a rank (None: of all)."""
     profile = evidence.profile
     slices, selected = slices_of(profile), slices_selected(profile, evidence.selection)

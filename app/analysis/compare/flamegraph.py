@@ -1,10 +1,10 @@
 """The differential flame graph: one profile's graph, and what each of its frames weighed in another."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array, BoolArray
 from ...domain.event_names import SAMPLED_ONLY
 from ...domain.profile import Profile
 from ...domain.selection import Selection
@@ -20,7 +20,6 @@ from ..stacks.spread import by_group
 from .functions import unknown_values
 from .matching import NOWHERE, function_map, label_map, main_pair, places_of
 
-Array = np.ndarray[Any, Any]
 LEAST_SHARE = 0.01
 
 
@@ -78,7 +77,7 @@ def _few(side: tuple[Profile, Selection, int], weight: Array, whole: int) -> Arr
     samples = call_samples(*side)
     if samples is None:
         return np.zeros(len(weight), bool)
-    few: Array = np.abs(weight) * max(int(samples.sum()), 1) < FEW * max(abs(whole), 1)
+    few: BoolArray = np.abs(weight) * max(int(samples.sum()), 1) < FEW * max(abs(whole), 1)
     return few
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...domain.arrays import Array
 from ...domain.calltree import totals
 from ...domain.errors import InvalidRequest
 from ...domain.event_names import SAMPLED_ONLY
@@ -23,7 +24,6 @@ from ..stacks.reshaping import call_tree
 from ..stacks.shapes import shape_of
 from .matching import NOWHERE, function_map, paired_events, places_of
 
-Array = np.ndarray[Any, Any]
 BY = ("function", "stack")
 FEW_SAMPLES = "few"
 STATUSES = ("grew", "shrank", "appeared", "vanished", "same", FEW_SAMPLES)

@@ -6,10 +6,10 @@ are found from the top down, each among the callees of the match of its caller, 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection
@@ -20,7 +20,6 @@ from ..core.picking import event_id, event_names
 from ..core.remember import remembered
 from ..stacks.shapes import Shape
 
-Array = np.ndarray[Any, Any]
 NOWHERE = -1
 
 

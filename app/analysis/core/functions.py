@@ -6,17 +6,16 @@ anywhere in the text unless anchored.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.errors import NotFound
 from ...domain.profile import Profile
 from ...domain.tables import FrameKind
 from .patterns import compiled, distinct, shortened
 from .remember import remembered
 
-Array = np.ndarray[Any, Any]
 NAMES = ("display",)
 NAMES_FILES_MODULES = ("display", "file", "module")
 KINDS = len(FrameKind)

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array, Float64Array
 from .picking import sums_on
 
-Array = np.ndarray[Any, Any]
 LOOKED_UP = 1 << 23
 """Up to so many possible keys it is faster to look them up than to sort."""
 
@@ -70,7 +69,7 @@ class Picked:
         found[self.code[self._own(flags)]] = True
         return found
 
-    def means(self, values: Array) -> Array:
+    def means(self, values: Array) -> Float64Array:
         """Σ values ÷ how many: float64."""
         return self.sums(values) / self.counts()
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.tables import column, texts
 from .picking import Rows, samples_of, threads_of
 from .remember import remembered
-
-Array = np.ndarray[Any, Any]
 
 
 class Group(StrEnum):

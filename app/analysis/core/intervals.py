@@ -6,11 +6,11 @@ intervals take milliseconds.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from ...domain.arrays import Array
+
 EDGE = 1 << 62
 """No time of a profile is as far from its zero as this."""
 MOST_RUNS = 1_000

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
+from ...domain.arrays import Array, BoolArray
 from ...domain.event_names import NOT_SEEN, SAMPLED_ONLY, occurs
 from ...domain.profile import Profile
 from ...domain.rank_notes import THROTTLING
@@ -24,8 +25,6 @@ from .picking import (
 )
 from .piles import piles_kept
 from .remember import remembered
-
-Array = np.ndarray[Any, Any]
 
 
 class Measured(NamedTuple):
@@ -279,7 +278,7 @@ def counts_selected(profile: Profile, selection: Selection) -> Array:
     if not profile.counts.num_rows:
         return np.zeros(0, bool)
     table = _counts_of(profile)
-    inside: Array = np.isin(table.event, wanted)
+    inside: BoolArray = np.isin(table.event, wanted)
     if chosen is not None:
         of_all = False if selection.threads else in_ranks(table.rank, selection)
         inside &= np.where(table.thread >= 0, np.append(chosen, False)[table.thread], of_all)

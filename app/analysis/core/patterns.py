@@ -5,14 +5,12 @@ RE2 takes time linear in the text whatever the pattern, so no pattern hangs a wo
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import re2
 
+from ...domain.arrays import Array
 from ...domain.errors import InvalidRequest
-
-Array = np.ndarray[Any, Any]
 
 
 def compiled(pattern: str, word: str) -> Any:

@@ -7,10 +7,10 @@ halves. So every weight that leaves is exact up to 2**63.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.errors import InvalidRequest, UnreadableInput
 from ...domain.event_names import place_of
 from ...domain.profile import Profile
@@ -23,7 +23,6 @@ from .remember import remembered
 from .trees import covered
 from .windows import FOREVER, Lasting, Parts, checked_step, crossing, in_step, inside, lasting
 
-Array = np.ndarray[Any, Any]
 Rows = Array | slice
 EXACT = 1 << 53
 LOW_BITS = 31

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID
@@ -27,7 +28,6 @@ from .picking import (
 )
 from .remember import remembered
 
-Array = np.ndarray[Any, Any]
 MANY = 2_000_000
 """From so many samples of an event on, there are piles of blocks; fewer are looked at one by one as fast."""
 BLOCKS = 16

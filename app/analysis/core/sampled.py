@@ -1,9 +1,8 @@
 """How many samples stand behind a weight: few say nothing about a difference."""
 
-from typing import Any
-
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID
@@ -11,7 +10,6 @@ from ...domain.timed_events import IN_ORDER
 from ..timeline.spans import Span, spans_of
 from .piles import call_weights, piles_kept
 
-Array = np.ndarray[Any, Any]
 FEW = 30
 """With fewer samples on both sides, a difference is not called one (see docs/reference/definitions.md)."""
 SAMPLES = "samples"

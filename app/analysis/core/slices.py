@@ -6,10 +6,10 @@ that launched it, whenever it ran. A thread picks the slices on it, and the devi
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import CategoryKinds, column, texts
@@ -17,8 +17,6 @@ from .functions import functions_matching
 from .picking import calls_kept, event_id, sums_on, threads_of, threads_selected
 from .remember import remembered
 from .windows import checked_step, step_windows
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)

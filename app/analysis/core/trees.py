@@ -1,10 +1,8 @@
 """Sums over trees in preorder, where the subtree of node i is the rows [i, end[i])."""
 
-from typing import Any
-
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from ...domain.arrays import Array, BoolArray, Int64Array
 
 
 def path_sums(value: Array, end: Array) -> Array:
@@ -17,12 +15,12 @@ def path_sums(value: Array, end: Array) -> Array:
     return result
 
 
-def covered(end: Array, hit: Array) -> Array:
+def covered(end: Array, hit: Array) -> BoolArray:
     """Which nodes are hit or lie below one that is, as bools."""
     return path_sums(hit.astype(np.int32), end) > 0
 
 
-def outermost(end: Array, label: Array) -> Array:
+def outermost(end: Array, label: Array) -> Int64Array:
     """For each node, the outermost node on its path that bears the same label (itself, where there is none above).
 
     label: ints from 0. int64 node ids.

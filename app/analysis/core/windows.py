@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, column, texts
 from .patterns import shortened
 
-Array = np.ndarray[Any, Any]
 BLOCK = 512
 FOREVER = np.iinfo(np.int64).max
 

@@ -1,18 +1,15 @@
 """Metrics that perf stat computed from its counts: `insn per cycle`, `GHz`, top-down shares, as it printed them."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import NS_PER_MS, Selection
 from ...domain.tables import column
 from ..core.picking import event_id, event_names, in_ranks, threads_of, threads_selected
 from ..core.schema import Column, frame
-
-Array = np.ndarray[Any, Any]
 
 COLUMNS = (
     Column("metric", "", "The name of the metric, as perf prints it."),

@@ -37,8 +37,6 @@ from ..ml.devices import devices
 from ..ml.steps import steps_selected, token_rates
 from ..ml.tokens import KINDS
 
-Array = np.ndarray[Any, Any]
-
 _EVENT = Column("event", "", "What was measured.")
 _UNIT = Column("unit", "", "The unit of value: count, ns or bytes.")
 _HOST = Column("host", "", "The machine, where the recording names it.")

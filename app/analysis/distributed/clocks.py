@@ -11,10 +11,10 @@ from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.tables import NO_ID, column, texts
 from ...ingest.alignment import Shift
@@ -22,7 +22,6 @@ from ..core.picking import threads_of
 from ..core.slices import slices_of
 from .collective_calls import TOGETHER, What, calls_of_collectives, matched
 
-Array = np.ndarray[Any, Any]
 SHARE = 0.75
 """Of the collectives this share ends within the residual skew: few that were compared wrongly do not spoil it."""
 FEW = 5

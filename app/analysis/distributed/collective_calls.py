@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.tables import NO_ID, DeviceWorkKind
 from ..core.functions import functions_of
@@ -24,7 +25,6 @@ from ..core.picking import threads_of
 from ..core.slices import Slices, slices_of, work_of
 from ..core.told import told
 
-Array = np.ndarray[Any, Any]
 CALLS = r"^(?:nccl|gloo|mpi|ucc|xccl|hccl|rccl):"
 RECORD = "record_param_comms"
 SEQUENCE = "Seq"

@@ -4,10 +4,10 @@ docs/metrics.md has the definitions.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.tables import NO_ID, DeviceWorkKind
 from ..core.picking import threads_of
@@ -16,7 +16,6 @@ from ..core.slices import slices_of, work_of
 from ..ml.steps import steps_of
 from .collective_calls import CALLS, What, calls_of_collectives, matched, named
 
-Array = np.ndarray[Any, Any]
 _BUS = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
     "all_gather": lambda n: (n - 1) / n,

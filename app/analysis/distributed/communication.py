@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...domain.arrays import Array, IndexArray
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID
@@ -25,8 +26,6 @@ from ..ml.roles import RankTime, Role, communication_calls, external_ids, rank_t
 from ..ml.steps import NS_PER_US, Steps, bounds, clipped, known_or_none, ranks_or_none, steps_of, steps_selected
 from .collectives import Collectives, bus_factor, collectives_of
 from .skew import within_skew
-
-Array = np.ndarray[Any, Any]
 
 _RANK = Column("rank", "", "The rank; missing where there are none.", "Int64")
 _WAITING = Column(
@@ -296,7 +295,7 @@ def _chosen(found: Collectives, known: Steps, rows: Array, selection: Selection)
         chosen &= np.isin(found.step, rows)
     if selection.ranks:
         chosen &= in_ranks(found.rank, selection)
-    mine: Array = np.flatnonzero(chosen)
+    mine: IndexArray = np.flatnonzero(chosen)
     return mine
 
 

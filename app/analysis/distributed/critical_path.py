@@ -7,11 +7,11 @@ stands on it adds up to the time of the recording.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ...domain.arrays import Array, Int64Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, DeviceWorkKind, column
@@ -29,7 +29,6 @@ from .replay import saved_ns
 from .skew import within_skew
 from .waiting import waiting_of
 
-Array = np.ndarray[Any, Any]
 SAVING = 25
 BY = ("name", "kind", "step")
 HOST, NOTHING, LAUNCH, GAP = 5, 6, 7, 8
@@ -166,7 +165,7 @@ def savings_of(profile: Profile) -> Savings:
 
 def _code(path: Path, parts: Array) -> Array:
     """A number for the kind and function of each of these parts."""
-    found: Array = path.function[parts].astype(np.int64) * len(KINDS) + path.kind[parts]
+    found: Int64Array = path.function[parts].astype(np.int64) * len(KINDS) + path.kind[parts]
     return found
 
 

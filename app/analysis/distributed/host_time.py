@@ -7,17 +7,16 @@ thread does (Python code, annotations), then what any other does.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.tables import HOST_TIME, NO_ID, FrameKind, column
 from ..core.intervals import EDGE
 from ..core.picking import event_names, samples_of, threads_of
 from ..core.remember import remembered
 
-Array = np.ndarray[Any, Any]
 AT_WORK = (FrameKind.OPERATOR, FrameKind.RUNTIME)
 _Line = tuple[Array, Array, Array]
 """start, end, row."""

@@ -2,17 +2,15 @@
 their tables without the rest, which takes longer to put together."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import DeviceWorkKind
 from ..core.functions import functions_of
 from ..core.slices import slices_of, work_of, work_selected
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

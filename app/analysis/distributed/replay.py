@@ -6,10 +6,10 @@ nothing left out lasts as long as the recording; what another one lasts less is 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.tables import NO_ID, column
 from ..core.intervals import EDGE, NOTHING, Cover, cover, together
@@ -18,7 +18,6 @@ from ..core.slices import slices_of, work_of
 from .host_time import UNKNOWN, host_lines
 from .waiting import waiting_of
 
-Array = np.ndarray[Any, Any]
 MOST_WORK = 100_000
 """With more device work a replay would take too long for a page."""
 

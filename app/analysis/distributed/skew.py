@@ -6,11 +6,11 @@ and how well the same collectives end together now. docs/metrics.md has the defi
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ...domain.arrays import Array
 from ...domain.listing import ranges_of, ranges_text
 from ...domain.profile import Profile
 from ...domain.selection import Selection
@@ -21,8 +21,6 @@ from ..ml.operators import NS_PER_US
 from .clocks import Clock, Ends, clocks_of
 from .collective_calls import TOGETHER, Basis
 from .collectives import collectives_of
-
-Array = np.ndarray[Any, Any]
 
 
 class State(StrEnum):

@@ -9,10 +9,10 @@ was waited for by that call.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.tables import NO_ID, DeviceWorkKind
 from ..core.functions import functions_matching
@@ -22,7 +22,6 @@ from ..core.remember import remembered
 from ..core.slices import slices_of, work_of
 from .collectives import collectives_of
 
-Array = np.ndarray[Any, Any]
 DEPENDENCY_NS = 10_000
 SYNCHRONISE = "(Device|Stream|Event|Ctx|Context)Synchronize|^(cuda|hip)(Memcpy|Memset|Free|Malloc)$|^cuMemcpy.*_v2$"
 """Calls of the runtime and driver that return when the device is done."""

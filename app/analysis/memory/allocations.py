@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...domain.arrays import Array
 from ...domain.memory import (
     ALLOCATED,
     INACTIVE_SPLIT,
@@ -57,7 +58,6 @@ from .curves import (
     windows,
 )
 
-Array = np.ndarray[Any, Any]
 KINETO_OUT_OF_MEMORY = "[OutOfMemory]"
 BY = ("operator", "source", "category")
 NOT_KNOWN = "(not known)"

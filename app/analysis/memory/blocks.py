@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from ...domain.arrays import Array, IndexArray, Int64Array
 from ...domain.memory import MISSING, live_at
 from ...domain.profile import Profile
 from ...domain.selection import Selection
@@ -24,7 +25,6 @@ from ..core.trees import nearest_above
 from ..ml.operators import nearest
 from .curves import NS_PER_US, Place, Top, curve, inside, places, places_selected, top, windows
 
-Array = np.ndarray[Any, Any]
 ALLOCATIONS = (
     Column("start_us", "µs", "When it was allocated; missing for what was there before the recording.", "Float64"),
     Column("end_us", "µs", "When it was freed; missing for what never was.", "Float64"),
@@ -57,7 +57,7 @@ class Labels:
         order = sorted(range(len(self.names)), key=lambda n: self.names[n].casefold())
         rank = np.full(len(self.names) + 1, len(self.names), np.int64)
         rank[order] = np.arange(len(order))
-        found: Array = rank[self.code]
+        found: Int64Array = rank[self.code]
         return found
 
     def matching(self, word: str) -> Array:
@@ -115,7 +115,7 @@ def paired_on(profile: Profile, place: Place) -> bool:
     return remembered(profile, ("paired", place.row), build)
 
 
-def picked(profile: Profile, selection: Selection, place: Place | None = None) -> Array:
+def picked(profile: Profile, selection: Selection, place: Place | None = None) -> IndexArray:
     """The rows of `allocations` that are picked, ascending. place: of that memory only. Raises InvalidRequest."""
     blocks = blocks_of(profile)
     found = _kept(profile, selection)

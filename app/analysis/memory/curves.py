@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...domain.arrays import Array
 from ...domain.errors import InvalidRequest
 from ...domain.memory import ACTIVE, ALLOCATED, RESERVED, called
 from ...domain.profile import Profile
@@ -17,7 +18,6 @@ from ..core.remember import remembered
 from ..core.schema import Column, frame
 from ..core.windows import FOREVER, checked_step, step_windows
 
-Array = np.ndarray[Any, Any]
 NS_PER_US = 1_000
 ALWAYS = -FOREVER
 KNOWN = (ALLOCATED, RESERVED, ACTIVE)

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ...domain.arrays import Array, Int32Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, column, texts
@@ -19,7 +19,6 @@ from .kernels import kernels_selected, operator_labels
 from .launches import waits_of
 from .operators import calls_of, calls_selected, micros, nearest, step_name
 
-Array = np.ndarray[Any, Any]
 NOTHING = "(nothing)"
 """In place of the name of what is around a call that nothing is around."""
 
@@ -174,7 +173,7 @@ def _parents(profile: Profile) -> Array:
         calls, slices = calls_of(profile), slices_of(profile)
         place = np.full(len(slices) + 1, NO_ID, np.int32)
         place[calls.row] = np.arange(len(calls))
-        above: Array = place[nearest(slices.parent, place[:-1] >= 0, slices.parent[calls.row])]
+        above: Int32Array = place[nearest(slices.parent, place[:-1] >= 0, slices.parent[calls.row])]
         return above
 
     return remembered(profile, "parents of calls", build)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import NS_PER_MS, Selection
 from ...domain.tables import NO_ID, DeviceWorkKind
@@ -21,7 +22,6 @@ from ..core.slices import Work, has_clock, work_of
 from .steps import NS_PER_US, stretches
 from .tensor_cores import has_tensor_cores, tensor_cores_of
 
-Array = np.ndarray[Any, Any]
 BUCKETS = 120
 """At most so many parts of time does the table of utilization have for a device."""
 

@@ -3,11 +3,10 @@
 docs/metrics.md has the definitions.
 """
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
+from ...domain.arrays import Array, Int64Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID
@@ -22,7 +21,6 @@ from .idle import CAUSES, Cause, device_gaps
 from .launch_groups import GRAPH_NODE_ID, launch_groups_of, recorded_numbers
 from .operators import micros, ranked
 
-Array = np.ndarray[Any, Any]
 QUANTILES = (0.5, 0.9)
 GRAPHS = (
     Column("graph_id", "", "The graph's id as the profiler recorded it; missing where it did not.", "Int64"),
@@ -123,7 +121,7 @@ def launches_selected(profile: Profile, selection: Selection) -> Array | None:
 def waited_for_host(profile: Profile) -> Array:
     """By launch, how long the device did nothing before it because it had not been called yet (ns)."""
 
-    def build() -> Array:
+    def build() -> Int64Array:
         launched, work = launch_groups_of(profile), work_of(profile)
         found = np.zeros(len(launched), np.int64)
         for device in devices_of(profile):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ..core.intervals import EDGE, Cover, cover
@@ -20,7 +21,6 @@ from ..core.slices import slices_of, work_of
 from .devices import Device, devices_of, times_of
 from .steps import NS_PER_US, stretches
 
-Array = np.ndarray[Any, Any]
 KERNEL_WAIT_NS = 30_000
 """A gap shorter than this between kernels that were launched in time is what it takes to start one after another."""
 

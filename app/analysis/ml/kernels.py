@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...domain.arrays import Array, IndexArray
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection
@@ -24,7 +25,6 @@ from .launches import waits_of
 from .operators import calls_of, micros, names_of, ranked, shares
 from .tensor_cores import tensor_cores_of
 
-Array = np.ndarray[Any, Any]
 BY = ("name", "configuration")
 KINDS = {
     DeviceWorkKind.COMPUTATION: "computation",
@@ -242,7 +242,7 @@ def kernels_selected(profile: Profile, selection: Selection, name: str | None = 
 def kernel_rows(profile: Profile) -> Array:
     """The rows of `device_work` that are kernels: all but copies and sets."""
 
-    def build() -> Array:
+    def build() -> IndexArray:
         work = work_of(profile)
         return np.flatnonzero(
             slices_of(profile).of_kind("kernel")[work.slice]

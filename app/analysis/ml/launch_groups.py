@@ -6,18 +6,17 @@ own, unless it is known to belong to a graph: then all with the same correlation
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 
+from ...domain.arrays import Array, Int64Array
 from ...domain.profile import Profile
 from ...domain.tables import NO_ID, NUMBERED, column
 from ..core.picking import threads_of
 from ..core.remember import remembered
 from ..core.slices import slices_of, work_of
 
-Array = np.ndarray[Any, Any]
 GRAPH_LAUNCH = r"^(?:cuda|cu|hip)GraphLaunch(?:_|$)"
 """Functions of runtime and driver that launch a graph, with the suffixes of versions and of per-thread streams."""
 GRAPH_ID, GRAPH_NODE_ID = "graph id", "graph node id"
@@ -51,7 +50,7 @@ def launch_groups_of(profile: Profile) -> LaunchGroups:
     return remembered(profile, "launch groups", lambda: _build(profile), pin=True)
 
 
-def recorded_numbers(profile: Profile, name: str) -> Array:
+def recorded_numbers(profile: Profile, name: str) -> Int64Array:
     """The argument `name` (one of NUMBERED) of each row of `device_work`, -1 where there is none.
 
     Results that were stored before it was one of NUMBERED have it in the text of the arguments.
@@ -135,7 +134,7 @@ def _numbered(profile: Profile, graph_id: Array) -> Array:
     _, first, code = np.unique(key, return_index=True, return_inverse=True)
     place = np.empty(len(first), np.int64)
     place[np.argsort(first, kind="stable")] = np.arange(len(first))
-    found: Array = place[code.ravel()]
+    found: Int64Array = place[code.ravel()]
     return found
 
 

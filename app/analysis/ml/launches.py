@@ -5,11 +5,11 @@ docs/metrics.md has each.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ...domain.arrays import Array, BoolArray
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID
@@ -21,8 +21,6 @@ from ..core.schema import Column, frame
 from ..core.slices import slices_of, slices_selected, work_of
 from .launch_groups import launch_groups_of
 from .operators import micros, ranked
-
-Array = np.ndarray[Any, Any]
 
 LAUNCHES = (
     Column("name", "", "The runtime's function."),
@@ -69,7 +67,7 @@ class Waits:
     @property
     def known(self) -> Array:
         """Which have a delay, as bools."""
-        found: Array = self.delay >= 0
+        found: BoolArray = self.delay >= 0
         return found
 
 

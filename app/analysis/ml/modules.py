@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
+from ...domain.arrays import Array, Int64Array
 from ...domain.calltree import preorder
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
@@ -27,7 +28,6 @@ from ..core.schema import Column, frame, records
 from ..core.slices import device_before, running_sums, slices_of, slices_selected
 from .operators import calls_of, micros, nearest, ranked, shares
 
-Array = np.ndarray[Any, Any]
 MODULE = "nn.Module: "
 LIGHTNING = "[pl][module]"
 ENGINE = "autograd::engine::evaluate_function: "
@@ -369,7 +369,7 @@ def _ordered(tree: _Tree, rows: Array, node: Array, outer: Array, above: Array, 
     )
 
 
-def _ranking(rank: Array, first: Array) -> Array:
+def _ranking(rank: Array, first: Array) -> Int64Array:
     place = np.empty(len(first), np.int64)
     place[np.lexsort((first, rank))] = np.arange(len(first))
     return place
@@ -467,7 +467,7 @@ def _module_numbers(profile: Profile, rows: Array) -> Array:
     given = np.flatnonzero(column(numbers, "key") == NUMBERED.index("Python module id"))
     found = np.full(len(slices_of(profile)), NO_ID, np.int64)
     found[column(numbers, "slice")[given]] = column(numbers, "value")[given]
-    mine: Array = found[rows]
+    mine: Int64Array = found[rows]
     return mine
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.tables import NO_ID
 from ..core.remember import remembered
 from ..core.slices import slices_of
 
-Array = np.ndarray[Any, Any]
 PARTS = ("kind", "tensor", "layer", "device")
 NONE = "(none)"
 """In place of the kind, tensor, layer or device of operators that tell none."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...domain.arrays import Array, Float64Array, Int32Array
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection
@@ -25,7 +26,6 @@ from ..core.slices import anchored, device_before, running_sums, slices_of, slic
 from .operator_parts import NONE, PARTS, parts_of
 from .tensor_cores import tensor_cores_of
 
-Array = np.ndarray[Any, Any]
 BY = ("name", "shapes", "stack", *PARTS)
 NS_PER_US = 1_000
 ANNOTATIONS = re.compile(
@@ -277,14 +277,14 @@ def whole_device(profile: Profile, selection: Selection) -> int:
     return remembered(profile, ("device time of calls", selection), build)
 
 
-def shares(part: Array, whole: float) -> Array:
+def shares(part: Array, whole: float) -> Float64Array:
     """`part` as percentages of `whole`; 0 where that is."""
     return part * (100.0 / whole) if whole else part * 0.0
 
 
 def micros(ns: Array) -> Array:
     """ns as µs."""
-    found: Array = ns / NS_PER_US
+    found: Float64Array = ns / NS_PER_US
     return found
 
 
@@ -356,7 +356,7 @@ def _values(profile: Profile, calls: Calls, sums: Sums) -> dict[str, Any]:
 
 
 def _ratio(part: Array, whole: Array) -> Array:
-    found: Array = 100.0 * part / np.maximum(whole, 1)
+    found: Float64Array = 100.0 * part / np.maximum(whole, 1)
     return found
 
 
@@ -415,7 +415,7 @@ def _calls(profile: Profile) -> Calls:
     )
 
 
-def _holders(rows: Array, above: Array, operator: Array, label: Array, count: int) -> Array:
+def _holders(rows: Array, above: Array, operator: Array, label: Array, count: int) -> Int32Array:
     """For each slice the call that its time counts for: itself; for one that only repeats the call around it, that
     one; -1 for other slices, and as the last entry.
 

@@ -6,12 +6,12 @@ this differs.
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...domain.arrays import Array, IndexArray, Int8Array, Int64Array
 from ...domain.profile import Profile
 from ...domain.tables import NO_ID, NUMBERED, CategoryKinds, DeviceWorkKind, column, texts
 from ..core.intervals import Cover, cover, together
@@ -19,7 +19,6 @@ from ..core.picking import threads_of
 from ..core.remember import remembered
 from ..core.slices import slices_of, work_of
 
-Array = np.ndarray[Any, Any]
 STEP_PREFIX = "ProfilerStep#"
 LIBRARIES = ("nccl", "gloo")
 CALLS = ("broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter")
@@ -76,11 +75,13 @@ def communication_calls(profile: Profile) -> Array:
     if not mine.any():
         return np.zeros(0, np.int64)
     slices = slices_of(profile)
-    found: Array = np.flatnonzero(mine[slices.function] & slices.of_kind("operator", "annotation", "device_annotation"))
+    found: IndexArray = np.flatnonzero(
+        mine[slices.function] & slices.of_kind("operator", "annotation", "device_annotation")
+    )
     return found
 
 
-def external_ids(profile: Profile, rows: Array) -> Array:
+def external_ids(profile: Profile, rows: Array) -> Int64Array:
     """The External id of each of these slices (ascending row numbers), -1 where it has none."""
     numbers = profile.slice_numbers
     with_id = np.flatnonzero(column(numbers, "key") == NUMBERED.index("External id"))
@@ -95,7 +96,7 @@ def external_ids(profile: Profile, rows: Array) -> Array:
 def _roles(profile: Profile) -> Array:
     """The Role of each slice, as int8."""
     slices, work = slices_of(profile), work_of(profile)
-    roles: Array = np.array([_OF_CATEGORY.get(kind, NONE) for kind in CategoryKinds], np.int8)[slices.kind]
+    roles: Int8Array = np.array([_OF_CATEGORY.get(kind, NONE) for kind in CategoryKinds], np.int8)[slices.kind]
     # The annotations of the first versions of PyTorch; what is called python_function since does not count.
     old = np.array([name.lower() == "python" for name in texts(profile.categories, "name")], bool)
     if old.any():

@@ -4,11 +4,10 @@ By stream: so many kernels one behind the other on one stream. By operator: all 
 as Holistic Trace Analysis counts them (cuda_kernel_analysis.py, get_frequent_cuda_kernel_sequences).
 """
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
+from ...domain.arrays import Array
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection
@@ -18,7 +17,6 @@ from ..core.schema import Column, frame
 from ..core.slices import slices_of, work_of, work_selected
 from .operators import calls_of, micros, names_of
 
-Array = np.ndarray[Any, Any]
 BY = ("stream", "operator")
 SHORTEST, LONGEST, LENGTH = 2, 8, 3
 BETWEEN = " | "

@@ -5,11 +5,11 @@ numbers can be compared; where they mislead, a further column tells what is so. 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ...domain.arrays import Array, IndexArray
 from ...domain.profile import Profile
 from ...domain.selection import NS_PER_MS, Selection
 from ...domain.tables import NO_ID, column, texts
@@ -22,7 +22,6 @@ from ..core.windows import checked_step
 from .roles import STEP_PREFIX, RankTime, Role, rank_times
 from .tokens import Rate, per_second, rates, tokens_of
 
-Array = np.ndarray[Any, Any]
 NS_PER_US = 1_000
 WHOLE = "(all)"
 """The name of the one step of a recording without steps."""
@@ -149,7 +148,7 @@ def steps_selected(profile: Profile, selection: Selection) -> Array:
         chosen &= in_ranks(known.rank, selection)
     low, high = bounds(selection)
     chosen &= (known.start_ns < high) & (known.end_ns > low)
-    found: Array = np.flatnonzero(chosen)
+    found: IndexArray = np.flatnonzero(chosen)
     return found
 
 

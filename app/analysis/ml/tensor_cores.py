@@ -8,16 +8,14 @@ A kernel whose name does not say so counts as one that does not use them: kernel
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ..core.functions import functions_of
 from ..core.remember import remembered
 from ..core.slices import work_of
-
-Array = np.ndarray[Any, Any]
 
 _USES = re.compile(
     r"""

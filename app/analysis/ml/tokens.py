@@ -8,14 +8,13 @@ not known. docs/metrics.md has the definitions.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.tables import column, texts
 
-Array = np.ndarray[Any, Any]
 NS_PER_S = 1_000_000_000
 KINDS = ("prefill", "decode")
 _NAMES = re.compile(rf"({'|'.join(KINDS)})(?: \d+)?")

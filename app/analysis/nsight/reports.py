@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, column
@@ -20,7 +21,6 @@ from ..core.schema import Column, frame
 from ..core.slices import work_of
 from ..ml.kernels import measures
 
-Array = np.ndarray[Any, Any]
 NS_PER_US = 1_000
 BOUND_PERCENT, BALANCED_POINTS = 60.0, 10.0
 """Below the first of its peak nothing bounds a kernel but latency; closer together than the second both do. The numbers

@@ -1,19 +1,17 @@
 """What Nsight Compute sampled and counted on the instructions, or lines of source, of launches."""
 
 import re
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ...domain.arrays import Array, Int64Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import column
 from ...readers.nsight_compute.launches import SOURCE_SECTION
 from ..core.schema import Column, frame
 from .reports import best, launches_of
-
-Array = np.ndarray[Any, Any]
 
 
 def _counter(name: str, description: str) -> Column:
@@ -98,7 +96,9 @@ def source_of(profile: Profile, row: int | None) -> pd.DataFrame:
     }
     stall, stall_samples = _stalls(line, metric, value, len(chosen), metrics)
     kernels = kernel[chosen]
-    whole = np.bincount(kernels, np.nan_to_num(counted["samples"]), len(launches) or 1)[kernels] if len(kernels) else []
+    whole: Array | list[float] = (
+        np.bincount(kernels, np.nan_to_num(counted["samples"]), len(launches) or 1)[kernels] if len(kernels) else []
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
         percent = 100 * counted["samples"] / whole if len(kernels) else np.zeros(0)
     told = table.take(chosen)
@@ -122,7 +122,7 @@ def source_of(profile: Profile, row: int | None) -> pd.DataFrame:
     )
 
 
-def _numbered(kernels: Array) -> Array:
+def _numbered(kernels: Array) -> Int64Array:
     """The place of each line among those of its launch, from 1."""
     order = np.argsort(kernels, kind="stable")
     first = np.searchsorted(kernels[order], kernels[order])

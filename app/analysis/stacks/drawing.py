@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID
@@ -16,7 +17,6 @@ from .shapes import Shape
 from .spread import View, grouped, ungrouped
 from .timeorder import Boxes, in_time
 
-Array = np.ndarray[Any, Any]
 ROOT_LABEL = "all"
 
 

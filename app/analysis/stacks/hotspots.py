@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...domain.arrays import Array, Float64Array
 from ...domain.calltree import totals
 from ...domain.errors import InvalidRequest
 from ...domain.event_names import SAMPLED_ONLY
@@ -21,7 +22,6 @@ from ..core.schema import Column, frame
 from ..core.trees import outermost
 from .reshaping import CallTree, call_tree
 
-Array = np.ndarray[Any, Any]
 BY = ("function", "module", "thread")
 _UNKNOWN = f"missing for an event that was {SAMPLED_ONLY}"
 COLUMNS = (
@@ -191,6 +191,6 @@ def _joined(profile: Profile, parts: list[dict[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def percent(part: Array, whole: int) -> Array:
+def percent(part: Array, whole: int) -> Float64Array:
     """`part` as percentages of `whole`; 0 where the whole is."""
     return part * (100.0 / whole) if whole else np.zeros(len(part))

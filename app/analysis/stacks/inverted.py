@@ -7,13 +7,11 @@ are laid out from it only where they are wide enough to be seen.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array, IndexArray
 from .reshaping import CallTree
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +41,7 @@ class _Rows:
     leaf: list[Array]
     count: int = 0
 
-    def add(self, parent: Array, first: int, low: Array, high: Array, leaf: Array) -> Array:
+    def add(self, parent: Array, first: int, low: Array, high: Array, leaf: Array) -> IndexArray:
         self.parent.append(parent)
         self.first.append(np.full(len(parent), first, np.int64))
         self.low.append(low)

@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array, Int64Array
 from ...domain.calltree import totals
 from ...domain.profile import Profile
 from ..core.functions import functions_of
 from ..core.trees import path_sums
 
-Array = np.ndarray[Any, Any]
 LABEL_KIND = -1
 """What `kind` says of the root and of groups, which are no code."""
 
@@ -85,11 +84,11 @@ def sibling_order(profile: Profile, order: Order, function: Array, total: Array,
     named = distinct >= 0
     texts = [labels[-1 - f] for f in distinct[~named].tolist()] + functions.names_of(distinct[named])
     rank = {text: place for place, text in enumerate(sorted(set(texts)))}
-    found: Array = np.array([rank[text] for text in texts], np.int64)[inverse]
+    found: Int64Array = np.array([rank[text] for text in texts], np.int64)[inverse]
     return found
 
 
-def reordered(parent: Array, end: Array, key: Array) -> Array:
+def reordered(parent: Array, end: Array, key: Array) -> Int64Array:
     """The order (old rows by new place) in which siblings ascend by `key`, equals staying as they are; preorder."""
     n = len(parent)
     family = np.lexsort((key, parent))

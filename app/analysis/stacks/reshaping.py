@@ -5,18 +5,16 @@ so that whatever is selected costs the same on every shape.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.calltree import merge_children, preorder
 from ...domain.profile import Profile
 from ...domain.tables import NO_ID, ROOT, FrameKind, column
 from ..core.functions import KINDS, functions_matching, functions_of
 from ..core.remember import remembered
 from ..core.trees import nearest_above, outermost
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)

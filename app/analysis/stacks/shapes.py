@@ -6,10 +6,10 @@ whose last frame its weight lands. Weights come later, with the selection.
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, ROOT, FrameKind
@@ -19,8 +19,6 @@ from ..core.remember import remembered
 from ..core.trees import covered, outermost
 from .inverted import Chains, inverted
 from .reshaping import CallTree, call_tree, merged
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import ROOT
@@ -17,7 +17,6 @@ from ..core.trees import nearest_above
 from .layout import Runs, subtree_totals
 from .shapes import Shape
 
-Array = np.ndarray[Any, Any]
 CELLS = 1 << 22
 """How many cells the table group × frame may have at a time."""
 

@@ -7,10 +7,11 @@ between them; that is a range minimum over the rows that are wide enough to matt
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ...domain.arrays import Array, Int32Array, Int64Array
 from ...domain.calltree import totals
 from ...domain.profile import Profile
 from ...domain.selection import Selection
@@ -20,7 +21,6 @@ from ..core.remember import remembered
 from ..core.trees import nearest_above
 from .shapes import Shape
 
-Array = np.ndarray[Any, Any]
 OTHER_THREAD, OTHER_GROUP, NOTHING = 0, -1, -2
 """What neighbours share: of two threads the root or their group, of two groups not even that."""
 FEW = 10
@@ -137,7 +137,7 @@ def in_time(
     )
 
 
-def _running(weight: Array) -> Array:
+def _running(weight: Array) -> Int64Array:
     running = np.zeros(len(weight) + 1, np.int64)
     np.cumsum(weight, out=running[1:])
     return running
@@ -279,7 +279,7 @@ def _below(sequence: _Sequence, shape: Shape, top: _Step, least: float) -> _Foun
     )
 
 
-def _neighbours(slot: Array, first: Array) -> Array:
+def _neighbours(slot: Array, first: Array) -> Int32Array:
     """The depth that each piece shares with the one before it. first: by slot, in preorder.
 
     Of no meaning for the first piece, and for two of one slot, between which a thread begins.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, NUMBERED, DeviceWorkKind, FlowKind, column, texts
 from ..core.functions import functions_of
@@ -17,7 +18,6 @@ from ..ml.launches import waits_of
 from .levels import Items
 from .sources import KINDS, NOTHING, Timeline, code_names
 
-Array = np.ndarray[Any, Any]
 MOST_LAUNCHED = 50
 MOST_FLOWS = 50
 MOST_FUNCTIONS = 20

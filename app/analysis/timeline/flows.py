@@ -9,7 +9,6 @@ from ...domain.selection import Selection
 from ...domain.tables import NO_ID, FlowKind, column
 from ..core.picking import threads_selected
 
-Array = np.ndarray[Any, Any]
 MOST = 400
 LAUNCH = "launch"
 

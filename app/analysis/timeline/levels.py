@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from ...domain.arrays import Array, BoolArray
+
 SHRINKS = 0.6
 BATCH = 1_000_000
 """So many things have levels of their own, to bound the memory that making them takes: some 300 bytes for each."""
@@ -224,7 +225,7 @@ class _Climb:
         self.lowest = lowest
         self.key = self.code = self.weight = np.zeros(0, np.int64)
 
-    def _small(self, cell: int) -> Array:
+    def _small(self, cell: int) -> BoolArray:
         return (self.items.count > 1) | (self.items.end - self.items.start < 1 << cell)
 
     def _keys(self, cell: int) -> Array:

@@ -1,10 +1,10 @@
 """Search on a timeline: by the names of functions, over all slices or samples of a selection, drawn or not."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, column
@@ -12,8 +12,6 @@ from ..core.functions import NAMES, functions_matching, functions_of
 from ..core.picking import below, event_id, picked, samples_of, threads_selected
 from ..core.piles import call_weights
 from ..core.remember import remembered
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.tables import column
 from ..core.remember import remembered
 from ..ml.devices import devices_of, efficiency_of
 from .tracks import series_bounds
 
-Array = np.ndarray[Any, Any]
 BLOCK = 64
 
 

@@ -6,10 +6,10 @@ of what was kept. What a function is drawn as (its code) is the function and its
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array, Int32Array
 from ...domain.profile import Profile
 from ...domain.tables import NO_ID, DeviceWorkKind, FrameKind, column, texts
 from ..core.functions import KIND_WORDS, functions_of
@@ -17,7 +17,6 @@ from ..core.picking import samples_of
 from .levels import Items, Pyramid, Stretch, Things, alone, disjoint, packed, pyramids, unpacked
 from .spans import Span, drawn, spans_of
 
-Array = np.ndarray[Any, Any]
 KEPT_AS = "timeline-2"
 """The name of the file; another number where what is in it changes."""
 KINDS = (*KIND_WORDS, "communication", "memory")
@@ -206,7 +205,7 @@ class _Samples:
 
     def codes(self, samples: Array) -> Array:
         """The codes of these samples."""
-        codes: Array = self.code_of_stack[self.stack[samples]]
+        codes: Int32Array = self.code_of_stack[self.stack[samples]]
         return codes
 
 

@@ -5,16 +5,15 @@ weight of running time before it; a hardware event was counted since the sample 
 """
 
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 
 from ...domain import timed_events
+from ...domain.arrays import Array, Int64Array
 from ...domain.profile import Profile
 from ...domain.tables import DEVICE_TIME, HOST_TIME, column, texts
 from ..core.picking import Samples
 
-Array = np.ndarray[Any, Any]
 LASTING = (
     HOST_TIME,
     DEVICE_TIME,
@@ -114,7 +113,7 @@ def _bounds(profile: Profile, event: int, rows: Array, time_ns: Array, new: Arra
     return found
 
 
-def _quartiles(values: Array, group: Array, groups: int) -> Array:
+def _quartiles(values: Array, group: Array, groups: int) -> Int64Array:
     """The lower quartile of the values of each group, 0 for one without any."""
     quartiles = np.zeros(groups, np.int64)
     values = values[np.lexsort((values, group))]

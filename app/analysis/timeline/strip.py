@@ -1,11 +1,11 @@
 """The strip above the timeline: how much was used in each part of the whole time, in a unit that can be read off."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ...domain import timed_events
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, texts
@@ -17,7 +17,6 @@ from .sources import Timeline
 from .spans import Span
 from .tracks import Extent, lane_event
 
-Array = np.ndarray[Any, Any]
 BINS = 512
 """Parts of the whole time, at most."""
 LEAST_BINS, GRAINS = 32, 8

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array, IndexArray
 from ...domain.memory import called
 from ...domain.profile import Profile
 from ...domain.selection import Selection
@@ -19,7 +20,6 @@ from ..core.windows import lasting
 from ..ml.devices import devices_of, efficiency_of
 from .sources import Timeline
 
-Array = np.ndarray[Any, Any]
 MOST = 2_000
 """Tracks in one answer; of more the busiest."""
 OTHER = "Of all"
@@ -310,7 +310,7 @@ def _of_series(profile: Profile, selection: Selection) -> list[Track]:
     return found
 
 
-def series_bounds(profile: Profile) -> Array:
+def series_bounds(profile: Profile) -> IndexArray:
     """Where in `counters` the values of each series begin, with the end of the last one appended."""
     return np.searchsorted(column(profile.counters, "series"), np.arange(profile.series.num_rows + 1))
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array, Int32Array
 from .compiled import compiled
 
-Array = np.ndarray[Any, Any]
 NONE = -1
 FACTOR = secrets.randbits(31) | (1 << 30) | 1
 """Odd and below 2^31, so that what it multiplies by a 31-bit number fits an int64."""
@@ -175,7 +175,7 @@ def _index(keys: Array, rows: Array, factor: int) -> tuple[Array, Array, bool]:
 
 
 @compiled
-def _looked_up(table: Array, values: Array, keys: Array, factor: int) -> Array:
+def _looked_up(table: Array, values: Array, keys: Array, factor: int) -> Int32Array:
     found = np.empty(len(keys), np.int32)
     mask = len(table) - 1
     for i in range(len(keys)):

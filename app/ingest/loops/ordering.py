@@ -6,13 +6,13 @@ which rows of every file it can hold. So a stretch is read, sorted and handed on
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ..pieces import Spill
 
-Array = np.ndarray[Any, Any]
 STEP = 256
 STRETCH = 1 << 18
 PUT_ROWS = 1 << 19

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from .compiled import compiled
-from .hashing import Array, coded
+from .hashing import coded
 
 ABSENT, NUMBER, CONTENT = 0, 1, 2
 """What stands in a column of sizes: that there is no such field, that it is a number, or CONTENT and the size of it."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...domain.arrays import Array, Int64Array
 from ...domain.builder import TOO_HEAVY, ProfileBuilder
 from ...domain.event_names import FIRST_EVENT
 from ...domain.profile import Meta, Profile
@@ -28,7 +29,6 @@ from ..pieces import Pieces, Spill
 from .spans import Processes
 from .tables import MergingTables
 
-Array = np.ndarray[Any, Any]
 MIXED = "mixed"
 FEW = 16
 """Of more files than that the addresses of code are not kept: every process has its own, so they would be as many as
@@ -423,7 +423,7 @@ class Merging:
         factor = enabled / running if running else max(self._scaled.get(event, [1.0]))
         return factor if factor > 1.00005 else None
 
-    def _stacks(self, profile: Profile, functions: list[int]) -> Array:
+    def _stacks(self, profile: Profile, functions: list[int]) -> Int64Array:
         """The builder's id of each stack of the profile. functions: the builder's id of each function."""
         builder, inlined = self.builder, int(FrameKind.INLINED)
         columns = _lists(profile.frames, FRAME)

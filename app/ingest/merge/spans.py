@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 
-Array = np.ndarray[Any, Any]
 CLOCKS_NS = 1_000_000
 """By so much, and by a quarter of the shorter one, spans of a process may seem to overlap: the profiler sets its clock
 anew for each."""

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...domain.arrays import Array, Int64Array
 from ...domain.profile import Profile
 from ...domain.tables import NO_ID, SCHEMAS, column
 from ...domain.validity import REFERENCES
 from ..pieces import Pieces, Spill
 from .spans import Blocks, Places
 
-Array = np.ndarray[Any, Any]
 TABLES = (
     "count_metrics",
     "categories",
@@ -189,7 +189,7 @@ class MergingTables:
             if last:
                 del known[part]
 
-    def _places_of_work(self, places: Places) -> Array:
+    def _places_of_work(self, places: Places) -> Int64Array:
         """The row of `device_work` that each has then."""
         slices = [np.zeros(0, np.int64), *(column(self._get(held), "slice") for held in self._held["device_work"])]
         order = np.argsort(places.of(np.concatenate(slices)), kind="stable")

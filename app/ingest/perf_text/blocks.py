@@ -9,14 +9,13 @@ The array operations let go of the interpreter's lock, so that chunks can be cut
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ...domain.arrays import Array, IndexArray
 from .grammar import MAX_WEIGHT, RECORD, Header, frame_like, is_tracepoint, odd_time, parse_header
 
-Array = np.ndarray[Any, Any]
 NEWLINE, SPACE, TAB, HASH, DOT, COLON, ZERO, CLOSE = b"\n \t#.:0)"
 PAD = 16
 MAX_DIGITS = 18
@@ -139,7 +138,7 @@ def _lines_of(stacks: pa.Array) -> tuple[Array, Array, list[bytes]]:
     return np.searchsorted(ends, offsets[1:] - base, "right"), codes, distinct.to_pylist()
 
 
-def _orphans(blank: Array, comment: Array, indented: Array) -> Array:
+def _orphans(blank: Array, comment: Array, indented: Array) -> IndexArray:
     """The first of each run of indented lines that stands below no header."""
     outside = np.concatenate(([True], (blank | comment)[:-1]))
     return np.flatnonzero(indented & outside)

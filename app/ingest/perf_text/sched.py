@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..trace.events import Array
+from ...domain.arrays import Array, Int64Array
 from ..trace.made import NONE, MadeEvents
 from ..trace.scheduling import Scheduling
 from ..trace.thread_states import NOBODY, state_of
@@ -245,7 +245,7 @@ def _numbers(raw: list[bytes]) -> Array:
 
 def times_of(seconds: list[bytes], part: list[bytes]) -> Array:
     """Times in ns, of seconds and six or nine digits of their fraction."""
-    whole: Array = np.array(seconds, "S12").astype(np.int64) * 1_000_000_000
+    whole: Int64Array = np.array(seconds, "S12").astype(np.int64) * 1_000_000_000
     fraction = np.array(part, "S9")
     return whole + fraction.astype(np.int64) * np.where(np.char.str_len(fraction) == 9, 1, 1_000)
 

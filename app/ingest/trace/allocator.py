@@ -7,13 +7,13 @@ out blocks of them. A block that is freed (free_requested) can be handed out aga
 
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ...domain.arrays import Array, IndexArray
 from ...domain.memory import MISSING, Pairs, paired
 
-Array = np.ndarray[Any, Any]
 ALLOC, FREE_REQUESTED, FREE_COMPLETED, SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP, OOM, SNAPSHOT = range(9)
 ACTIONS = (
     "alloc",
@@ -44,7 +44,7 @@ class History:
     stream: Array
     stack: Array
 
-    def only(self, *actions: int) -> Array:
+    def only(self, *actions: int) -> IndexArray:
         """The rows with one of these actions."""
         return np.flatnonzero(np.isin(self.action, actions))
 

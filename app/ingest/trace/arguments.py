@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...domain.arrays import Array, Int64Array
 from ...domain.tables import NO_ID
 from ..loops.compiled import compiled
 from ..loops.hashing import dense
@@ -13,7 +14,6 @@ from .events import MISSING, TraceEvents
 from .tables import table
 from .words import parsed
 
-Array = np.ndarray[Any, Any]
 MOST_BYTES = 1 << 31
 _QUOTE, _ESCAPE, _COMMA, _COLON, _MINUS, _ZERO, _NINE = b'"\\,:-09'
 _OPEN_LIST, _CLOSE_LIST, _OPEN, _CLOSE = b"[]{}"
@@ -85,7 +85,7 @@ def _found(data: Array, bounds: Array, names: Array, name_bounds: Array, start: 
 
 
 @compiled
-def _whole(data: Array, start: Array, stop: Array, missing: int) -> Array:
+def _whole(data: Array, start: Array, stop: Array, missing: int) -> Int64Array:
     """The whole numbers at these places, in quotes or not."""
     numbers = np.full(len(start), missing, np.int64)
     for j in range(len(start)):

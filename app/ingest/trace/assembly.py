@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...domain.arrays import Array
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.losses import NO_LAUNCH, PHASE
@@ -32,7 +33,6 @@ from .slices import Meaning, Rows, described, possible, slices_of
 from .tables import categories_table, numbers_table, slices_table, table
 from .words import whole
 
-Array = np.ndarray[Any, Any]
 BACKWARD_FLOWS = ("fwdbwd", "forward_backward")
 NUMBERS = ("bytes", "Bytes", "Addr", "Total Allocated", "Total Reserved", "Sequence number")
 """The numbers that are looked at once those of slices are in their table, and work has found what launched it."""

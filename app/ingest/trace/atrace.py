@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ...domain.arrays import Array, IndexArray
 from ..loops.hashing import coded
-from .events import MISSING, Array
+from .events import MISSING
 from .made import NONE, MadeEvents
 from .scheduling import CPUS
 
@@ -54,7 +55,7 @@ class Markers:
         self._rows.append((letter, time_ns, name, *row, id, MISSING, NONE))
         return True
 
-    def take_many(self, time_ns: Array, task: Array, code: Array, marks: Sequence[str]) -> Array:
+    def take_many(self, time_ns: Array, task: Array, code: Array, marks: Sequence[str]) -> IndexArray:
         """Take in marks of threads: code says which of `marks`, each of which is looked at once. Returns which are
         none."""
         meant = [self._meant(mark) for mark in marks]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...domain.arrays import Array, Int64Array
 from ...domain.tables import NO_ID
 from ..loops.hashing import Index, dense, numbered
 from .arguments import ArgumentSets
@@ -19,7 +20,6 @@ from .slices import WORK, Rows
 from .tables import table, with_nulls
 from .words import real, whole
 
-Array = np.ndarray[Any, Any]
 _CONFIGURATION = {
     "registers": "registers per thread",
     "shared_bytes": "shared memory",
@@ -89,7 +89,7 @@ def _by_number(rows: Rows, work: Array, calls: Array) -> Array:
     return np.where(found < 0, launch, found).astype(np.int32)
 
 
-def processes(rows: Rows, work: Array, launch: Array) -> Array:
+def processes(rows: Rows, work: Array, launch: Array) -> Int64Array:
     """By line the process that launched most of the work there, a place among the texts; NO_ID where none is known."""
     known = launch >= 0
     of_lines = np.array([about.places[0] for about in rows.lines] or [NO_ID], np.int32)

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from ...domain.arrays import Array
+
 MISSING = np.iinfo(np.int64).min
 """In a column of times: the event does not have it."""
 ID_TEXT = 1 << 30

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ..loops.compiled import compiled
 from ..loops.hashing import Index, numbered
 from .events import TraceEvents
 from .phases import INSTANT, METADATA, Phases
 from .words import parsed, whole
 
-Array = np.ndarray[Any, Any]
 THREAD, STREAM, TRACK = 0, 1, 2
 """What a line is."""
 NO_LINE = -1

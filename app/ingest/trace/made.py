@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .events import MISSING, Array, Numbers, TraceEvents
+from ...domain.arrays import Array
+from .events import MISSING, Numbers, TraceEvents
 
 NONE = -1
 

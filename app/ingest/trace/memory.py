@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...domain import memory
+from ...domain.arrays import Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import NO_ID
 from ..loops.hashing import dense, numbered
@@ -19,7 +20,6 @@ from .slices import Rows, described
 from .tables import table, with_nulls
 from .words import parsed, whole
 
-Array = np.ndarray[Any, Any]
 CPU = 0
 """The type of device that is the host's memory."""
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...domain.arrays import Array, Int32Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import NO_ID
 from ..loops.compiled import compiled
@@ -18,7 +19,6 @@ from .slices import Meaning, Rows, described, possible
 from .tables import table
 from .words import MOST, parsed, real, whole
 
-Array = np.ndarray[Any, Any]
 ARROWS = {ord("s"): 0, ord("t"): 1, ord("f"): 2}
 """The letters of arrows: where they begin, go through, and end."""
 
@@ -45,7 +45,7 @@ def lines_at(rows: Rows, event: Array) -> Array:
 
 
 @compiled
-def _open_at(line: Array, time_ns: Array, bounds: Array, start: Array, stop: Array, parent: Array) -> Array:
+def _open_at(line: Array, time_ns: Array, bounds: Array, start: Array, stop: Array, parent: Array) -> Int32Array:
     found = np.full(len(line), -1, np.int32)
     for i in range(len(line)):
         if line[i] < 0:
@@ -73,7 +73,7 @@ def open_at(rows: Rows, line: Array, time_ns: Array) -> Array:
 
 
 @compiled
-def _around(row: Array, parent: Array, wanted: Array) -> Array:
+def _around(row: Array, parent: Array, wanted: Array) -> Int32Array:
     found = np.empty(len(row), np.int32)
     for i in range(len(row)):
         at = row[i]

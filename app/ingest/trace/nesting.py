@@ -8,14 +8,12 @@ moment in which a thread has any slice belongs to exactly one of them, the one t
 Slices of a stream or a track may overlap as they like: they get lanes.
 """
 
-from typing import Any
-
 import numpy as np
 
+from ...domain.arrays import Array
 from ..loops.compiled import compiled
 from ..loops.hashing import grown, place
 
-Array = np.ndarray[Any, Any]
 ROUNDING_NS = 2_000
 """By how much a slice may reach past its parent: times that were rounded to whole microseconds do."""
 WITHIN = 4

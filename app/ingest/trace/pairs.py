@@ -1,17 +1,16 @@
 """Slices of trace events that come as two: begin and end on a thread (B, E), and asynchronous ones (b, e; S, F)."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ..loops.compiled import compiled
 from ..loops.hashing import numbered
 from .events import TraceEvents
 from .nesting import OPEN, in_order
 from .phases import ASYNC_BEGIN, BEGIN
 
-Array = np.ndarray[Any, Any]
 NAMES_COMPARED = 16
 """How many open asynchronous slices of one id are looked at for the one that an end names."""
 NESTED_COMPARED = 1 << 10

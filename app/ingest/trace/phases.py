@@ -1,14 +1,13 @@
 """The events of a trace by their sort, the letter `ph`."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ..loops.compiled import compiled
 from .events import MISSING, TraceEvents
 
-Array = np.ndarray[Any, Any]
 COMPLETE, BEGIN, END, COUNTER, METADATA = b"X", b"B", b"E", b"C", b"M"
 ASYNC_BEGIN, ASYNC_END = b"bS", b"eF"
 INSTANT = b"iIRnTp"

@@ -1,11 +1,11 @@
 """The samples of a trace: host time in stretches, device work, and what else weighs something, in order of time."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ...domain.arrays import Array, Int32Array, Int64Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID
 from ..loops.compiled import compiled
@@ -13,13 +13,12 @@ from .nesting import in_order
 from .slices import Stretches
 from .tables import table
 
-Array = np.ndarray[Any, Any]
 MOST_RUNS = 256
 """More runs than these are sorted, and not merged."""
 
 
 @compiled
-def _runs(time_ns: Array, most: int) -> Array:
+def _runs(time_ns: Array, most: int) -> Int64Array:
     """Where runs in which time does not go back begin, and the end of the last; empty where there are more."""
     bounds = np.empty(most + 1, np.int64)
     bounds[0] = 0
@@ -35,7 +34,7 @@ def _runs(time_ns: Array, most: int) -> Array:
 
 
 @compiled
-def _merged(time_ns: Array, bounds: Array) -> Array:
+def _merged(time_ns: Array, bounds: Array) -> Int32Array:
     """The order of time of runs. Of things at one time those of an earlier run come first."""
     runs = len(bounds) - 1
     order = np.empty(len(time_ns), np.int32)

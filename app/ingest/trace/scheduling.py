@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ...domain import timed_events
+from ...domain.arrays import Array, Int64Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import FrameKind
-from .events import Array
 from .lines import TRACK
 from .made import NONE, MadeEvents
 from .phases import FARTHEST_NS
@@ -291,7 +291,7 @@ class _Samples:
             event = np.full(len(rows), self.builder.event(name, unit, **every))
             self.builder.samples(start[good], thread[good], cpu[rows], event, stack[rows], weight[rows])
 
-    def _nodes(self, task: Array, state: Array, stack: Array, made: Callable[[int, int, int], int]) -> Array:
+    def _nodes(self, task: Array, state: Array, stack: Array, made: Callable[[int, int, int], int]) -> Int64Array:
         """The call stacks of threads in a state, each made once."""
         tasks, of = np.unique(task, return_inverse=True)
         width = int(stack.max(initial=0)) + 2
@@ -320,7 +320,7 @@ class _Samples:
         return self.builder.stack([root, *inner])
 
 
-def _block(*columns: Sequence[int] | Array | int) -> Array:
+def _block(*columns: Sequence[int] | Array | int) -> Int64Array:
     """Columns below each other; the first tells how long they are."""
     block = np.empty((len(columns), len(np.asarray(columns[0]))), np.int64)
     for row, values in zip(block, columns, strict=True):

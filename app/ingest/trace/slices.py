@@ -5,10 +5,10 @@ What a category or a name means is the format's to say: see `Meaning`.
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array, Int32Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import NO_ID, FrameKind
 from ..loops.compiled import compiled
@@ -19,7 +19,6 @@ from .nesting import DEEPEST, OPEN, grow_tree, in_order, lay_in_lanes, nest
 from .pairs import Pairs, pairs_of_ids, pairs_of_threads
 from .phases import ASYNC_BEGIN, ASYNC_END, BEGIN, COMPLETE, COUNTER, END, Phases
 
-Array = np.ndarray[Any, Any]
 WORK = ("kernel", "memcpy", "memset")
 """Kinds of categories whose slices are work of a device."""
 SHOWN = 160
@@ -186,7 +185,7 @@ class Tree:
         self.keys = np.zeros(1 << 12, np.int64)
         self.values = np.full(1 << 12, -1, np.int32)
 
-    def below(self, above: Array, frame: Array) -> Array:
+    def below(self, above: Array, frame: Array) -> Int32Array:
         """The nodes of these frames below these nodes."""
         node = np.empty(len(above), np.int32)
         missing = self.nodes + len(above) - len(self.parent)

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...domain.arrays import Array
 from ...domain.tables import NUMBERED, SCHEMAS
 from ..loops.compiled import compiled
 from .events import MISSING
 from .slices import Rows
-
-Array = np.ndarray[Any, Any]
 
 
 def table(name: str, /, **columns: Sequence[Any] | Array | pa.Array) -> pa.Table:

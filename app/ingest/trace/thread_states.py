@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .events import Array
+from ...domain.arrays import Array, Int64Array
 
 STATES = (
     *("running", "runnable", "runnable (preempted)", "sleeping", "uninterruptible sleep", "stopped", "traced"),
@@ -160,7 +160,7 @@ def _block(
     waker: Array | int = UNKNOWN_TASK,
     call: Array | int = -1,
     begun: Array | int = 0,
-) -> Array:
+) -> Int64Array:
     columns = (task, time, place, kind, cpu, stack, waker, call, begun)
     block = np.empty((len(columns), len(task)), np.int64)
     for row, values in zip(block, columns, strict=True):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..trace.events import Array
+from ...domain.arrays import Array
 
 FIRST = 1 << 16
 

@@ -7,9 +7,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.losses import NO_UNICODE
 from ...domain.tables import NUMBERED
-from ..trace.events import ID_TEXT, MISSING, Array, Numbers, TraceEvents
+from ..trace.events import ID_TEXT, MISSING, Numbers, TraceEvents
 from .documents import NO_VALUE, Documents, Losses
 from .grammar import (
     DEEPEST,

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import uint64
 
+from ...domain.arrays import Array
 from ..loops.compiled import inlined, lean
 from .masks import PAD, copy64, folded, word
-
-Array = np.ndarray[Any, Any]
 
 
 class Table(NamedTuple):

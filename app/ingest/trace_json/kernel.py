@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import uint64
 
+from ...domain.arrays import Array
 from ...domain.tables import NUMBERED
 from ..loops.compiled import inlined, lean
 from ..trace.events import ID_TEXT, MISSING
@@ -16,8 +17,6 @@ from .grammar import FARTHEST_NS
 from .interning import Table, forget, interned, joined
 from .masks import first, special, word
 from .values import BAD, blank_end, literal_end, low, nested_end, number_end, string_end, value_end
-
-Array = np.ndarray[Any, Any]
 
 STOP, FULL, ODD, OTHER = 0, 1, 2, 3
 """Why a scan ended: it came to `stop`; there is no more room; an event that is not understood; no event."""

@@ -14,8 +14,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.tables import NUMBERED
-from ..trace.events import ID_TEXT, Array, Numbers, TraceEvents
+from ..trace.events import ID_TEXT, Numbers, TraceEvents
 from .columns import Growing
 from .decode import Event, event_at, finished_texts, shifted, small_id
 from .documents import Documents, Losses, passed_over

@@ -5,14 +5,13 @@ Parts of the loops of `kernel`. BAD where something is not strict, or deeper or 
 
 from typing import Any
 
-import numpy as np
 from numba import uint64
 
+from ...domain.arrays import Array
 from ..loops.compiled import inlined
 from .grammar import LONGEST_NUMBER
 from .masks import bits, equal, first, special, unblank, word
 
-Array = np.ndarray[Any, Any]
 BAD = -1
 NEST = 60
 

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..trace.events import Array
+from ...domain.arrays import Array
 from .grammar import Hopeless, Value, is_event, seeming
 from .sniff import encoding_of
 

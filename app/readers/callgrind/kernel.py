@@ -4,14 +4,9 @@ What is not a cost, a position or an association (header lines, and what nobody 
 Format: valgrind.org/docs/manual/cl-format.html.
 """
 
-from typing import Any
-
-import numpy as np
-
+from ...domain.arrays import Array
 from ...ingest.loops.compiled import compiled
 from ...ingest.trace_json.interning import Table, interned
-
-Array = np.ndarray[Any, Any]
 
 DONE, FULL, OTHER = 0, 1, 2
 """Why a scan ended: it came to `stop`; there is no more room; a line for who called."""

@@ -2,10 +2,10 @@
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...ingest.perf_text.grammar import SHOWN, shown, text
 from ...ingest.trace_json.interning import grown, table
 from ...ingest.trace_json.masks import PAD
@@ -13,7 +13,6 @@ from . import kernel
 from .format import BELOW_ZERO, NO_FORMULA, NO_LINE, NOT_NAMED, OTHER_SUM, TOO_MANY_NAMES
 from .tree import Graph
 
-Array = np.ndarray[Any, Any]
 ROWS, NAMES, NAME_BYTES = 1 << 16, 1 << 12, 1 << 20
 MOST_IDS = 1 << 22
 MOST_EVENTS = 64

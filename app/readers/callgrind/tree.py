@@ -10,11 +10,10 @@ exact, whatever the graph says.
 from collections import deque
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from ...domain.arrays import Array, Int64Array
 
 DEEPEST = 256
 """Frames: what was called deeper hangs below the last but one."""
@@ -218,7 +217,9 @@ def _outermost(own: Array, caller: Array, called: Array, cost: Array, group: Arr
     return found
 
 
-def _on_stack(levels: list[tuple[Array, Array]], starts: list[int], node: Array, called: Array, group: Array) -> Array:
+def _on_stack(
+    levels: list[tuple[Array, Array]], starts: list[int], node: Array, called: Array, group: Array
+) -> Int64Array:
     """The nodes that are a function already in the stacks from which it is called; -1 where there is none.
 
     node: places in the last level. starts: where the levels begin.
@@ -333,7 +334,7 @@ def _depths(parent: Array) -> list[int]:
     return found
 
 
-def _divided(nodes: _Nodes, wanted: Array) -> Array:
+def _divided(nodes: _Nodes, wanted: Array) -> Int64Array:
     """What every function spent, divided among its nodes as their masses are: whole numbers, whose sum it is.
 
     What is left over by rounding goes where most was cut off, a unit each.

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...domain.arrays import Array, Int64Array
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from ...domain.tables import FrameKind
@@ -15,7 +16,7 @@ from ...ingest.trace.events import MISSING, TraceEvents
 from ...ingest.trace.pairs import matched
 from ...ingest.trace.slices import Meaning, What
 from .format import FORMAT
-from .lines import BEGIN, COUNTER, END, NONE, SHOWN, Array, Lines
+from .lines import BEGIN, COUNTER, END, NONE, SHOWN, Lines
 from .names import told_by
 from .steps import MARK, steps_of
 
@@ -29,7 +30,7 @@ PROGRAM = "program"
 _OPERATOR, _MARK = What("operator", FrameKind.OPERATOR), What("annotation", FrameKind.ANNOTATION)
 
 
-def _paired(lines: Lines) -> Array:
+def _paired(lines: Lines) -> Int64Array:
     """By row the row of the other end of what is traced, NONE where there is none."""
     rows = np.flatnonzero(lines.kind != COUNTER)
     keys = [column[rows] for column in (lines.number, lines.name, lines.thread)]

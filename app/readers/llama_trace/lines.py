@@ -6,6 +6,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...ingest.loops.compiled import inlined, lean
 from ...ingest.text_lines import numbered_pieces
 from ...ingest.trace_json.columns import Growing
@@ -13,7 +14,6 @@ from ...ingest.trace_json.interning import Table, grown, interned, table
 from ...ingest.trace_json.masks import PAD
 from .format import NO_LINE, NO_TIME
 
-Array = np.ndarray[Any, Any]
 SHOWN = 160
 MARK = b"\xef\xbb\xbf"
 BEGIN, END, COUNTER = 0, 1, 2

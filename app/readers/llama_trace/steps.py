@@ -9,10 +9,10 @@ import re
 import numpy as np
 import pyarrow as pa
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.tables import column, texts
 from ...ingest.trace.tables import table
-from .lines import Array
 from .names import told_by
 
 MARK = "mark"

@@ -2,11 +2,11 @@
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ...domain.arrays import Array
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.memory import (
@@ -48,7 +48,6 @@ from .pickle_tape import Tape
 from .rows import Events, Held, extracted
 from .stacks import Stacks
 
-Array = np.ndarray[Any, Any]
 CUT_OFF = "The file ends too soon: the snapshot was cut off."
 ANNOTATIONS = "annotation of the program's (record_function); they are not read"
 CATEGORY = "allocator"

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...ingest.loops.compiled import compiled_with_checks
 
-Array = np.ndarray[Any, Any]
 NONE, FALSE, TRUE, INT, FLOAT, TEXT, LIST, TUPLE, DICT, BIG = range(10)
 """Kinds of values. value: of INT the number, of FLOAT its 64 bits, of TEXT its place in `texts`, of containers the last
 of their chunks (-1: empty). BIG: a whole number beyond 64 bits, which is not kept."""

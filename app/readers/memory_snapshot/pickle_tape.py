@@ -12,10 +12,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.errors import UnreadableInput
 from . import pickle_machine as machine
 
-Array = np.ndarray[Any, Any]
 BLOCK_BYTES = 1 << 20
 FEW_BYTES = 64 << 10
 """Below that it is faster not to wait for the compiler, or for what it has kept."""

@@ -5,16 +5,15 @@ versions had instead in torch/cuda/_memory_viz.py.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array, BoolArray, Int64Array
 from ...domain.memory import MISSING
 from ...ingest.trace.allocator import ACTIONS, History, Segment, State
 from .pickle_tape import Tape
 from .stacks import Stacks
 
-Array = np.ndarray[Any, Any]
 AT_ONCE = 1 << 17
 """How many dicts are looked at together: of each all keys are."""
 MOST_BYTES = 1 << 46
@@ -169,7 +168,7 @@ def _some_events(snapshot: Snapshot, nodes: Array, device: int) -> tuple[Array, 
 
 
 def _possible(address: Array, size: Array) -> Array:
-    good: Array = (address > -MOST_ADDRESS) & (address < MOST_ADDRESS) & (size >= 0) & (size < MOST_BYTES)
+    good: BoolArray = (address > -MOST_ADDRESS) & (address < MOST_ADDRESS) & (size >= 0) & (size < MOST_BYTES)
     return good
 
 
@@ -299,7 +298,7 @@ def _blocks(
     )
 
 
-def _first_members(tape: Tape, lists: Array) -> Array:
+def _first_members(tape: Tape, lists: Array) -> Int64Array:
     """The first member of each list, -1 where there is none."""
     distinct, inverse = np.unique(lists, return_inverse=True)
     members = [tape.members(one) if one >= 0 else distinct[:0] for one in distinct.tolist()]

@@ -1,17 +1,16 @@
 """The call stacks of a snapshot: its lists of frames, which are innermost first, as one tree."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import ROOT, FrameKind
 from ...ingest.loops.compiled import compiled
 from ...ingest.loops.hashing import FACTOR, grown, place
 from .pickle_tape import Tape, for_few
 
-Array = np.ndarray[Any, Any]
 MOST_FRAMES = 10_000
 OWN = ("unwind::unwind", "CapturedTraceback::gather", "gather_with_cpp")
 """Functions of PyTorch's that write down the call stack, and are on top of every one."""

@@ -6,11 +6,11 @@ form of single events what was made and what was freed.
 
 import warnings
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ...domain.arrays import Array
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.memory import ALLOCATED, MISSING
@@ -19,7 +19,6 @@ from ...domain.tables import NO_ID, ROOT
 from ...ingest.trace.tables import table, with_nulls
 from .format import FORMAT
 
-Array = np.ndarray[Any, Any]
 CATEGORIES = (
     "PARAMETER",
     "OPTIMIZER_STATE",

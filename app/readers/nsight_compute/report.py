@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.errors import UnreadableInput
-from ...ingest.wire import BYTES, FIXED32, FIXED64, Array, Damaged, fields, read_varint, unpacked
+from ...ingest.wire import BYTES, FIXED32, FIXED64, Damaged, fields, read_varint, unpacked
 from .assembly import profile_of
 from .blocks import CODE, RANGE, Blocks, Entry, Message, Value, value_of
 from .launches import SOURCE_SECTION, Launch, Measured, Source

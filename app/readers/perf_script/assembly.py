@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.builder import TOO_HEAVY as ABSURD
 from ...domain.builder import TOO_HEAVY_PERIOD as TOO_HEAVY
 from ...domain.builder import ProfileBuilder
@@ -47,7 +47,6 @@ from ...ingest.perf_text.grammar import (
 from .naming import EventNames, event_fact
 from .times import complete_times, epoch_of
 
-Array = np.ndarray[Any, Any]
 SHOWN_REASON = 500
 MAX_FACTS = 200
 MAX_FACT = 20_000

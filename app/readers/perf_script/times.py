@@ -1,11 +1,11 @@
 """The times of samples, and what time of day they are."""
 
 import re
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from ...domain.arrays import Array
+
 _TOD = re.compile(r"= (\d{1,12})\.(\d{6}) \(TOD\) = (\d{1,12})\.(\d{9}) ", re.ASCII)
 
 

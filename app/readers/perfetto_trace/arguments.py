@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import orjson
 
+from ...domain.arrays import Array, Int32Array, Int64Array
 from ...ingest.loops.compiled import COMPILED
 from ...ingest.loops.wire_columns import CONTENT, Messages, Places, messages
-from ...ingest.trace.events import Array
 from ...ingest.trace.made import NONE, MadeEvents
 from ...ingest.wire import Damaged, fields, signed
 from .interned import KEYS, LOCATIONS, STRINGS, Interned
@@ -36,7 +36,7 @@ class Arguments:
         self._quoted: dict[int, str] = {NONE: '""'}
         self._generation = 0
 
-    def of(self, events: Messages, generation: Array, category: Array) -> Array:
+    def of(self, events: Messages, generation: Array, category: Array) -> Int32Array:
         """The place of the arguments of each event. category: the place of what stands among them, NONE for none."""
         given = events.listed[ANNOTATION].contents()
         more = self._more(events, generation, category)
@@ -170,7 +170,7 @@ class Arguments:
         place = interned.table.get((self._generation, signed(number)))
         return self._made.texts()[place] if place is not None else ""
 
-    def _more(self, events: Messages, generation: Array, category: Array) -> Array:
+    def _more(self, events: Messages, generation: Array, category: Array) -> Int64Array:
         """What stands behind the arguments, by column the row, the place of the key and that of the value: where in
         source code an event is, told in it or by a number, and the category."""
         text, data = self._made.text, self._packets.data

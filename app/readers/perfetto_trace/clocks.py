@@ -8,8 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from ...domain.arrays import Array, Int64Array
 from ...ingest.loops.wire_columns import distinct, messages
-from ...ingest.trace.events import MISSING, Array
+from ...ingest.trace.events import MISSING
 from .packets import CLOCK, CLOCKS, DEFAULTS, TIME, Lost, Packets
 
 UNSIGNED = 0xFFFF_FFFF_FFFF_FFFF
@@ -125,7 +126,7 @@ def _key(sequence: int, clock: int) -> ClockKey:
     return (sequence + 1, clock) if clock in SCOPED else (0, clock)
 
 
-def default_clocks(packets: Packets) -> Array:
+def default_clocks(packets: Packets) -> Int64Array:
     """The clock that each packet's sequence has set for it, 0 for none."""
     found = np.zeros(len(packets.all) + 1, np.int64)
     rows, spans = packets.all.inner(DEFAULTS)
@@ -160,7 +161,7 @@ def times_of(packets: Packets, clocks: Clocks, lost: Lost) -> Array:
     return time
 
 
-def _counted(time: Array, packet: Array, told: dict[int, tuple[int, int, bool]]) -> Array:
+def _counted(time: Array, packet: Array, told: dict[int, tuple[int, int, bool]]) -> Int64Array:
     """Times in ns of a clock that has a unit of its own or counts from the packet before. told: as in `counting`."""
     found = np.empty(len(time), np.int64)
     cuts = np.searchsorted(packet, list(told)).tolist()

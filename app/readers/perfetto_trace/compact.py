@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...domain.arrays import Array, Int64Array
 from ...ingest.loops.hashing import coded
 from ...ingest.loops.wire_columns import messages, numbers_in
-from ...ingest.trace.events import Array
 from ...ingest.trace.thread_states import UNKNOWN_TASK
 from .texts import Place, texts_at
 
@@ -91,7 +91,7 @@ def _added(values: Array, bundle: Array) -> Array:
     return added
 
 
-def _before(taken: Array, cpu: Array) -> Array:
+def _before(taken: Array, cpu: Array) -> Int64Array:
     """The thread that the same CPU took before each."""
     code, _ = coded(cpu)
     order = np.argsort(code, kind="stable")

@@ -5,9 +5,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from ...domain.arrays import Array, Float64Array, Int32Array
 from ...domain.losses import PART_OF_EVENT
 from ...ingest.loops.wire_columns import Messages, distinct, messages
-from ...ingest.trace.events import MISSING, Array
+from ...ingest.trace.events import MISSING
 from ...ingest.trace.made import NONE, MadeEvents
 from .arguments import ANNOTATION, LOCATION, LOCATION_ID, Arguments
 from .clocks import UNSIGNED
@@ -87,7 +88,7 @@ class TrackEvents:
         )
         self._add_flows(events, legacy, time, process, thread)
 
-    def _named(self, events: Messages, number: int, inline: int, kind: int, generation: Array) -> Array:
+    def _named(self, events: Messages, number: int, inline: int, kind: int, generation: Array) -> Int32Array:
         """Places of texts that are told by a number or as they are."""
         found = np.full(len(events), NONE, np.int32)
         rows = np.flatnonzero(events.has(number))
@@ -252,7 +253,7 @@ class TrackEvents:
         )
 
 
-def _added(values: Array, generation: Array) -> Array:
+def _added(values: Array, generation: Array) -> Float64Array:
     """What values come to that are added up in each generation."""
     order = np.argsort(generation, kind="stable")
     cuts = np.flatnonzero(np.diff(generation[order])) + 1

@@ -4,9 +4,9 @@ from functools import cached_property
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...ingest.loops.hashing import Index, coded
 from ...ingest.loops.wire_columns import messages
-from ...ingest.trace.events import Array
 from ...ingest.trace.made import NONE
 from .packets import Packets
 from .texts import Place, texts_at

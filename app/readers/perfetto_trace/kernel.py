@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from ...domain.arrays import Array, Int64Array
 from ...domain.losses import KERNEL_EVENT, NO_MARK
 from ...ingest.loops.hashing import coded
 from ...ingest.loops.wire_columns import Messages, distinct, messages
 from ...ingest.trace.atrace import Markers
-from ...ingest.trace.events import Array
 from ...ingest.trace.made import MadeEvents
 from ...ingest.trace.scheduling import Scheduling
 from ...ingest.trace.thread_states import UNKNOWN_TASK, state_of_bits
@@ -68,7 +68,7 @@ class KernelEvents:
         self._renamed(events)
         self._compact(bundles, offset)
 
-    def _texts(self, of: Messages, field: int) -> Array:
+    def _texts(self, of: Messages, field: int) -> Int64Array:
         found = np.full(len(of), self.made.text(""), np.int64)
         rows, spans = of.inner(field)
         found[rows] = texts_at(self.packets.data, spans, self.made.text)
@@ -164,7 +164,7 @@ class KernelEvents:
         self.last_ns = max(self.last_ns, int(time[np.append(bundle[1:] != bundle[:-1], True)].max()))
 
 
-def _states(bits: Array) -> Array:
+def _states(bits: Array) -> Int64Array:
     """The states in which threads were left, by the kernel's bits."""
     code, first = coded(bits)
     return np.array([state_of_bits(one) for one in bits[first].tolist()], np.int64)[code]

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from ...domain.arrays import Array, Int32Array
 from ...ingest.loops.compiled import lean
-from ...ingest.trace.events import Array
 from ...ingest.trace_json.interning import Table, grown, interned, table
 from ...ingest.trace_json.masks import PAD
 
@@ -29,7 +29,7 @@ class Known:
     def __init__(self) -> None:
         self._texts, self._at = table(TEXTS, TEXT_BYTES), np.zeros(4, np.int64)
 
-    def add(self, data: Array, spans: Array) -> Array:
+    def add(self, data: Array, spans: Array) -> Int32Array:
         """The number of each text between these places (int32); what ends before it begins has its negative length.
         data: with PAD bytes behind the last text, not to be written to."""
         begin, end = np.ascontiguousarray(spans, np.int64)

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...ingest.loops.wire_columns import Messages, distinct, messages
-from ...ingest.trace.events import MISSING, Array
+from ...ingest.trace.events import MISSING
 from ...ingest.trace.made import NONE
 from .interned import NAMES, Interned
 from .packets import Packets

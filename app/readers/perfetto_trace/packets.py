@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 import zstandard
 
+from ...domain.arrays import Array, Int64Array
 from ...ingest.loops.compiled import compiled
 from ...ingest.loops.hashing import coded
 from ...ingest.loops.wire_columns import Messages, Places, messages
-from ...ingest.trace.events import Array
 
 FTRACE, TREE, CHROME, CLOCKS, TIME, SEQUENCE, TRACK_EVENT, INTERNED, FLAGS = 1, 2, 5, 6, 8, 10, 11, 12, 13
 CLEARED, DROPPED, THREAD, SYSTEM, COMPRESSED, CLOCK, DEFAULTS, TRACK, ZSTD = 41, 42, 44, 45, 50, 58, 59, 60, 133
@@ -66,7 +66,7 @@ class Packets:
 
 
 @compiled
-def _carried(generation: Array, given: Array, last: Array) -> Array:
+def _carried(generation: Array, given: Array, last: Array) -> Int64Array:
     found = np.empty(len(given), np.int64)
     for i in range(len(given)):
         if given[i]:

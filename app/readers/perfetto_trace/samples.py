@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import FrameKind
 from ...ingest.loops.wire_columns import messages
 from ...ingest.perf_text.grammar import kind_of
-from ...ingest.trace.events import MISSING, Array
+from ...ingest.trace.events import MISSING
 from ...ingest.trace.made import NONE
 from ...ingest.trace.phases import FARTHEST_NS
 from ...ingest.wire import Damaged, fields, unpacked

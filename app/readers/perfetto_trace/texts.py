@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...ingest.loops.compiled import COMPILED
-from ...ingest.trace.events import Array
 
 Place = Callable[[str], int]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...ingest.loops.compiled import lean
 from ...ingest.loops.hashing import FACTOR, Index, place
 from ...ingest.loops.wire_columns import content, varint
-from ...ingest.trace.events import Array
 from .known import Known
 from .texts import real_text
 

@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.builder import TOO_HEAVY, ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
-from ...ingest.loops.hashing import Array
 from ...ingest.loops.wire_columns import Messages, messages, numbers_in
 from .code import Code
 from .format import CUT_OFF, FORMAT, NEGATIVE, NO_LOCATION, NO_VALUES

@@ -5,9 +5,10 @@ import re
 import numpy as np
 import pyarrow as pa
 
+from ...domain.arrays import Array
 from ...domain.builder import UNKNOWN_NAMES, ProfileBuilder, display_name
 from ...domain.tables import SCHEMAS, FrameKind
-from ...ingest.loops.hashing import Array, Index, coded, numbered
+from ...ingest.loops.hashing import Index, coded, numbered
 from ...ingest.loops.wire_columns import Messages, messages
 from .format import NO_FUNCTION
 from .texts import Texts

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from ...domain.arrays import Array, Int32Array
 from ...ingest.loops.compiled import compiled
-from ...ingest.loops.hashing import FACTOR, Array, grown, place
+from ...ingest.loops.hashing import FACTOR, grown, place
 from .code import Code
 
 
@@ -67,7 +68,7 @@ class Stacks:
         self._parent, self._label = (np.zeros(1 << 10, np.int32) for _ in range(2))
         self._count = 1
 
-    def of(self, location: Array, ends: Array) -> Array:
+    def of(self, location: Array, ends: Array) -> Int32Array:
         """The nodes of stacks given as rows of locations, innermost first, -1 for what is left out: stack i ends
         before ends[i]."""
         node = np.zeros(len(ends), np.int32)

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from ...ingest.loops.hashing import Array
+from ...domain.arrays import Array
 
 
 class Texts:

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.builder import ProfileBuilder
 from ...domain.losses import LABELS
-from ...ingest.loops.hashing import Array, coded
+from ...ingest.loops.hashing import coded
 from ...ingest.loops.wire_columns import Places, messages
 from .code import distinct
 from .texts import Texts

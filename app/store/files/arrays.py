@@ -11,13 +11,12 @@ import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import Array
 from .disk import disk_errors
 
-Array = np.ndarray[Any, Any]
 MAGIC = b"perfloom arrays 1\n"
 ALIGNED = 64
 TYPES = {"<i8", "<i4", "<i2", "|i1", "|u1", "<f8", "|b1"}

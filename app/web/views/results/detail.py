@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 import pandas as pd
 from flask import request
 from markupsafe import Markup
 
 from ....analysis.core.schema import records
 from ....charts.small import Bar, distribution, draw_distribution, top_bars
+from ....domain.arrays import Array
 from ....domain.profile import Profile
 from ....domain.units import Quantity, quantity
 from ...rendering import Page
@@ -19,7 +19,6 @@ from .functions import LONGEST_URL
 from .sheets import SheetRow, Shown, headings, scales_of, sheet_rows
 from .tables import Heading, here
 
-Array = np.ndarray[Any, Any]
 TOP = 8
 NS_PER_US = 1_000
 

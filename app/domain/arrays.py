@@ -1,0 +1,16 @@
+"""The types of numpy arrays, each once. Annotations name the type of the elements where it is always the same."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+"""Elements of several types, or of one that depends on the data."""
+IndexArray = NDArray[np.intp]
+"""Places in another array."""
+BoolArray = NDArray[np.bool_]
+Float64Array = NDArray[np.float64]
+Int8Array = NDArray[np.int8]
+Int32Array = NDArray[np.int32]
+Int64Array = NDArray[np.int64]
