@@ -8,8 +8,10 @@ and tooltips themselves, with colors by class.
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
+
+UNIT = 1000
 
 
 @dataclass(frozen=True)
@@ -54,15 +56,35 @@ def bar_layout(
     bars = len(series[0]) if series else 0
     if not bars or most <= 0:
         return [[_nothing(number, bars, area, horizontal) for number in range(bars)] for _ in series]
+    values = tuple(tuple(max(0.0, float(value)) for value in row) for row in series)
+    return [
+        [
+            Rectangle(
+                area.x + area.width * drawn.x / UNIT,
+                area.y + area.height * drawn.y / UNIT,
+                area.width * drawn.width / UNIT,
+                area.height * drawn.height / UNIT,
+            )
+            for drawn in row
+        ]
+        for row in _in_unit_square(values, float(most), horizontal, gap)
+    ]
+
+
+@lru_cache(maxsize=64)
+def _in_unit_square(
+    series: tuple[tuple[float, ...], ...], most: float, horizontal: bool, gap: float
+) -> tuple[tuple[Rectangle, ...], ...]:
+    """The layout in a square of the side UNIT. pygal takes milliseconds, and a page draws each chart for two widths."""
     # The first horizontal bar of pygal is the lowest.
     step = -1 if horizontal else 1
     chart = _chart_class(horizontal)(
         js=[],
         css=[],
-        width=area.width,
-        height=area.height,
+        width=UNIT,
+        height=UNIT,
         margin=0,
-        range=(0.0, float(most)),
+        range=(0.0, most),
         show_legend=False,
         show_x_labels=False,
         show_y_labels=False,
@@ -71,10 +93,10 @@ def bar_layout(
     )
     chart._series_margin = gap / 2
     for values in series:
-        chart.add("", [max(0.0, float(value)) for value in values[::step]])
+        chart.add("", values[::step])
     plot = next(group for group in chart.render_tree().iter("g") if group.get("class") == "plot")
     parts = [group for group in plot.iterfind("g") if "series" in group.get("class", "").split()]
-    return [[_rectangle(drawn, area) for drawn in part.iter("rect")][::step] for part in parts]
+    return tuple(tuple(_rectangle(drawn) for drawn in part.iter("rect"))[::step] for part in parts)
 
 
 def _nothing(number: int, bars: int, area: Area, horizontal: bool) -> Rectangle:
@@ -84,10 +106,10 @@ def _nothing(number: int, bars: int, area: Area, horizontal: bool) -> Rectangle:
     return Rectangle(area.x + area.width * number / bars, area.y + area.height, area.width / bars, 0.0)
 
 
-def _rectangle(drawn: Any, area: Area) -> Rectangle:
+def _rectangle(drawn: Any) -> Rectangle:
     x, y, width, height = (float(drawn.get(name, 0)) for name in ("x", "y", "width", "height"))
     # A bar drawn backwards has its corner at its end.
-    return Rectangle(area.x + min(x, x + width), area.y + min(y, y + height), abs(width), abs(height))
+    return Rectangle(min(x, x + width), min(y, y + height), abs(width), abs(height))
 
 
 @cache

@@ -18,6 +18,7 @@ from .svg import clean, element, fitting
 
 ROW, GAP = 22, 6
 COLUMNS, HEIGHT, ROOM = 40, 110, 18
+GAP_OF_CLASSES = 0.1
 WIDE = 30.0
 """From so many times the smallest value on, the classes of a distribution are as wide as they are large."""
 
@@ -121,7 +122,7 @@ def _distribution(title: str, unit: str, histogram: Histogram, noun: str, size: 
     svg = _svg(size, HEIGHT + ROOM + 12, f"{title}, {count(sum(histogram.counts))} {noun}s")
     most = max(histogram.counts)
     step = size.width / len(histogram.counts)
-    (drawn,) = bar_layout([histogram.counts], Area(0, 12, size.width, HEIGHT), most, gap=min(0.5, 1.5 / step))
+    (drawn,) = bar_layout([histogram.counts], Area(0, 12, size.width, HEIGHT), most, gap=GAP_OF_CLASSES)
     for number, (times, rectangle) in enumerate(zip(histogram.counts, drawn, strict=True)):
         low, high = histogram.edges[number], histogram.edges[number + 1]
         group = element(svg, "g", {"class": "bars-row"})

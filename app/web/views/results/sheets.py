@@ -232,7 +232,8 @@ def places_of(rows: pd.DataFrame) -> tuple[Shown, ...]:
     return tuple(
         place
         for place in PLACES
-        if place.column in rows and rows[place.column].nunique() > (1 if place.column == "run" else 0)
+        if place.column in rows
+        and (rows["run"].nunique() > 1 if place.column == "run" else rows[place.column].notna().any())
     )
 
 
@@ -267,11 +268,16 @@ def scales_of(rows: pd.DataFrame, shown: Sequence[Shown]) -> dict[str, Scale]:
     """The scale of each column of numbers with a unit."""
     largest: dict[str, float] = {}
     for column in shown:
-        if column.measure:
+        # Percent have one scale however large they are.
+        if column.measure not in ("", "percent"):
             word = column.scale or column.column
             values = rows[column.column].abs().max() if len(rows) else 0
             largest[word] = max(largest.get(word, 0.0), 0.0 if pd.isna(values) else float(values) * column.factor)
-    return {column.column: _scale(column, largest[column.scale or column.column]) for column in shown if column.measure}
+    return {
+        column.column: _scale(column, largest.get(column.scale or column.column, 0.0))
+        for column in shown
+        if column.measure
+    }
 
 
 def _scale(column: Shown, largest: float) -> Scale:
